@@ -21,8 +21,6 @@ from airflow_provider_connect.stage.definition import StreamDefinition, digest_o
 
 MASK_KEYS, MASKED = "mask keys", "masked"
 """Parts of the shapes: digests of the masks' keys, and the columns of the target that a mask makes."""
-TRANSFORM = "transform"
-"""Part of the narrowing: the task's transform, which may leave rows out as a condition of the source does."""
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
@@ -53,6 +51,7 @@ def definition_of(
     connection: Connection,
     shapes: Sequence[Mapping[str, Any]] = (),
     keys: Mapping[str, str] = MappingProxyType({}),
+    *,
     transform: str | None = None,
 ) -> StreamDefinition:
     """Return the definition of a stream by its options, connection and shapes. No network.
@@ -74,7 +73,7 @@ def definition_of(
     of_connection = {name: plain_part(value) for name, value in source.connection_parts(connection).items()}
     return StreamDefinition(
         reading={"kind": source.kind, **zone, **reading, **of_connection},
-        narrowing=narrowing | {TRANSFORM: "none" if transform is None else literal_part(transform)},
+        narrowing=narrowing,
         access={"host": _shown_host(connection.host), "login": _login(connection)},
         shapes={**_shape_parts(shapes, keys), "transform": "none" if transform is None else literal_part(transform)},
     )
@@ -121,7 +120,7 @@ def compare(
         *_changes(published.shapes, present.shapes),  # filters and transforms leave rows out, too
     ]
     if is_same_task:
-        notices += rows
+        notices += narrowing
     else:
         acceptable += narrowing
     return Comparison(

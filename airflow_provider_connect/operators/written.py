@@ -44,7 +44,7 @@ class Written(NamedTuple):
         transform = None if self.transform is None else str(self.transform)
         parts = self.source.serialize(), shapes, transform
         options, shapes, transform = parts if self.by == "dag" else without_moments(parts)
-        return definition_of(source, options, connections[source.conn_id], shapes, keys, transform)
+        return definition_of(source, options, connections[source.conn_id], shapes, keys, transform=transform)
 
 
 def without_moments(value: Any) -> Any:

@@ -48,7 +48,7 @@ SAFE_WAYS = {
     True: "Set it as before, or give this task a target of its own",
     False: "Give this task a target of its own, or let one task load both",
 }
-"""How to go on without other rows, by whether the task itself published the newest day."""
+"""How to go on without other rows, by whether the same task published the newest day."""
 NOT_COMPARED = Admission()
 """Admission for a ledger that keeps no notes."""
 
@@ -76,9 +76,8 @@ class DefinitionGuard:
     _is_kept: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def command(self) -> str:
-        """DAG id and task id, as arguments of ``airflow connect``."""
+    def command(self, name: str, options: str = "") -> str:
+        """Return a command about this task as a person types it. The command line cannot look at a mapped task."""
         dag_id, _, task = self.intent.task.partition("/")
         if "[" not in task:
             return f"airflow connect {name} {dag_id} {task}{options}"
@@ -135,7 +134,7 @@ class DefinitionGuard:
             raise ConfigError(
                 f"{self.source.stream_key}: an alarm about lost rows stands since increment {alarm.number}: "
                 f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the lost "
-                f"rows, run: airflow connect resume {self.command} --from now"
+                f"rows, run: {self.command('resume', ' --from now')}"
             )
         self.publisher.note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
         return Restart(alarm.number, alarm.position, None)
@@ -147,8 +146,7 @@ class DefinitionGuard:
                 key = compare(
                     self.earlier, self.definition, is_same_task=True, identifies_by_key=self.identifies_by_key
                 )
-                earlier = "an earlier version of this package"
-                self._require_admissible(key, is_accepted=False, writer=earlier, safe_ways=SAFE_WAYS[True])
+                self._require_admissible(key, SAFE_WAYS[True], is_accepted=False)
             self._warn(
                 f"days published before the ledger kept definitions: {len(days):,}. Their options cannot be compared"
             )
@@ -165,9 +163,8 @@ class DefinitionGuard:
             published, self.definition, is_same_task=is_same_task, identifies_by_key=self.identifies_by_key
         )
         is_accepted = self._is_accepted(in_force.digest, notes)
-        self._require_admissible(
-            comparison, is_accepted=is_accepted, writer=_writer(notes, in_force), safe_ways=SAFE_WAYS[is_same_task]
-        )
+        ways = f"The target's days were loaded by {_writer(notes, in_force)}. {SAFE_WAYS[is_same_task]}"
+        self._require_admissible(comparison, ways, is_accepted=is_accepted)
         changes = [*comparison.notices, *(comparison.acceptable if is_accepted else ())]
         if changes:
             self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")
@@ -178,15 +175,14 @@ class DefinitionGuard:
         acceptance = Acceptance(published=published, accepted=self.definition.options_digest)
         return any(Acceptance.model_validate(note.content) == acceptance for note in notes_of(notes, "acceptance"))
 
-    def _require_admissible(self, comparison: Comparison, *, is_accepted: bool, writer: str) -> None:
+    def _require_admissible(self, comparison: Comparison, ways: str, *, is_accepted: bool) -> None:
         subject = f"{self.source.stream_key} into this target"
         if comparison.refusals:
             raise ConfigError(f"{subject}: {'; '.join(comparison.refusals)}")
         if comparison.acceptable and not is_accepted:
             raise ConfigError(
-                f"{subject}: {'; '.join(comparison.acceptable)}. The target's days were loaded by {writer}. Give this "
-                "task a target of its own, or let one task load both. If the change is intended and days may differ, "
-                f"run: airflow connect accept {self.command}"
+                f"{subject}: {'; '.join(comparison.acceptable)}. {ways}. If the change is intended and days may "
+                f"differ, run: {self.command('accept')}"
             )
 
     def _loaded_otherwise(self, notes: Sequence[LedgerNote]) -> str:
@@ -196,9 +192,10 @@ class DefinitionGuard:
             return "No day is published yet"
         rows = ledger.between(min(days), max(days))
         others = days_loaded_otherwise(rows, definitions_in(notes), self.definition)
+        plan = self.command("plan", f" --changed --days {min(days)}..{max(days)}")
         return (
             f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list them and load them again, "
-            f"run: airflow connect plan {self.command} --changed --days {min(days)}..{max(days)}"
+            f"run: {plan}"
         )
 
     def _keep(self, notes: Sequence[LedgerNote]) -> None:

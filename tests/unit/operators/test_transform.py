@@ -49,11 +49,11 @@ def test_it_is_a_part_of_the_definition_as_the_dag_file_has_it(
         made.operator.render_template_fields({**made.context, "ds": day})
         made.run()
         assert day in spark_submit.seen["job"]["transform"]["sql"]
-        parts.append(spark_submit.seen["job"]["definition"]["narrowing"]["transform"])
+        parts.append(spark_submit.seen["job"]["definition"]["shapes"]["transform"])
     assert parts[0] == parts[1]
     assert parts[0].startswith("SELECT * FROM polled WHERE seen_on = … #")
     Task(ledger, transform=never_called).run()
-    assert spark_submit.seen["job"]["definition"]["narrowing"]["transform"].startswith("never_called() #")
+    assert spark_submit.seen["job"]["definition"]["shapes"]["transform"].startswith("never_called() #")
 
 
 def test_a_function_is_pickled_by_the_task_alone(
