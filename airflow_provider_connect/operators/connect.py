@@ -164,14 +164,8 @@ class ConnectOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         require_known(type(self), kwargs)
-        own: dict[str, Any] = {
-            "source": source,
-            "sink": sink,
-            "shape": shape,
-            "rejects_keep": rejects_keep,
-            "on_empty": on_empty,
-            "progress_seconds": progress_seconds,
-        }
+        own: dict[str, Any] = {"source": source, "sink": sink, "shape": shape, "rejects_keep": rejects_keep}
+        own |= {"on_empty": on_empty, "progress_seconds": progress_seconds}
         own |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
         own |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
         own |= {"ready_after": ready_after, "lookback_days": lookback_days, "transform": transform}
