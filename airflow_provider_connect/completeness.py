@@ -55,7 +55,7 @@ a vendor's reports leave out: far below one in a hundred. A cut answer lacks any
 
 
 _DAYS_AT_ONCE = 31
-"""How many days' rows are asked of a ledger at once."""
+"""Days that one read of the ledger covers."""
 
 
 class RowBounds(Wire):
@@ -123,7 +123,7 @@ def findings(
     :param earlier: the same; for the first snapshot of a day, the one of the day before.
     :param before: what the ledger has of the days before, for ``row_bounds``.
     :param result: what a transform made of the answer; None without one.
-    :param has_rows: tells whether any published day of the stream has a row. Asked of a publish without rows alone.
+    :param has_rows: whether any published day of the stream has a row. Called for a publish without rows only.
     """
     rows = answered(polled)
     found = [all_ignored(day, polled, on_empty)]
@@ -151,7 +151,7 @@ def answered(of: Polled | LedgerRow) -> int:
 
 
 def sent(of: Polled | LedgerRow) -> int:
-    """Return how many rows the vendor sent: those that it answered, with those that an erase list left out."""
+    """Return the number of rows that the vendor sent, with the rows that an erase list left out."""
     return answered(of) + of.counts.get("erased", 0)
 
 
@@ -197,7 +197,7 @@ def made_nothing(day: dt.date, polled: Polled, result: Polled, earlier: LedgerRo
 
 
 def refused_empty(day: dt.date, polled: Polled, result: Polled | None) -> Finding | None:
-    """Refuse an answer, or a transform's result, that has no rows, whatever is published."""
+    """Refuse an answer, or a transform's result, without rows, whether or not the day was published before."""
     if not answered(polled):
         text, subject = f"the source answered {_emptily(polled)}", "the source, and the credentials' rights"
     elif result is not None and polled.rows_written and not result.rows_written:
@@ -206,14 +206,14 @@ def refused_empty(day: dt.date, polled: Polled, result: Polled | None) -> Findin
     else:
         return None
     return Finding(
-        f"day {day}: {text}, and on_empty='never' lets no such day pass: check {subject}; if the day is really empty, "
-        "set the operator's on_empty='fail' and clear the task",
+        f"day {day}: {text}, and on_empty='never' refuses a day without rows. Check {subject}. If the day is really "
+        "empty, set the operator's on_empty='fail' and clear the task",
         is_fatal=True,
     )
 
 
 def never_had_rows(day: dt.date, polled: Polled, result: Polled | None) -> Finding:
-    """Warn of a publish without rows into a stream that has none, as a wrong option or right would make it."""
+    """Warn of a publish without rows while no published day of the stream has a row."""
     if result is not None and polled.rows_written:
         text = f"the transform made no row of the {polled.rows_written:,} that were polled"
     elif answered(polled):
@@ -221,9 +221,8 @@ def never_had_rows(day: dt.date, polled: Polled, result: Polled | None) -> Findi
     else:
         text = f"the source answered {_emptily(polled)}"
     return Finding(
-        f"day {day}: {text}, and no published day of this stream has a row: check the options that decide which rows "
-        "there are, and the credentials' rights; the operator's on_empty='never' fails a day that the source answers "
-        "without a row",
+        f"day {day}: {text}, and no published day of this stream has a row. Check the options that decide which rows "
+        "there are, and the credentials' rights. To fail such days, set the operator's on_empty='never'",
         is_fatal=False,
     )
 

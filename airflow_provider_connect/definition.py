@@ -1,8 +1,8 @@
 """Compares the definition of a stream with the one that its published days were loaded with.
 
-Airflow's side makes the definition (:func:`definition_of`) from the options as the DAG file has them: a template that
-is rendered otherwise each day is the same part each day. The driver adds the key that the source has found, and
-compares (:func:`compare`) before anything is polled.
+The Airflow task makes the definition (:func:`definition_of`) from the options as the DAG file has them. So a template
+is the same part on each day. The driver adds the key that the source has resolved, and compares (:func:`compare`)
+before the poll.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ MASK_KEYS, MASKED = "mask keys", "masked"
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
-"""The same of the key that an earlier version of this package made, where that was another one."""
+"""The same for the key that an earlier version of this package made, if that key was a different one."""
 _USER = re.compile(r"//[^/@?#;]*@")
 _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
 """Oracle's ``jdbc:oracle:thin:@host`` has nothing before the sign."""
 
 
 class Comparison(NamedTuple):
-    """What has changed between two definitions of a stream.
+    """Changes between two definitions of a stream, by consequence.
 
-    :param refusals: changes that must not be published, each with the ways out.
+    :param refusals: changes that must not be published, each with a remedy.
     :param acceptable: changes that are refused until a person accepts them.
-    :param notices: changes that are told, and that make earlier days differ from later ones.
-    :param access: changes of host or login, which are told and leave the days as they are.
+    :param notices: changes that cause a warning, and that make earlier days differ from later ones.
+    :param access: changes of host or login, which cause a warning and do not affect rows.
     """
 
     refusals: tuple[str, ...] = ()
@@ -51,12 +51,13 @@ def definition_of(
     connection: Connection,
     shapes: Sequence[Mapping[str, Any]] = (),
     keys: Mapping[str, str] = MappingProxyType({}),
+    *,
     transform: str | None = None,
 ) -> StreamDefinition:
-    """Return the definition of a stream as its options, connection and shapes say. No network.
+    """Return the definition of a stream by its options, connection and shapes. No network.
 
     :param source: rendered, so that its kind and zone are known.
-    :param written: its options as plain JSON, as the DAG file has them.
+    :param written: the source's options as plain JSON, as the DAG file has them.
     :param shapes: as the DAG file has them, in the form of :meth:`.Chain.serialize`.
     :param keys: digests of the keys of masks, by position.
     :param transform: SQL as the DAG file has it, or the name of a function.
@@ -81,14 +82,14 @@ def definition_of(
 def with_key(
     definition: StreamDefinition, metadata: Mapping[bytes, bytes] | None, entry: bytes = KEY_METADATA
 ) -> StreamDefinition:
-    """Return a definition with the key that the source's schema names in an entry of its metadata."""
+    """Return a definition with the key from the metadata of the source's schema."""
     text = (metadata or {}).get(entry)
     columns = () if text is None else tuple(f"{name}: {kind}" for name, kind in json.loads(text))
     return definition.model_copy(update={"key": columns})
 
 
 def before_definitions(present: StreamDefinition, metadata: Mapping[bytes, bytes] | None) -> StreamDefinition | None:
-    """Return the definition of days that were published before ledgers kept any; None if nothing is known to differ."""
+    """Return the definition of days from before ledgers kept definitions; None if their key is not known to differ."""
     is_known = EARLIER_KEY_METADATA in (metadata or {})
     return with_key(present, metadata, EARLIER_KEY_METADATA) if is_known else None
 
@@ -96,19 +97,20 @@ def before_definitions(present: StreamDefinition, metadata: Mapping[bytes, bytes
 def compare(
     published: StreamDefinition, present: StreamDefinition, *, is_same_task: bool, identifies_by_key: bool
 ) -> Comparison:
-    """Compare the definition in force with an attempt's own. Pure.
+    """Compare the definition in force with the attempt's definition. Pure.
 
-    A part that only one of them has is no change: another version of this package did not know it.
+    A part that only one definition has is no change, since another version of this package did not know it.
 
     :param is_same_task: whether the same task published the newest day.
-    :param identifies_by_key: whether the sink merges, compacts or keeps deleted rows by their key.
+    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` returns it.
     """
     refusals, notices = [], []
     if published.key != present.key:
         text = f"the key was ({', '.join(published.key)}), and is ({', '.join(present.key)})"
         if identifies_by_key:
             refusals.append(
-                f"{text}: the target would keep each row under both. Set key= as before, or name a new target"
+                f"{text}: the target would keep each row twice, once by each key. Set key= as before, or name a new "
+                "target"
             )
         else:
             notices.append(text)
@@ -131,8 +133,8 @@ def days_loaded_otherwise(
 ) -> list[dt.date]:
     """Return the days that may have other rows than the present definition gives them. Pure.
 
-    :param rows: rows without a definition are passed over: nothing is known of them.
-    :param definitions: those that the ledger keeps, by digest.
+    :param rows: ledger rows. Rows without a definition are skipped, since they cannot be compared.
+    :param definitions: the ledger's definitions, by digest.
     """
     others = {digest for digest, published in definitions.items() if _has_other_rows(published, present)}
     return [row.day for row in rows if row.definition in others]
@@ -186,7 +188,7 @@ def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _login(connection: Connection) -> str:
-    """Return a digest of the login: vendors use it for account names and for keys alike."""
+    """Return a digest of the login, which may be a key for some vendors."""
     return "none" if connection.login is None else f"#{digest_of(connection.login.get_secret_value())}"
 
 

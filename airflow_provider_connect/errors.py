@@ -4,6 +4,7 @@
 
     ConnectError
     ├── ConfigError      a person must act; no retry                     exit code 78
+    │   └── RowsLostError    a followed stream began anew; an alarm stands in the ledger
     ├── RetriableError   try again, after ``retry_after_seconds`` if set exit code 75
     │   ├── DeadlineError    one request took longer than it may; ask for less in each
     │   ├── OvertakenError   another task has published this day since; poll it again
@@ -38,7 +39,7 @@ class ConfigError(ConnectError):
 
 
 class RowsLostError(ConfigError):
-    """A stream that is followed by its cursor began anew, so that rows to come would be passed by.
+    """The table behind a followed stream began anew, so rows to come would be skipped.
 
     The driver keeps an alarm in the ledger, which stands until a person answers it. Elsewhere it is a ConfigError.
     """
@@ -209,12 +210,12 @@ def worst(failures: list[Failure]) -> Failure | None:
 
 
 def refuse_text(name: str, values: object) -> None:
-    """Check that an argument that takes several values is not one text, whose characters would count as the values.
+    """Refuse a text as the argument for a sequence, since its characters would count as the values.
 
-    Every public function outside pydantic's models that takes a sequence asks this first.
+    Every public function outside pydantic's models that takes a sequence calls this first.
 
-    :param name: the argument's, for the message.
-    :raises ConfigError: it is a text or bytes. The text itself stands in no message.
+    :param name: name of the argument, for the message.
+    :raises ConfigError: the argument is a text or bytes. The message does not contain it.
     """
     if isinstance(values, (str, bytes, bytearray)):
         raise ConfigError(f"{name}: give a list, also of one value, not a {type(values).__name__}")

@@ -239,8 +239,8 @@ class Totals(Wire):
     warnings: tuple[str, ...] = _told(
         (),
         "",
-        "Changes of what decides the stream's rows, such as `event` or `where`, with the command that lists the days "
-        "that were loaded otherwise.",
+        "Changed options that decide the stream's rows, such as `event` or `where`, with the command that lists the "
+        "days that were loaded otherwise.",
         ['event was ["signup"], and is ["signup", "page view"]. Loaded otherwise: 12 of 40 published days. …'],
     )
 

@@ -1,6 +1,6 @@
-"""What a ledger is: what one stream has published into one sink, kept by the sink itself.
+"""The contract of ledgers: a sink's record of the days that one stream has published into it.
 
-A row tells of one published day. Notes (:mod:`.stage.notes`) tell of the stream.
+A row describes one published day. Notes (:mod:`.stage.notes`) describe the stream.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class LedgerRow(Wire):
     :param polled_at: when the source was asked, UTC, last of all if it was confirmed; for people, like
         ``published_at``: no clock decides anything.
     :param span: what an increment has read; None of other rows.
-    :param definition: digest of the :class:`.StreamDefinition` that the day was loaded with. None if it is not known:
-        an earlier version of this package published it. An erase leaves it as it was.
+    :param definition: digest of the :class:`.StreamDefinition` that the day was loaded with. None if an earlier version
+        of this package published the day. An erase does not change it.
     :param reference: what the sink calls the publish, for people: a job's or a transaction's id.
     :param link: where a person can look at it; an https URL.
     """
@@ -142,18 +142,19 @@ class Ledger(ABC):
         return self.row(day)
 
     def erased(self) -> EraseList:
-        """Return whose rows are kept out of the target, whichever stream writes. Reads the sink anew; else nobody's."""
+        """Return the erase list of the target, for all streams. Reads the sink anew. By default an empty list."""
         return EraseList()
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, of whatever day; None if none has one. Reads anew.
+        """Return the definition of the stream's newest publish, whatever its day. Reads the sink anew.
 
-        A publish without a definition is passed over: an erase, or one of an earlier version of this package.
+        Skips publishes without a definition: erases, and publishes of an earlier version of this package. Returns None
+        if no publish has a definition.
         """
         return None
 
     def notes(self) -> Sequence[LedgerNote]:
-        """Return all notes of the stream, in any order. Reads the sink anew; none where a sink keeps none."""
+        """Return all notes of the stream, in any order. Reads the sink anew. Empty if the sink keeps no notes."""
         return ()
 
     @abstractmethod

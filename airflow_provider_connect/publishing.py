@@ -83,7 +83,7 @@ def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> 
     if in_force.digest not in (publish.definition, publish.definition_seen):
         raise OvertakenError(
             f"{publish.key} {publish.day}: days with another definition ({in_force.digest}) were published since this "
-            f"attempt looked; what {publish.intent.run} staged stays unpublished",
+            f"attempt looked. The day that {publish.intent.run} staged stays unpublished",
             by=f"definition {in_force.digest}",
         )
 

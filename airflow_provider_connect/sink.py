@@ -69,7 +69,7 @@ class Publish:
         is visible asks that, too.
     :param answer: 32 hex digits, a digest of the answer's contents and of all that decides what becomes of them: the
         options of source and sink, the target and this package's version. None if it is not known.
-    :param definition: digest of the stream's definition; the ledger has its note already.
+    :param definition: digest of the stream's definition, whose note the ledger has already.
     :param definition_seen: digest of the definition in force when this attempt looked; None if there was none.
     """
 
@@ -116,7 +116,7 @@ class Sink(Options, ABC):
         return True
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of the whole target, and so supersedes those of all earlier days."""
+        """Tell whether a publish replaces everything in the target, and so supersedes all earlier days."""
         return False
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
@@ -133,7 +133,7 @@ class Sink(Options, ABC):
         return True
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Tell whether rows are merged, compacted or kept as deleted by their key, so that another key doubles them."""
+        """Tell whether rows are merged, compacted or kept as deleted by key. If so, a changed key doubles them."""
         return False
 
     @property
@@ -188,13 +188,13 @@ class Publisher(Closable, ABC):
     @property
     @final
     def can_note(self) -> bool:
-        """Whether the sink's ledger keeps notes: whether it defines :meth:`note`."""
+        """True if the sink defines :meth:`note`."""
         return type(self).note is not Publisher.note
 
     def note(self, note: LedgerNote) -> None:
-        """Keep a note beside the stream's days. Driver and command line; safe to repeat, and after :meth:`preflight`.
+        """Keep a note beside the stream's days. Driver and command line, after :meth:`preflight`. Safe to repeat.
 
-        It is there for :meth:`.Ledger.notes` when this returns. A note that is there already stays as it is.
+        :meth:`.Ledger.notes` returns the note from then on. If the note exists already, it is not changed.
 
         :raises RetriableError: the sink is away.
         """
@@ -306,14 +306,15 @@ class Publisher(Closable, ABC):
 
         Safe to repeat, also after a kill: values that are on the list already are searched for again.
 
-        :param shaping: of the shapes that made the values (texts, as the target has them): for the list.
+        :param values: texts, as the target has them.
+        :param shaping: digests of the shapes that made the values, which the list keeps.
         :raises ConfigError: the target has no such column, or its list is full, of another column or of other shapes.
         :raises RetriableError: the sink is away, or others kept winning the race: the rest is to be erased yet.
         """
         raise NotImplementedError
 
     def copies(self) -> list[str]:
-        """Name each place with rows that :meth:`erase` does not reach, such as rejects, and what clears it."""
+        """Return the places whose rows :meth:`erase` does not delete, such as rejects, and how to clear each."""
         return []
 
     def abort(self, publish: Publish, token: Any) -> None:

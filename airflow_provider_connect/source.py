@@ -137,7 +137,7 @@ class Source(Options, ABC):
 
     @property
     def reloads_when_lost(self) -> bool:
-        """Whether an increment reads all rows again where the stream cannot be followed any more."""
+        """True if an increment reads all rows again when the stream cannot be followed any more."""
         return False
 
     @property
@@ -151,7 +151,7 @@ class Source(Options, ABC):
         return "UTC"
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return how the connection, in an option's place or beside it, decides which rows are read. No secret."""
+        """Return the connection's parts that decide which rows are read, by name. They must not contain secrets."""
         return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
@@ -318,7 +318,7 @@ class Poller(Closable, ABC):
             some position before all others if there never was a row. At most :data:`.stage.spans.MOST_CHARACTERS`
             characters, none of them a secret, since the ledger keeps it.
         :raises ConfigError: the position is none of this source's.
-        :raises RowsLostError: what comes would be passed by; not if it ``reloads_when_lost``.
+        :raises RowsLostError: rows to come would be skipped, and the source does not set ``reloads_when_lost``.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""``airflow connect accept``: a person's word that another definition of a stream is meant."""
+"""``airflow connect accept``: a person accepts the changed definition of a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_connect.stage.notes import Acceptance, acceptance_note, de
 
 @partial(command, changes=True)
 def accept(args: Namespace) -> int:
-    """Show what has changed since the newest publish, and note in the ledger that it is meant."""
+    """Show the changes since the newest publish, and note in the ledger that they are accepted."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.rendered(task.day(None))
     connections = pipeline.connections()
@@ -31,25 +31,25 @@ def accept(args: Namespace) -> int:
 def _accept(args: Namespace, pipeline: Pipeline, publisher: Publisher, present: StreamDefinition) -> int:
     published = published_definition(pipeline, publisher)
     if published is None:
-        note(f"{pipeline.task.name}: {pipeline.sink.target} has no day with a definition: there is nothing to accept")
+        note(f"{pipeline.task.name}: no published day in {pipeline.sink.target} has a definition. Nothing to accept")
         return 0
     present = present.model_copy(update={"key": published.key})  # only a run asks the source for it
     comparison = compare(published, present, is_same_task=False, identifies_by_key=False)
     if not comparison.acceptable:
-        note(f"{pipeline.task.name}: nothing has changed that a run would refuse")
+        note(f"{pipeline.task.name}: a run would refuse no change. Nothing to accept")
         return 0
     show([{"task": pipeline.task.name, "change": change} for change in comparison.acceptable], args.output)
-    if not args.yes and not agreed("Days that are published stay as they are. Accept for days to come?"):
+    if not args.yes and not agreed("Published days stay as they are. Accept the change for later loads?"):
         note("Nothing was changed")
         return PROBLEMS
     acceptance = Acceptance(published=published.digest, accepted=present.options_digest)
     publisher.note(acceptance_note(acceptance, person()))
-    note(f"{pipeline.task.name}: accepted. The task's next run goes on with the definition that its DAG has now")
+    note(f"{pipeline.task.name}: accepted. The task's next run loads with the DAG's present options")
     return 0
 
 
 def present_definition(pipeline: Pipeline, connections: Connections) -> StreamDefinition:
-    """Return the definition of a task's stream as its DAG says now, without the key that only the source knows."""
+    """Return the definition of a task's stream by the DAG's present options, without the resolved key."""
     written = Written(*pipeline.task.declared().as_written)
     return written.definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
 
@@ -57,16 +57,19 @@ def present_definition(pipeline: Pipeline, connections: Connections) -> StreamDe
 def published_definition(pipeline: Pipeline, publisher: Publisher) -> StreamDefinition | None:
     """Return the definition in force; None if there is none.
 
-    :raises ConfigError: the sink keeps none, or its note is gone.
+    :raises ConfigError: the sink keeps no definitions, or the definition's note is missing.
     """
     if not publisher.can_note:
-        raise ConfigError(f"sink {pipeline.sink.name!r} keeps no definitions: there is nothing to compare with")
+        raise ConfigError(f"sink {pipeline.sink.name!r} keeps no definitions, so options cannot be compared")
     in_force = publisher.ledger.definition_in_force()
     if in_force is None:
         return None
     definitions = definitions_in(publisher.ledger.notes())
     if in_force.digest not in definitions:
-        raise ConfigError(f"{pipeline.sink.target}: its ledger names the definition {in_force.digest}, which is gone")
+        raise ConfigError(
+            f"{pipeline.sink.target}: the ledger names the definition {in_force.digest}, but its note is missing. "
+            "Restore the notes, or load into a new target"
+        )
     return definitions[in_force.digest]
 
 

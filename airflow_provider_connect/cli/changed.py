@@ -14,7 +14,7 @@ from airflow_provider_connect.window import Day, DaySet, parse_days, reloadable_
 
 
 def changed_days(task: Task, text: str) -> Iterator[dict[str, Any]]:
-    """Yield a line for each range of days that were loaded otherwise than the DAG says now."""
+    """Yield a line for each range of days that were loaded with options other than the DAG's present ones."""
     days = parse_days(text, task.zone)
     pipeline = task.rendered(days[0])
     connections = pipeline.connections()
@@ -25,7 +25,7 @@ def changed_days(task: Task, text: str) -> Iterator[dict[str, Any]]:
         definitions = definitions_in(publisher.ledger.notes())
     unknown = sum(row.definition is None for row in rows)
     if unknown:
-        note(f"{task.name}: of {unknown:,} published days it is not known how they were loaded")
+        note(f"{task.name}: {unknown:,} published days have no definition, so their options cannot be compared")
     changed = DaySet.of(days_loaded_otherwise(rows, definitions, present_definition(pipeline, connections)))
     for first, last in changed.ranges:
         ends = Day(date=first, zone=task.zone), Day(date=last, zone=task.zone)

@@ -45,17 +45,19 @@ _RECORDS = _arg("--records", action="store_true", help="Print the records themse
 _CHANGED = _arg(
     "--changed", action="store_true", help="List the days that were loaded with other options than the DAG's"
 )
-_FROM = _arg("--from", required=True, help="'now', or a position as the command itself shows them")
+_FROM = _arg("--from", required=True, help="'now', or a position as this command prints it (read_up_to)")
 _DRY_RUN = _arg("--dry-run", action="store_true", help="List what would be deleted, and delete nothing")
-_COLUMN = _arg("--column", default="distinct_id", help="The column that says whose a row is (default: distinct_id)")
+_COLUMN = _arg(
+    "--column", default="distinct_id", help="The target's column with the ids of people (default: distinct_id)"
+)
 _IDS = _arg(
     "--from",
     dest="ids_file",
     default="-",
     metavar="FILE",
-    help="A file with the ids, one a line (default: standard input). Airflow's audit log would keep arguments",
+    help="A file with the ids, one a line (default: standard input)",
 )
-_ERASE = _arg("--erase", action="store_true", help="Take the rows out; without it they are counted")
+_ERASE = _arg("--erase", action="store_true", help="Delete the rows. Without this option they are only counted")
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
 _KIND = _arg("kind", choices=("source", "sink"), help="What to begin")
 _NAME = _arg("name", help="Its name: small letters, digits and underscores")
@@ -150,13 +152,13 @@ _COMMANDS = (
     ),
     ActionCommand(
         name="accept",
-        help="Note that a task's other options, zone or key are meant, so that its next run goes on",
+        help="Accept a task's changed options, so that its next run loads",
         func=lazy_load_command(f"{_ROOM}.accept.accept"),
         args=(_DAG_ID, _ONE_TASK_ID, ARG_YES, *_OF_A_DAG),
     ),
     ActionCommand(
         name="resume",
-        help="Answer an alarm about lost rows: say where the stream goes on",
+        help="Answer an alarm about lost rows with the position where the stream goes on",
         func=lazy_load_command(f"{_ROOM}.resume.resume"),
         args=(_DAG_ID, _ONE_TASK_ID, _FROM, ARG_YES, *_OF_A_DAG),
     ),
@@ -182,7 +184,7 @@ _COMMANDS = (
     ),
     ActionCommand(
         name="erase",
-        help="Count the rows of people in the sink, or take them out and keep them out of later loads",
+        help="Count people's rows in the sink, or delete them and keep them out of later loads",
         func=lazy_load_command(f"{_ROOM}.erase.erase_people"),
         args=(_DAG_ID, _ONE_TASK_ID, _COLUMN, _IDS, _ERASE, *_OF_A_DAG),
     ),

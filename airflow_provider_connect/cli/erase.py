@@ -1,7 +1,7 @@
-"""``airflow connect erase``: people's rows, counted in a sink or taken out of it.
+"""``airflow connect erase``: counts or deletes people's rows in a sink.
 
-Airflow's audit log keeps the arguments of each call. So ids are read from a file or from the standard input, and are no
-arguments. They stand in no message and in no output either.
+Airflow's audit log keeps the arguments of each call. So ids are read from a file or from the standard input. Messages
+and output contain no ids either.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STANDARD_INPUT = "-"
 
 @partial(command, changes=True)
 def erase_people(args: Namespace) -> None:
-    """Print how many rows of how many days there are, or were, and the places that may still hold such rows."""
+    """Print the number of counted or deleted rows and days, and the places that may still hold such rows."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.rendered(task.day(None))
     connections = pipeline.sink_connections()
@@ -44,14 +44,14 @@ def erase_people(args: Namespace) -> None:
     for place in erasure.copies:
         note(f"{task.name}: not searched: {place}")
     if not args.erase:
-        note(f"{task.name}: nothing was changed; --erase takes these rows out, and keeps them out of later loads")
+        note(f"{task.name}: nothing was changed. --erase deletes these rows and keeps them out of later loads")
 
 
 def read_ids(file: str) -> list[str]:
     """Return the ids of a file, one a line, without empty lines.
 
-    :param file: its path; ``-`` is the standard input.
-    :raises ConfigError: it cannot be read, or is no UTF-8.
+    :param file: path of the file; ``-`` is the standard input.
+    :raises ConfigError: the file cannot be read, or is not UTF-8.
     """
     if file == STANDARD_INPUT:
         if sys.stdin.isatty():
@@ -62,7 +62,7 @@ def read_ids(file: str) -> list[str]:
     except OSError as error:
         raise ConfigError(f"--from {file!r} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"--from {file!r} is no text in UTF-8") from None
+        raise ConfigError(f"--from {file!r} is not UTF-8 text") from None
 
 
 def _ids(text: str) -> list[str]:

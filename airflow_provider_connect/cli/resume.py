@@ -18,17 +18,17 @@ _NOW = "now"
 
 @partial(command, changes=True)
 def resume(args: Namespace) -> int:
-    """Show the alarm that stands, and note in the ledger where the stream goes on."""
+    """Show the newest alarm, and note in the ledger the position where the stream goes on."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.rendered(task.day(None))
     if pipeline.source.kind != "increment":
-        raise ConfigError(f"task {task.name} follows no table: its days are loaded again by a backfill")
+        raise ConfigError(f"task {task.name} follows no table. Use a backfill to load its days again")
     connections = pipeline.connections()
     with pipeline.publisher(connections) as publisher:
         notes = publisher.ledger.notes()
         alarm = newest_alarm(notes)
         if alarm is None:
-            note(f"{task.name}: no alarm was ever raised: there is nothing to answer")
+            note(f"{task.name}: the ledger has no alarm. Nothing to answer")
             return 0
         position = _position(pipeline, connections, getattr(args, "from"))
         show(
@@ -43,19 +43,19 @@ def resume(args: Namespace) -> int:
             ],
             args.output,
         )
-        if not args.yes and not agreed("Rows before that position that were not read yet are never loaded. Go on?"):
+        if not args.yes and not agreed("Unread rows up to that position will never be loaded. Go on?"):
             note("Nothing was changed")
             return PROBLEMS
         answer = Resumption(alarm=alarm.id, position=position, answers_before=answers_before(notes, alarm))
         publisher.note(resumption_note(answer, person()))
-    note(f"{task.name}: the task's next run goes on behind {position}")
+    note(f"{task.name}: the task's next run reads the rows after {position}")
     return 0
 
 
 def _position(pipeline: Pipeline, connections: Connections, text: str) -> str:
-    """Return the position that is meant: as it was given, or the source's last one now.
+    """Return the given position, or the source's present one for ``now``.
 
-    :raises ConfigError: it is none of this source's.
+    :raises ConfigError: the text is not a position of this source.
     """
     day = pipeline.task.day(None)
     with pipeline.poller(connections) as poller:

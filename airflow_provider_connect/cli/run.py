@@ -36,16 +36,16 @@ run_days = command(_run_days, changes=True)
 
 
 def days_to_move(task: Task, days: str | None) -> str:
-    """Return the days of the command, else those that the task itself names, else yesterday in the source's zone.
+    """Return the days of the command, else of the task's ``days=``, else yesterday in the source's zone.
 
-    :param days: the command's option.
+    :param days: the command's ``--days``.
     :raises ConfigError: the task's ``days=`` is a template that only a run can render.
     """
     declared = task.declared().days
     if days is None:
         return task.rendered_days() or str(task.day(None))
     if declared:
-        note(f"{task.name}: --days {days} counts, and not the task's own days={declared!r}")
+        note(f"{task.name}: --days {days} takes precedence over the task's days={declared!r}")
     return days
 
 

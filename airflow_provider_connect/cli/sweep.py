@@ -47,7 +47,7 @@ def _swept(task: Task) -> int:
 
 
 def _folders(pipeline: Pipeline, connections: Connections) -> list[Folder]:
-    """Return where attempts leave files that are not the sink's: its own stage has days that wait for a transform."""
+    """Return the folders outside the sink in which attempts leave files."""
     own, stage = pipeline.sink.stage_root(connections), _stage(pipeline, connections)
     root = stage if own is None else Folder(own)
     if root is None:
@@ -58,5 +58,5 @@ def _folders(pipeline: Pipeline, connections: Connections) -> list[Folder]:
 
 def _stage(pipeline: Pipeline, connections: Connections) -> Folder | None:
     if pipeline.staging is None and pipeline.sink.stage_root(connections) is None:
-        note(f"{pipeline.task.name}: without staging=, days wait on the worker; looked at is this machine alone")
+        note(f"{pipeline.task.name}: no staging= is set, so days wait on the worker. Only this machine was searched")
     return stage_of(pipeline.sink, pipeline.key, pipeline.staging, connections)

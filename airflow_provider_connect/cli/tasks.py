@@ -72,7 +72,7 @@ class Task:
     def rendered_days(self) -> str:
         """Return the task's own ``days=``, rendered as yesterday's run would; "" if it names none.
 
-        :raises ConfigError: only a run can render it.
+        :raises ConfigError: the template can only be rendered in a run.
         """
         operator = self.declared()
         context, jinja = _context(operator, self.dag, self.day(None)), operator.get_template_env()

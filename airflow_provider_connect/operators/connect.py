@@ -131,7 +131,8 @@ class ConnectOperator(SparkSubmitOperator):
     ui_color = "#d9ead3"
     operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the field shows the days that were moved
-    written_by: ClassVar[Literal["dag", "function"]] = "dag"  # as written.Written says
+    written_by: ClassVar[Literal["dag", "function"]] = "dag"
+    """Who has written source, shapes and transform: see :class:`.written.Written`."""
 
     def __init__(
         self,
@@ -163,14 +164,8 @@ class ConnectOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         require_known(type(self), kwargs)
-        own: dict[str, Any] = {
-            "source": source,
-            "sink": sink,
-            "shape": shape,
-            "rejects_keep": rejects_keep,
-            "on_empty": on_empty,
-            "progress_seconds": progress_seconds,
-        }
+        own: dict[str, Any] = {"source": source, "sink": sink, "shape": shape, "rejects_keep": rejects_keep}
+        own |= {"on_empty": on_empty, "progress_seconds": progress_seconds}
         own |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
         own |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
         own |= {"ready_after": ready_after, "lookback_days": lookback_days, "transform": transform}

@@ -1,7 +1,7 @@
 """Takes people's rows out of what a stream has published, and keeps them out of later loads.
 
 >>> print(erase(source, sink, ["u-17", "u-18"]))
-/data/lake/events has 1,204 rows of 31 days with 2 values of 'distinct_id'; nothing was changed.
+/data/lake/events has 1,204 rows of 31 days with 2 values of 'distinct_id'. Nothing was changed.
 >>> print(erase(source, sink, ["u-17", "u-18"], mode="erase"))
 1,204 rows of 31 days with 2 values of 'distinct_id' are erased from /data/lake/events, and later loads leave them out
 (version 1 of its erase list).
@@ -48,52 +48,52 @@ def erase(
     staging: str | None = None,
     connections: Connections | None = None,
 ) -> Erasure:
-    """Count or erase the rows whose ``column`` holds one of the values. Needs no Spark; asks the sink alone.
+    """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
-    No job need stand still: one that has polled such rows and not published them yet polls again. After an error the
-    same call does the rest.
+    Jobs need not be stopped: a job that has polled such rows and not published them yet polls again. After an error,
+    repeat the call: it does the rest.
 
     :param source: names the stream: its options as the DAG has them.
     :param values: as the source has them: texts, integers, decimals without a fraction, UUIDs. They are compared by
         their text.
-    :param column: as the target calls it; or as the source does, where a shape renames it.
-    :param shape: the shapes of the task. Where one of them masks the column, the values' hashes are searched for.
+    :param column: named as in the target or, if a shape renames it, as in the source.
+    :param shape: the shapes of the task. If one of them masks the column, rows with the hashes of the values count.
     :param mode: ``count`` changes nothing.
-    :param staging: the operator's option: where days wait that may hold such rows, too. They are named.
-    :param connections: those of the sink and of the masks' keys, by id; by default Airflow's.
-    :raises ConfigError: the sink cannot erase; it has no such column, or the source has none; or the rows are masked
-        and ``shape`` is missing.
-    :raises RetriableError: the sink is away, or others kept winning the race.
+    :param staging: the operator's option. Staged days there are among the places that may hold such rows.
+    :param connections: connections of the sink and of the masks' keys, by id. By default Airflow's.
+    :raises ConfigError: the sink cannot erase, the column is missing in target or source, or the rows are masked and
+        ``shape`` is missing.
+    :raises RetriableError: the sink is unavailable, or other writers committed first each time.
     """
     refuse_text("shape", shape)
-    chain, given = Chain.of(shape), texts_of(values)
-    made = _shapes_of(source, chain, column)
+    chain, ids = Chain.of(shape), texts_of(values)
+    column_shapes = _shapes_of(source, chain, column)
     resolved = connections
     if resolved is None:
-        wanted = dict.fromkeys((*sink.connection_ids, *chain.conn_ids))
-        resolved = {conn_id: credentials.resolve(conn_id) for conn_id in wanted}
-    texts = made.texts(given, resolved)
+        conn_ids = dict.fromkeys((*sink.connection_ids, *chain.conn_ids))
+        resolved = {conn_id: credentials.resolve(conn_id) for conn_id in conn_ids}
+    texts = column_shapes.texts(ids, resolved)
     shaping = Shaping.of(chain, resolved)
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, resolved), _LOG.warning) as publisher:
         if not publisher.can_erase:
             raise ConfigError(f"{type(sink).__name__} cannot erase: delete the rows in {sink.target} by its own means")
-        rows = {} if mode == "erase" else publisher.find(made.name, texts)
+        rows = {} if mode == "erase" else publisher.find(column_shapes.name, texts)
         if not chain:
-            _require_unmasked(publisher.ledger, sink.target, made.name)
-        elif made.masks:
-            _require_same_keys(publisher.ledger, sink.target, made, resolved)
+            _require_unmasked(publisher.ledger, sink.target, column_shapes.name)
+        elif column_shapes.masks:
+            _require_same_keys(publisher.ledger, sink.target, column_shapes, resolved)
         publisher.ledger.erased().accepted(shaping.column_digest, sink.target)
         # Asked before it: an error after it would hide what was done.
         copies = (*publisher.copies(), *_staged(sink, key, staging, resolved))
         if mode == "erase":
-            done = publisher.erase(made.name, texts, source.kind, shaping.column_digest)
-            return replace(done, values=len(given), copies=copies)
-        return Erasure(sink.target, made.name, len(given), rows, copies=copies)
+            erasure = publisher.erase(column_shapes.name, texts, source.kind, shaping.column_digest)
+            return replace(erasure, values=len(ids), copies=copies)
+        return Erasure(sink.target, column_shapes.name, len(ids), rows, copies=copies)
 
 
 def stage_of(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
-    """Return where days are staged that the sink does not keep; None if it does, or nothing is on this machine."""
+    """Return the stage outside the sink; None if the sink has the stage, or this machine has no staged days."""
     if sink.stage_root(connections) is not None:
         return None
     if staging is not None:
@@ -103,7 +103,7 @@ def stage_of(sink: Sink, key: StreamKey, staging: str | None, connections: Conne
 
 
 def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> list[str]:
-    """Name the staged days that may hold rows of the erased, where the sink does not keep the stage."""
+    """Return the places of staged days outside the sink, each with the way to clear it."""
     if sink.stage_root(connections) is not None:
         return []
     stage = stage_of(sink, key, staging, connections)
@@ -117,72 +117,71 @@ def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connec
 
 
 def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
-    """Return what makes the column of the target that is meant.
+    """Return the shapes of the target's column that ``column`` names.
 
-    Later loads must be able to leave rows out by it. A sink may know the column all the same: from days that had it.
-
-    :raises ConfigError: neither the source nor a shape brings such a column, or a shape leaves it out.
+    :raises ConfigError: neither the source nor a shape makes such a column, or a shape leaves it out. Later loads could
+        not leave out rows by it, even if the target has the column from earlier days.
     """
-    made = shapes_of_column(chain.shapes, column)
-    if made is None:
+    column_shapes = shapes_of_column(chain.shapes, column)
+    if column_shapes is None:
         name = target_name(chain.shapes, column)
-        made = None if name is None else shapes_of_column(chain.shapes, name)
-    if made is None:
+        column_shapes = None if name is None else shapes_of_column(chain.shapes, name)
+    if column_shapes is None:
         raise ConfigError(
-            f"nothing was changed: a shape leaves column {column!r} out, so the target does not say whose a row is by "
-            "it: name a column that the target has"
+            f"nothing was changed: a shape leaves column {column!r} out of the target. Name a column that the "
+            "target has"
         )
     names = source.column_names()
-    if names is not None and made.source is not None and made.source not in names:
-        hint = "" if chain else "; or, where a shape of the task makes it, give shape= as the task has it"
+    if names is not None and column_shapes.source is not None and column_shapes.source not in names:
+        hint = "" if chain else ". If a shape of the task makes it, give shape= as the task has it"
         raise ConfigError(
-            f"nothing was changed: the source's rows have no column {made.source!r}, so later loads could not leave "
-            f"rows out by it; name it as the source does: {nearest(made.source, names)}{hint}"
+            f"nothing was changed: the source's rows have no column {column_shapes.source!r}, so later loads could not "
+            f"leave rows out by it. Name it as the source does: {nearest(column_shapes.source, names)}{hint}"
         )
-    return made
+    return column_shapes
 
 
 def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
-    """Check, without the task's shapes, that the target has the values as they were given.
+    """Check, without the task's shapes, that the target's column is not masked.
 
-    :raises ConfigError: a mask may have made others of them.
+    :raises ConfigError: the column may be masked.
     """
-    known = _definition(ledger)
-    masked = _passes_masks(ledger) if known is None else column in known.shapes.get(MASKED, "").split(", ")
+    definition = _definition(ledger)
+    masked = _passes_masks(ledger) if definition is None else column in definition.shapes.get(MASKED, "").split(", ")
     if masked or any(part.shaping for part in ledger.erased().parts):
         raise ConfigError(
-            f"nothing was changed: rows of {target} pass shapes that mask values, and column {column!r} may be one of "
-            "theirs: give shape= as the task has it. Then the values are hashed as the task does"
+            f"nothing was changed: a mask of the task may have hashed column {column!r} of {target}. Give shape= as "
+            "the task has it, so that the values are hashed in the same way"
         )
 
 
-def _require_same_keys(ledger: Ledger, target: str, made: ColumnShapes, connections: Connections) -> None:
-    """Check that the newest day was masked under the keys that the values are hashed with.
+def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes, connections: Connections) -> None:
+    """Check that the newest day was masked with the keys that hash the values.
 
-    :raises ConfigError: it was not, and nobody would be found.
+    :raises ConfigError: the day was masked with other keys, so no row would match.
     """
-    known = _definition(ledger)
-    if known is None or MASK_KEYS not in known.shapes:
+    definition = _definition(ledger)
+    if definition is None or MASK_KEYS not in definition.shapes:
         return
-    digests = shape_digests(made.masks, connections, target)
+    digests = shape_digests(column_shapes.masks, connections, target)
     used = {digest for name, digest in digests.items() if name != "shapes"}
-    if not used <= {*known.shapes[MASK_KEYS].split(", ")}:
+    if not used <= {*definition.shapes[MASK_KEYS].split(", ")}:
         raise ConfigError(
-            f"nothing was changed: rows of {target} were masked under another key than that of shape=, so nobody would "
-            "be found: give the key that they were loaded with; or load the days again under this one first"
+            f"nothing was changed: rows of {target} were masked with another key than the one of shape=, so no row "
+            "would match. Give the key that they were loaded with, or first load the days again with the new key"
         )
 
 
 def _definition(ledger: Ledger) -> StreamDefinition | None:
-    """Return the definition that the stream's newest day was loaded with; None if that is not known."""
+    """Return the definition of the stream's newest publish; None if it is not known."""
     in_force = ledger.definition_in_force()
     return None if in_force is None else definitions_in(ledger.notes()).get(in_force.digest)
 
 
 def _passes_masks(ledger: Ledger) -> bool:
-    """Tell whether the ledger says of the newest day that was polled that shapes masked values.
+    """Tell from the ledger whether shapes masked values of the newest polled day.
 
-    Days that an earlier version of this package loaded have no definition, and the counts of their shapes.
+    Days that an earlier version of this package loaded have no definition, but have counts of their shapes.
     """
     for day in sorted(ledger.days(), reverse=True)[:_DAYS_LOOKED_AT]:
         row = ledger.row(day)

@@ -18,7 +18,6 @@ from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.transform import Given
 
-
 _DATE = r"\d{4}-\d\d-\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 _MOMENT = re.compile(rf"(?<![\w-])(?:{_DATE})(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w-])")
 
@@ -45,7 +44,7 @@ class Written(NamedTuple):
         transform = None if self.transform is None else str(self.transform)
         parts = self.source.serialize(), shapes, transform
         options, shapes, transform = parts if self.by == "dag" else without_moments(parts)
-        return definition_of(source, options, connections[source.conn_id], shapes, keys, transform)
+        return definition_of(source, options, connections[source.conn_id], shapes, keys, transform=transform)
 
 
 def without_moments(value: Any) -> Any:

@@ -145,7 +145,7 @@ class Shaping:
     def digests(self, context: str) -> dict[str, str]:
         """Return digests of the shapes (``shapes``) and of each mask's key (``key[<position>]``). Takes 50 ms a key.
 
-        Equal digests mean that equal rows become equal rows. No key can be read from them (:mod:`.shapes.digests`).
+        Equal digests mean that equal rows become equal rows. Keys cannot be read from digests (:mod:`.shapes.digests`).
 
         :param context: where the digests are kept, such as the target's name. Digests of two contexts cannot be
             compared.

@@ -1,7 +1,7 @@
 """The shapes that make one column of the target, and the texts that they make of a person's id.
 
-They are found by names alone, without a schema: an erase asks the sink, and not the source. The one thing that names do
-not tell is which columns a ``flatten`` without ``columns`` makes. Such a column counts as the source's own.
+The shapes are resolved by column names, without a schema, since an erase does not connect to the source. Names do not
+show which columns a ``flatten`` without ``columns`` makes. Such a column is treated as a column of the source.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from airflow_provider_connect.shapes.route import Route
 from airflow_provider_connect.shapes.shape import Shape
 
 _EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
-"""Types whose values have the text of the value that was cast."""
+"""Types to which a cast keeps the text of an id."""
 
 
 @dataclass(frozen=True)
 class ColumnShapes:
     """The shapes that make a column of the target, in their order.
 
-    :param name: as the target has it.
-    :param source: as the source has it; None if the column is made of something else.
+    :param name: name of the column in the target.
+    :param source: name of the column in the source; None if the column is made of something else.
     :param steps: the shapes, each with its position in the task's list and the column's name before it.
     """
 
@@ -42,13 +42,13 @@ class ColumnShapes:
 
     @property
     def masks(self) -> tuple[Mask, ...]:
-        """The masks among them."""
+        """The masks among the shapes."""
         return tuple(shape for _, shape, _ in self.steps if isinstance(shape, Mask))
 
     def digest(self, connections: Mapping[str, Connection], context: str) -> str:
         """Return the digest of these shapes, and of their masks' keys; "" if no shape makes the column.
 
-        What they do to other columns is no part of it.
+        Effects on other columns are not part of the digest.
 
         :param context: where the digest is kept: digests of two contexts cannot be compared.
         """
@@ -59,18 +59,18 @@ class ColumnShapes:
         return options_digest([options, [value for name, value in sorted(keys.items()) if name != "shapes"]])
 
     def texts(self, values: Sequence[str], connections: Mapping[str, Connection]) -> tuple[str, ...]:
-        """Return what the target has in place of a person's ids: hashes under a mask's key, else the ids themselves.
+        """Return the texts that the target has for ids: hashes if a mask hashes the column, else the ids themselves.
 
-        Where a mask has a condition, some rows have the id itself, so both are returned.
+        If a mask has a condition, some rows have the id itself, so both are returned.
 
-        :raises ConfigError: a shape leaves nothing by which a person could be told from others.
+        :raises ConfigError: after a shape the column no longer identifies a person.
         """
         texts: dict[str, None] = dict.fromkeys(values)
         for position, shape, before in self.steps:
             if (problem := _problem(shape, before)) is not None:
                 raise ConfigError(
-                    f"shape[{position}] ({shape.name}): column {self.name!r} {problem}, so nobody's rows can be told "
-                    "from others' by it: name another column"
+                    f"shape[{position}] ({shape.name}): column {self.name!r} {problem}, so it does not identify "
+                    "a person. Name another column"
                 )
             if isinstance(shape, Mask):
                 hash_text = hmac_sha256(key_of(connections[str(shape.conn_id)]))
@@ -102,7 +102,7 @@ def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | Non
 
 
 def target_name(shapes: Sequence[Shape], column: str) -> str | None:
-    """Return what the target calls a column of the source; None if a shape leaves it out."""
+    """Return the target's name of a source's column; None if a shape leaves the column out."""
     name = column
     for shape in shapes:
         if isinstance(shape, Rename):
@@ -115,7 +115,7 @@ def target_name(shapes: Sequence[Shape], column: str) -> str | None:
 
 
 def _leaves_out(shape: Shape, name: str) -> bool:
-    """Tell whether there is no column of a name behind a shape, whatever there was before it."""
+    """Tell whether no column of a name can exist after a shape."""
     if isinstance(shape, Rename):
         return name in shape.columns and name not in shape.columns.values()
     if isinstance(shape, Select):
@@ -132,7 +132,7 @@ def _makes(shape: Shape, name: str) -> bool:
 
 
 def _about(shape: Shape, column: str) -> dict[str, Any]:
-    """Return a shape's options as far as they are about one column."""
+    """Return the options of a shape that concern one column."""
     ((name, options),) = options_of(shape).items()
     if isinstance(shape, Rename):
         return {name: shape.columns[column]}

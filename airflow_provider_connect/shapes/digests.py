@@ -1,9 +1,8 @@
 """Digests of shapes and of the keys of their masks: equal digests mean that equal rows become equal rows.
 
 A digest of a key goes into ledgers that many may read. A key may be a phrase that a person chose, so a plain hash
-would let a reader try billions of phrases a second. scrypt (RFC 7914) takes 16 MB and some 50 ms for each guess, and
-its salt holds the context, so that one table of guesses serves one target alone. Nobody guesses a random key of 16
-bytes.
+would let a reader try billions of phrases a second. scrypt (RFC 7914) takes 16 MB and some 50 ms for each guess. Its
+salt holds the context, so a table of guesses serves one target only. A random key of 16 bytes cannot be guessed.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ def shape_digests(
 ) -> dict[str, str]:
     """Return digests by part: ``shapes`` of all options, and ``key[<position>]`` of each mask's key.
 
-    The name of a key's connection is no part of them: the same key under another ``conn_id`` makes the same hashes.
+    The name of a key's connection is not included: the same key under another ``conn_id`` makes the same hashes.
 
     :param context: where the digests are kept, such as the target's name. Digests of two contexts cannot be compared.
-    :param position: of the first shape.
+    :param position: position of the first shape.
     :raises ConfigError: a connection has no key, or a short one.
     """
     keys = {
@@ -55,6 +54,6 @@ def options_digest(options: object) -> str:
 
 
 def key_digest(key: bytes, context: str) -> str:
-    """Return the digest of a secret key, as 32 hex digits. Takes some 50 ms, so that nobody tries many keys."""
+    """Return the digest of a secret key, as 32 hex digits. Takes some 50 ms, to slow down guesses."""
     salt = f"{_SALT}{context}".encode("utf-8", "surrogatepass")
     return hashlib.scrypt(key, salt=salt, n=_COST, r=_BLOCK_SIZE, p=1, dklen=_DIGEST_BYTES).hex()

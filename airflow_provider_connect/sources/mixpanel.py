@@ -173,7 +173,7 @@ class MixpanelSource(MixpanelOptions, Source):
         return self.stream == "export"
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return project, region and, wherever it is set, what the project's times mean."""
+        """Return project, region and the meaning of the project's times, from options or connection."""
         parts = super().connection_parts(connection)
         return parts | {"timestamps": self.chosen_regime(connection)}
 

@@ -52,9 +52,9 @@ column, not the value. ``decimals`` and ``zero_dates`` choose otherwise.
 letter for its class: 1 and '1' differ, 1 and 1.00 do not. The same row has the same key in every run, in days and in
 snapshots. A key that is NULL fails the day, and so does one that comes twice.
 
-**The whole.** A user who may see a part would load it as if it were all. PostgreSQL refuses to cut an answer by row
-level security, unless ``row_security="accept"`` says that a part is meant. Columns that MySQL hides from the user are
-refused until ``columns`` names those to read.
+**Hidden rows and columns.** If the user may read only a part of a table, the run fails. For rows that PostgreSQL's row
+level security hides, ``row_security="accept"`` loads the visible rows. For columns that MySQL hides, ``columns`` names
+the columns to read.
 
 **Counts** in the report: rows, and bytes in Arrow.
 
@@ -129,7 +129,7 @@ class SqlSource(SqlOptions):
         return [*self.columns, RECORD_KEY]
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return the name of the database, and the zone of its clock: by default UTC."""
+        """Return the database's name and ``db_timezone``, by default UTC."""
         return {"database": connection.path, "db_timezone": self.db_timezone or "UTC"}
 
     def check(self, connection: Connection) -> list[str]:

@@ -32,11 +32,11 @@ from airflow_provider_connect.window import DaySet, reloadable_days
 
 
 class Admission(NamedTuple):
-    """What a publish is compared with in its commit, and where an increment begins.
+    """Definitions that a commit compares, and the beginning of an increment.
 
-    :param digest: of the stream's own definition; None if the ledger keeps none.
-    :param seen: digest of the definition in force.
-    :param restart: where the stream goes on after an alarm.
+    :param digest: digest of the attempt's definition; None if the ledger keeps no definitions.
+    :param seen: digest of the definition in force when the attempt compared; None if there was none.
+    :param restart: position where the stream goes on after an alarm; None without an alarm.
     """
 
     digest: str | None = None
@@ -44,18 +44,24 @@ class Admission(NamedTuple):
     restart: Restart | None = None
 
 
+SAFE_WAYS = {
+    True: "Set it as before, or give this task a target of its own",
+    False: "Give this task a target of its own, or let one task load both",
+}
+"""How to go on without other rows, by whether the same task published the newest day."""
 NOT_COMPARED = Admission()
-"""Of a ledger that keeps no notes."""
+"""Admission for a ledger that keeps no notes."""
 
 
 @dataclass
 class DefinitionGuard:
     """Admits the days of one job to be polled. Several threads may ask.
 
-    :param definition: of the stream, with the key that the source has found.
-    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` tells; ``replaces_whole`` as its namesake does.
-    :param earlier: the definition of days from before ledgers kept any, where the source knows that it differs.
-    :param warnings: changes that were told, for the job's report.
+    :param definition: definition of the stream, with the key that the source has resolved.
+    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` returns it.
+    :param replaces_whole: as :meth:`.Sink.replaces_whole` returns it.
+    :param earlier: definition of days from before ledgers kept definitions, if its key is known to differ.
+    :param warnings: warnings about changes, for the job's report.
     """
 
     definition: StreamDefinition
@@ -70,14 +76,18 @@ class DefinitionGuard:
     _is_kept: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def command(self) -> str:
-        """The DAG and the task as the command line takes them."""
+    def command(self, name: str, options: str = "") -> str:
+        """Return a command about this task as a person types it. The command line cannot look at a mapped task."""
         dag_id, _, task = self.intent.task.partition("/")
-        return f"{dag_id} {task.partition('[')[0]}"
+        if "[" not in task:
+            return f"airflow connect {name} {dag_id} {task}{options}"
+        return (
+            f"airflow connect {name} DAG TASK{options}, where DAG TASK is a task that is not mapped, with the source "
+            f"and the sink of {dag_id}.{task}"
+        )
 
     def admit(self) -> Admission:
-        """Compare with what the ledger says now.
+        """Compare the definition with the ledger's present state, and keep it as a note.
 
         :raises ConfigError: the definition differs from the one in force in a way that a person must decide, or an
             alarm stands.
@@ -103,16 +113,16 @@ class DefinitionGuard:
     def raise_alarm(self, span: Span, error: RowsLostError) -> None:
         """Keep an alarm in the ledger, before the task fails.
 
-        :param span: the stream's newest.
+        :param span: the stream's newest span.
         """
         if self.publisher.can_note:
             alarm = Alarm(number=span.number, position=span.to, reason=str(error))
             self.publisher.note(alarm_note(alarm, self.intent.run))
 
     def _restart(self, notes: Sequence[LedgerNote]) -> Restart | None:
-        """Return where the stream goes on after its last alarm; None if it never had one.
+        """Return the position where the stream goes on after its last alarm; None without an alarm.
 
-        :raises ConfigError: nobody has answered it.
+        :raises ConfigError: the alarm is not answered.
         """
         alarm = newest_alarm(notes)
         if alarm is None:
@@ -123,40 +133,38 @@ class DefinitionGuard:
         if not self.source.reloads_when_lost:
             raise ConfigError(
                 f"{self.source.stream_key}: an alarm about lost rows stands since increment {alarm.number}: "
-                f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the rows "
-                f"between: airflow connect resume {self.command} --from now"
+                f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the lost "
+                f"rows, run: {self.command('resume', ' --from now')}"
             )
         self.publisher.note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
         return Restart(alarm.number, alarm.position, None)
 
     def _compare_with_days_before(self, days: DaySet) -> None:
-        """Compare with days that were published before the ledger kept definitions, as far as anything is known."""
+        """Compare the key with the key of days from before definitions, and warn that their options are unknown."""
         if len(days):
             if self.earlier is not None:
                 key = compare(
                     self.earlier, self.definition, is_same_task=True, identifies_by_key=self.identifies_by_key
                 )
-                self._require_admissible(key, is_accepted=False, writer="an earlier version of this package")
+                self._require_admissible(key, SAFE_WAYS[True], is_accepted=False)
             self._warn(
-                f"days published before the ledger kept what decides their rows: {len(days):,}. They are compared with "
-                "nothing"
+                f"days published before the ledger kept definitions: {len(days):,}. Their options cannot be compared"
             )
 
     def _compare(self, in_force: DefinitionInForce, notes: Sequence[LedgerNote]) -> None:
         published = definitions_in(notes).get(in_force.digest)
         if published is None:
             raise ConfigError(
-                f"{self.source.stream_key}: the ledger names the definition {in_force.digest}, which is gone: restore "
-                "the target's _connect folder or notes, or load into a target of its own"
+                f"{self.source.stream_key}: the ledger names the definition {in_force.digest}, but its note is "
+                "missing. Restore the notes, or load into a new target"
             )
+        is_same_task = in_force.task == self.intent.task_digest
         comparison = compare(
-            published,
-            self.definition,
-            is_same_task=in_force.task == self.intent.task_digest,
-            identifies_by_key=self.identifies_by_key,
+            published, self.definition, is_same_task=is_same_task, identifies_by_key=self.identifies_by_key
         )
         is_accepted = self._is_accepted(in_force.digest, notes)
-        self._require_admissible(comparison, is_accepted=is_accepted, writer=_writer(notes, in_force))
+        ways = f"The target's days were loaded by {_writer(notes, in_force)}. {SAFE_WAYS[is_same_task]}"
+        self._require_admissible(comparison, ways, is_accepted=is_accepted)
         changes = [*comparison.notices, *(comparison.acceptable if is_accepted else ())]
         if changes:
             self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")
@@ -164,18 +172,17 @@ class DefinitionGuard:
             self._warn(f"{'; '.join(comparison.access)}")
 
     def _is_accepted(self, published: str, notes: Sequence[LedgerNote]) -> bool:
-        wanted = Acceptance(published=published, accepted=self.definition.options_digest)
-        return any(Acceptance.model_validate(note.content) == wanted for note in notes_of(notes, "acceptance"))
+        acceptance = Acceptance(published=published, accepted=self.definition.options_digest)
+        return any(Acceptance.model_validate(note.content) == acceptance for note in notes_of(notes, "acceptance"))
 
-    def _require_admissible(self, comparison: Comparison, *, is_accepted: bool, writer: str) -> None:
-        where = f"{self.source.stream_key} into this target"
+    def _require_admissible(self, comparison: Comparison, ways: str, *, is_accepted: bool) -> None:
+        subject = f"{self.source.stream_key} into this target"
         if comparison.refusals:
-            raise ConfigError(f"{where}: {'; '.join(comparison.refusals)}")
+            raise ConfigError(f"{subject}: {'; '.join(comparison.refusals)}")
         if comparison.acceptable and not is_accepted:
             raise ConfigError(
-                f"{where}: {'; '.join(comparison.acceptable)}. The days there were loaded by {writer}. Give this task "
-                "a target of its own, or let one task load both. If the change is meant, and days may differ: airflow "
-                f"connect accept {self.command}"
+                f"{subject}: {'; '.join(comparison.acceptable)}. {ways}. If the change is intended and days may "
+                f"differ, run: {self.command('accept')}"
             )
 
     def _loaded_otherwise(self, notes: Sequence[LedgerNote]) -> str:
@@ -185,9 +192,10 @@ class DefinitionGuard:
             return "No day is published yet"
         rows = ledger.between(min(days), max(days))
         others = days_loaded_otherwise(rows, definitions_in(notes), self.definition)
+        plan = self.command("plan", f" --changed --days {min(days)}..{max(days)}")
         return (
-            f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list and load them again: airflow "
-            f"connect plan {self.command} --changed --days {min(days)}..{max(days)}"
+            f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list them and load them again, "
+            f"run: {plan}"
         )
 
     def _keep(self, notes: Sequence[LedgerNote]) -> None:
@@ -202,6 +210,6 @@ class DefinitionGuard:
 
 
 def _writer(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
-    """Return a run of the task that published last, as far as a note names one."""
+    """Return a run of the task that published last; ``another task`` if no note names such a run."""
     runs = (note.run for note in notes_of(notes, "definition"))
     return next((run for run in runs if digest_of(task_of(run)) == in_force.task), "another task")

@@ -3,8 +3,8 @@
 A ledger row holds the digest of the definition that its day was loaded with, and the ledger keeps each definition once,
 as a note (:mod:`.notes`). The next attempt compares (:mod:`airflow_provider_connect.definition`).
 
-Literals of conditions and queries never get into a ledger. A part that may hold some is shortened, with ``…`` in place
-of each literal, and ends in a digest that tells two of them apart.
+A ledger never holds literals of conditions and queries. A part that may contain literals is shortened, with ``…`` in
+place of each literal, and ends in a digest of the whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_connect.secrets import is_secret_name, without_tokens
 from airflow_provider_connect.wire import Wire
 
 RowRole = Literal["reading", "narrowing", "condition"]
-"""How an option decides which rows a day has. ``reading``: how rows are read, identified and dealt out to days.
+"""How an option decides which rows a day has. ``reading``: how rows are read, identified and assigned to days.
 ``narrowing``: it leaves rows out. ``condition``: the same, by a text with literals, of which a ledger has a digest."""
 
 DIGEST_BITS = 60
@@ -36,12 +36,12 @@ _PLAIN = re.compile(r"[^\x00-\x1f]{0,100}")
 class StreamDefinition(Wire):
     """The parts that decide which rows the days of a stream have, each as text under its name.
 
-    :param reading: how rows are read, identified and dealt out to days: kind, day column, cursor columns, key, zone,
+    :param reading: how rows are read, identified and assigned to days: kind, day column, cursor columns, key, zone,
         project or account.
     :param narrowing: options that leave rows out.
     :param access: host and login.
     :param shapes: the shapes, a digest of the key of each mask, and the transform.
-    :param key: columns behind ``record_key`` with the classes of their values, as the source has found them; empty if
+    :param key: columns of ``record_key`` with the classes of their values, as the source has resolved them. Empty if
         rows have no key.
     """
 
@@ -58,7 +58,7 @@ class StreamDefinition(Wire):
 
     @property
     def options_digest(self) -> str:
-        """15 hex digits over all parts but the key that the source has found."""
+        """15 hex digits over all parts except the resolved key."""
         return digest_of(self.model_dump(mode="json", exclude={"key"}))
 
 
@@ -69,14 +69,14 @@ def digest_of(value: Any) -> str:
 
 
 def plain_part(value: Any) -> str:
-    """Return the text of a part that holds names, numbers and modes; long or many-lined ones are shortened."""
+    """Return the text of a part that holds names, numbers and modes. Shortens long texts and texts of several lines."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str, ensure_ascii=False)
     text = without_tokens(text)
     return text if _PLAIN.fullmatch(text) else literal_part(value)
 
 
 def literal_part(value: Any) -> str:
-    """Return the text of a part that may hold literals: shortened, without them, and with a digest of the whole."""
+    """Return the text of a part that may hold literals: shortened, without literals, with a digest of the whole."""
     text = value if isinstance(value, str) else json.dumps(_names_alone(value), sort_keys=True, ensure_ascii=False)
     shown = _without_literals(without_tokens(text)) if isinstance(value, str) else text
     shown = " ".join(shown.split())

@@ -1,12 +1,12 @@
-"""Whose rows a target no longer holds: the list that an erase leaves in the sink's ledger, and what keeps to it.
+"""Erase lists: the people whose rows a target must not hold, kept in the sink's ledger.
 
-The list holds keyed digests, not ids. Who can read the ledger can test an id against it, but not read ids from it. The
-list belongs to the target: every stream that writes there keeps to it.
+A list holds keyed digests, not ids. A reader of the ledger can test an id against the list, but cannot read ids from
+it. The list belongs to the target, and applies to every stream that writes there.
 
 An erase writes the list first, and then takes the rows out of every day that has some: a new generation of that day. A
-publish is committed only under the list that its attempt saw before it polled, and a poll leaves out whom the list
-names. So wherever an erase falls between another attempt's poll and its commit, that attempt polls again, and nobody
-comes back: not with a retry from the stage, not with a reload, not with the lookback.
+publish is committed only under the list that its attempt saw before the poll, and a poll leaves out the people on the
+list. So if an erase comes between another attempt's poll and its commit, that attempt polls again. Erased rows do not
+come back with a retry from the stage, a reload or a lookback.
 
 Where a shape makes the column, the list holds digests of the texts that the shape makes, such as the hashes of a mask.
 Under another key the same person has another hash. So the list keeps the digest of the shapes and of the mask's key,
@@ -39,9 +39,9 @@ _DIGEST_BYTES = 16
 _INTEGER = re.compile(r"-?[1-9][0-9]*|0")
 
 Value = str | int | Decimal | UUID
-"""What names a person: a value of the column, or its text."""
+"""Id of a person: a value of the column, or its text."""
 ShapingDigest = Callable[[str, str], str]
-"""Returns the digest of the shapes that make a column of the target, for a column and a context; "" if none does."""
+"""Function of a column and a context. Returns the digest of the shapes that make the column; "" without such shapes."""
 
 
 def unshaped(column: str, context: str) -> str:
@@ -60,23 +60,22 @@ def is_erase_run(run: str | None) -> bool:
 
 
 def texts_of(values: Iterable[Value]) -> tuple[str, ...]:
-    """Return the text of each value, each once: 17, ``Decimal("17")`` and "17" are the same.
+    """Return the texts of values without duplicates: 17, ``Decimal("17")`` and "17" have the same text.
 
-    :raises ConfigError: they are one text; or one is empty, or has no one text. No value stands in the message.
+    :raises ConfigError: the values are one text, or a value is empty or of another type. The message has no value.
     """
     refuse_text("values", values)
     texts: dict[str, None] = {}
     for position, value in enumerate(values):
         text = _text_of(value)
         if not text:
-            kind = "an empty text" if isinstance(value, str) else f"a {type(value).__name__}, which has no one text"
+            kind = "an empty text" if isinstance(value, str) else f"a {type(value).__name__}"
             raise ConfigError(
-                "values: name whose rows are meant by texts, integers, decimals without a fraction or UUIDs, and "
-                f"values[{position}] is {kind}"
+                f"values[{position}] is {kind}. Give ids as texts, integers, decimals without a fraction or UUIDs"
             )
         texts[text] = None
     if not texts:
-        raise ConfigError("values: name whose rows are meant")
+        raise ConfigError("values: give at least one id")
     return tuple(texts)
 
 
@@ -89,7 +88,7 @@ def _text_of(value: object) -> str | None:
 
 
 def type_problem(kind: pa.DataType) -> str | None:
-    """Say why nobody can be named by values of a type; None if people can: texts, UUIDs, integers, whole decimals."""
+    """Return why a column's type cannot hold ids; None for texts, UUIDs, integers and decimals of scale 0."""
     from airflow_provider_connect.values.arrow import plain_type, shape_of  # noqa: PLC0415  # the contracts know no values
 
     shape, plain = shape_of(kind), plain_type(kind)
@@ -99,29 +98,29 @@ def type_problem(kind: pa.DataType) -> str | None:
 
 
 def require_integers(values: Iterable[str], column: str, kind: str) -> None:
-    """Check that an integer column can hold texts.
+    """Check that an integer column can hold the values of some texts.
 
     :param kind: the column's type, for the message.
-    :raises ConfigError: it cannot: nobody would be found under them.
+    :raises ConfigError: a text is not an integer, so no row would match.
     """
     wrong = sum(_INTEGER.fullmatch(value) is None for value in values)
     if wrong:
         raise ConfigError(
-            f"column {column!r} is {kind}, and {wrong:,} of the values are no integers as it writes them, such as 17"
+            f"column {column!r} is {kind}, and {wrong:,} of the values are not integers in its form, such as 17"
         )
 
 
 class EraseList(Wire):
-    """Who is erased from a target.
+    """The people who are erased from a target.
 
-    :param version: 0 as long as nobody is, one more with every erase.
-    :param column: the rows' column that says whose they are.
+    :param version: 0 without an erase, one more with every erase.
+    :param column: the column with the ids.
     :param salt: the key of the digests, in hex.
     :param digests: in hex, sorted: BLAKE2b of the column's values as text.
-    :param shaping: digest of the shapes that made these values, and of their masks' keys, under the salt. "" if no
-        shape makes the column: then the values are the source's. None if an earlier version of this package, which kept
+    :param shaping: digest of the shapes that made these values, and of their masks' keys, under the salt. "" if the
+        values are the source's, since no shape makes the column. None if an earlier version of this package, which kept
         no such digest, wrote the list.
-    :param others: lists of the same target under another salt or other shapes. Their versions do not count.
+    :param others: lists of the same target with another salt or other shapes. Their versions are not used.
     """
 
     version: int = 0
@@ -133,14 +132,14 @@ class EraseList(Wire):
 
     @property
     def parts(self) -> tuple[EraseList, ...]:
-        """The list and those beside it; () while nobody is erased."""
+        """The list and its ``others``; () without an erase."""
         return (self, *self.others) if self.version else ()
 
     def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = unshaped) -> EraseList:
-        """Return the list with more values on it; itself if it has them all.
+        """Return the list with more values; the list itself if it has them all.
 
-        :param shaping: of the shapes that make the column now.
-        :raises ConfigError: it is of another column or of other shapes, or becomes too long.
+        :param shaping: digests of the shapes that make the column now.
+        :raises ConfigError: the list has another column or other shapes, or becomes too long.
         """
         if self.version and self.column != column:
             raise ConfigError(
@@ -178,7 +177,7 @@ class EraseList(Wire):
 
     @classmethod
     def joined(cls, lists: Sequence[EraseList], version: int) -> EraseList:
-        """Return one list of several of the same target, of which the last one is made longer."""
+        """Join lists of one target into one. Later values are added to the last list."""
         parts = [part.model_copy(update={"others": ()}) for listed in lists for part in reversed(listed.parts)]
         if not parts:
             return cls()
@@ -186,44 +185,44 @@ class EraseList(Wire):
         return newest.model_copy(update={"version": version, "others": tuple(reversed(others))})
 
     def limited_to(self, columns: Collection[str]) -> EraseList:
-        """Return the parts by some columns alone."""
+        """Return the list with only the parts of some columns."""
         parts = [part for part in self.parts if part.column in columns]
         return EraseList.joined([part.model_copy(update={"others": ()}) for part in reversed(parts)], self.version)
 
     def problem(self, columns: Collection[str]) -> str | None:
-        """Say why rows with these columns cannot be loaded; None if they can."""
+        """Return why rows with these columns cannot be loaded; None if they can be."""
         missing = next((part.column for part in self.parts if part.column not in columns), None)
         if missing is None:
             return None
         return (
             f"rows are erased by column {missing!r}, which the source's rows do not have "
-            f"({nearest(missing, columns)}): without it erased rows would come back. Let the source bring that "
-            "column again; or, if nobody need be kept out any more, empty the erase list"
+            f"({nearest(missing, columns)}): without it erased rows would come back. Let the source return "
+            "that column again. If nobody needs to be kept out any more, empty the erase list"
         )
 
     def shape_problem(self, shaping: ShapingDigest) -> str | None:
-        """Say why rows cannot be loaded that pass other shapes, or a mask with another key; None if they can."""
+        """Return why rows of these shapes and mask keys cannot be loaded; None if they can be."""
         for part in self.parts:
             if part.shaping and shaping(part.column, part.salt) != part.shaping:
                 return (
-                    f"rows are erased by the values that shapes made of column {part.column!r}, and now that column is "
-                    "made by other shapes, or by a mask with another key: erased rows would come back. Give the task "
-                    "the shapes and the key that it had; or load into a new target; or, if nobody need be kept out any "
-                    "more, empty the erase list"
+                    f"the erase list holds column {part.column!r} as the task's earlier shapes made it. The task "
+                    "now has other shapes, or another mask key, so erased rows would come back. Give the task its "
+                    "earlier shapes and key, or load into a new target. If nobody needs to be kept out any more, empty "
+                    "the erase list"
                 )
         return None
 
     def accepted(self, shaping: ShapingDigest, target: str) -> EraseList:
         """Return the list if rows of these shapes can be loaded under it.
 
-        :raises ConfigError: they cannot: other shapes, or a mask with another key, made the values on the list.
+        :raises ConfigError: other shapes, or a mask with another key, made the values on the list.
         """
         if (problem := self.shape_problem(shaping)) is not None:
             raise ConfigError(f"{target}: {problem}, as docs/usage.md says under 'Deleting people'")
         return self
 
     def names(self, values: Iterable[str | None]) -> list[bool]:
-        """Tell for each value of the column whether it is on the list."""
+        """Return for each value of the column whether it is on the list."""
         known = [(part.salt, set(part.digests)) for part in self.parts if part.column == self.column]
         return [
             value is not None and any(_digest(salt, value) in digests for salt, digests in known) for value in values
@@ -251,7 +250,7 @@ class Eraser:
         return batch.filter(pc.invert(gone)) if gone.true_count else batch
 
     def gone(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Tell for each row of a batch whether it is of one of the erased."""
+        """Return for each row of a batch whether it belongs to an erased person."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -298,7 +297,7 @@ def _require_known(erased: EraseList, schema: pa.Schema) -> None:
         if (problem := type_problem(schema.field(name).type)) is not None:
             raise ConfigError(
                 f"rows are erased by column {name!r}, which {problem}: its values cannot be compared with the erase "
-                "list. Let it be what it was"
+                "list. Give it its earlier type"
             )
 
 
@@ -309,11 +308,11 @@ def _require_column(erased: EraseList, columns: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Erasure:
-    """What an erase would do, or has done.
+    """Result of a count or an erase.
 
-    :param rows: how many rows it takes out, by day; days without any are not named.
-    :param version: of the erase list; None if nothing was changed.
-    :param copies: the places that may still hold their rows, each with how it is cleared.
+    :param rows: number of counted or deleted rows by day. Days without such rows are left out.
+    :param version: version of the erase list; None after a count.
+    :param copies: the places that may still hold such rows, each with the way to clear it.
     """
 
     target: str
@@ -324,7 +323,7 @@ class Erasure:
     copies: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Say it in words, without a value."""
+        """Return the result as text, without ids."""
         if not self.copies:
             return self._done
         return "\n- ".join([f"{self._done} Not searched, and may still hold such rows:", *self.copies])
@@ -334,7 +333,7 @@ class Erasure:
         total = f"{sum(self.rows.values()):,} rows of {len(self.rows):,} days"
         of_whom = f"with {self.values:,} values of {self.column!r}"
         if self.version is None:
-            return f"{self.target} has {total} {of_whom}; nothing was changed."
+            return f"{self.target} has {total} {of_whom}. Nothing was changed."
         return (
             f"{total} {of_whom} are erased from {self.target}, and later loads leave them out (version {self.version} "
             "of its erase list)."

@@ -5,7 +5,7 @@
 ``alarm``       rows of a followed table may be lost: the stream stands still until the alarm is answered
 ``resumption``  the answer to an alarm: where the stream goes on
 
-Writing a note again, or by two at once, leaves one note: its id says all that makes it another one.
+Writing a note twice, also by two processes at once, leaves one note: the same fact always has the same id.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class LedgerNote(Wire):
     """One note of one stream.
 
     :param id: 15 hex digits, unique among the notes of its kind and stream.
-    :param run: who wrote it, as :class:`.Intent` names runs; a person's command for an acceptance.
-    :param content: plain JSON without secrets and without values of records, by the functions below.
+    :param run: the writer: a run, as :class:`.Intent` names it, or a person's command.
+    :param content: plain JSON without secrets and without values of records.
     """
 
     kind: NoteKind
@@ -40,11 +40,11 @@ class LedgerNote(Wire):
 
 
 class Alarm(Wire):
-    """Rows that may be lost.
+    """Alarm about rows that may be lost.
 
     :param number: number of the stream's newest span when the alarm was raised.
-    :param position: where that span ends.
-    :param reason: why rows behind it may be lost, as the source words it.
+    :param position: end of that span.
+    :param reason: the source's message about the rows after that position.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Alarm(Wire):
 
     @property
     def id(self) -> str:
-        """The note's id: one alarm for each position that the stream stands at."""
+        """The note's id, the same for every alarm about one position of the stream."""
         return digest_of(["alarm", self.number, self.position])
 
 
@@ -61,8 +61,8 @@ class Resumption(Wire):
     """The answer to an alarm.
 
     :param alarm: the alarm's id.
-    :param position: the position behind which the stream goes on; None if all rows are read again.
-    :param answers_before: how many the alarm had: of several, the last counts.
+    :param position: the position after which the stream goes on; None if all rows are read again.
+    :param answers_before: number of earlier answers to the alarm. The last answer counts.
     """
 
     alarm: str = Field(pattern=NOTE_ID)
@@ -71,10 +71,10 @@ class Resumption(Wire):
 
 
 class Acceptance(Wire):
-    """A person's word that another definition is meant.
+    """A person's acceptance of a changed definition.
 
-    :param published: digest of the definition of the stream's newest row.
-    :param accepted: options digest of the definition that may follow it.
+    :param published: digest of the definition of the stream's newest publish.
+    :param accepted: options digest of the definition that may follow.
     """
 
     published: str = Field(pattern=NOTE_ID)
@@ -118,7 +118,7 @@ def definitions_in(notes: Iterable[LedgerNote]) -> dict[str, StreamDefinition]:
 
 
 def newest_alarm(notes: Iterable[LedgerNote]) -> Alarm | None:
-    """Return the alarm of the newest span, the last one raised if there are several; None if there is none."""
+    """Return the newest alarm of the newest span; None without an alarm."""
     alarms = notes_of(notes, "alarm")
     newest = max(alarms, key=lambda note: (note.content["number"], note.noted_at), default=None)
     return None if newest is None else Alarm.model_validate(newest.content)

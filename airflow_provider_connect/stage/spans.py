@@ -46,13 +46,13 @@ class _Published(Protocol):
 
 
 class Restart(NamedTuple):
-    """Where a stream goes on after an alarm, as the answer to it says.
+    """Position at which a stream goes on after an answered alarm.
 
     A target that is loaded anew counts from 1 again, while its notes may still be there: a number alone is not enough.
 
-    :param number: of the newest span when the alarm was raised: the one that follows it begins elsewhere.
-    :param to: where that span ends.
-    :param after: the position that the following one begins behind; None at the beginning of the stream.
+    :param number: number of the newest span when the alarm was raised.
+    :param to: the end of that span.
+    :param after: the last position that is not read; None to read from the beginning of the stream.
     """
 
     number: int

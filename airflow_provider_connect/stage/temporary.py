@@ -78,7 +78,7 @@ def polled_copies(root: Folder) -> list[str]:
         return []
     return [
         f"days as they were polled, for a transform ({len(files):,} files under {root.url}/{POLLED}): the day's next "
-        f"load deletes them, or 'airflow connect sweep' when they have been silent for a day"
+        f"load deletes them, or 'airflow connect sweep' a day after their attempt's last sign of life"
     ]
 
 
@@ -87,7 +87,7 @@ def staged_copies(root: Folder) -> list[str]:
     files = sum(_attempt_of(file.name) is not None for file in root.files())
     staged = [
         f"days that are staged and not published ({files:,} files under {root.url}): the day's next load deletes them, "
-        f"or 'airflow connect sweep' when they have been silent for a day"
+        f"or 'airflow connect sweep' a day after their attempt's last sign of life"
     ]
     return (staged if files else []) + polled_copies(root)
 

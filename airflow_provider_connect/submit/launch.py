@@ -133,14 +133,14 @@ def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:
     speculation = user_conf.get("spark.speculation", "false")
     if str(speculation).strip().lower() != "false":
         raise ConfigError(
-            f"spark.speculation={str(speculation)!r}: a speculative task would poll the source twice; remove it from "
+            f"spark.speculation={str(speculation)!r}: a speculative task would poll the source twice. Remove it from "
             "conf"
         )
     mode = user_conf.get(_DEPLOY_MODE, deploy_mode)
     if str(mode).strip() != deploy_mode:
         raise ConfigError(
             f"{_DEPLOY_MODE}={str(mode)!r}: the task would look for its driver where deploy mode {deploy_mode!r} puts "
-            "it; remove it from conf, and give the operator deploy_mode= or the Spark connection 'deploy-mode'"
+            "it. Remove it from conf, and give the operator deploy_mode= or the Spark connection 'deploy-mode'"
         )
 
 

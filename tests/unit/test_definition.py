@@ -135,8 +135,8 @@ def test_a_key_of_other_columns_or_classes_is_refused_where_rows_are_merged_by_i
     after = with_key(shop(**BY_DAY), {b"key": json.dumps([["id", "text"]]).encode()})
     merged = compare(before, after, is_same_task=True, identifies_by_key=True)
     assert merged.refusals == (
-        "the key was (id: integer), and is (id: text): the target would keep each row under both. Set key= as before, "
-        "or name a new target",
+        "the key was (id: integer), and is (id: text): the target would keep each row twice, once by each key. "
+        "Set key= as before, or name a new target",
     )
     replaced = compare(before, after, is_same_task=True, identifies_by_key=False)
     assert replaced.notices == ("the key was (id: integer), and is (id: text)",)

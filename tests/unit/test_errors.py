@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import (
     OvertakenError,
     QuotaError,
     RetriableError,
+    RowsLostError,
     SupersededError,
     worst,
 )
@@ -67,10 +68,17 @@ def test_an_unexpected_error_is_named_by_type_and_place_never_by_its_text():
 
 def test_the_docstring_draws_every_error_there_is():
     drawn = errors.__doc__ or ""
-    for cls in TREE:
+    for cls in (*TREE, RowsLostError):
         assert cls.__name__ in drawn
     ours = {v for v in vars(errors).values() if isinstance(v, type) and issubclass(v, ConnectError)}
-    assert ours == set(TREE)
+    assert ours == {*TREE, RowsLostError}
+
+
+def test_lost_rows_are_for_a_person_once_they_left_the_driver():
+    failure = Failure.of(RowsLostError("the table began anew"))
+    assert failure.type == "ConfigError"
+    assert failure.forbids_more
+    assert type(failure.error()) is ConfigError
 
 
 def test_exit_codes_tell_the_recovery():

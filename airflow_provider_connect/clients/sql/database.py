@@ -26,7 +26,7 @@ Decimals = Literal["exact", "string", "double"]
 ZeroDates = Literal["fail", "null"]
 """What MySQL's dates with month or day zero become."""
 RowSecurity = Literal["refuse", "accept"]
-"""What a read does where PostgreSQL's policies hide rows from the user: it fails, or has the other rows."""
+"""Whether a read fails or returns the visible rows if PostgreSQL's policies hide rows from the user."""
 BLOCK_BYTES = 1 << 20
 """About how many bytes of rows one batch is made of."""
 
@@ -183,17 +183,17 @@ class Database(Closable, ABC):
     def require_all_columns(self, table: Table) -> None:
         """Make sure that :meth:`describe` shows every column of a table.
 
-        As it is here, it suits databases that show columns which the user may not read.
+        Does nothing by default, for databases that show all columns.
 
-        :raises ConfigError: the user may not read some, and they are not shown.
+        :raises ConfigError: the database hides columns that the user may not read.
         """
 
     @abstractmethod
     def primary_key(self, table: Table) -> list[str]:
-        """Return the primary key's columns in its order; [] without one.
+        """Return the primary key's columns in their order; [] without a primary key.
 
-        They are whole, also where the key is declared over the beginnings of texts. Only :meth:`indexes` tells whether
-        they identify a row.
+        Contains the whole columns, also if the key covers only the beginnings of texts. Only :meth:`indexes` tells
+        whether they identify a row.
         """
 
     @abstractmethod

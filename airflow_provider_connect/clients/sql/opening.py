@@ -33,7 +33,7 @@ def open_database(
     """Open a session by the type of the connection: ``postgres``, ``mysql`` or ``sqlite``.
 
     :param application_name: what a database's administrator sees of the session, such as the DAG and the day.
-    :param row_security: whether PostgreSQL refuses a read from which its policies hide rows. No other database asks.
+    :param row_security: whether PostgreSQL refuses a read if its policies hide rows. Other databases ignore it.
     :raises ConfigError: if the connection is wrong, or the package that speaks to this database is missing.
     :raises RetriableError: if the server cannot be reached, or has no room.
     """

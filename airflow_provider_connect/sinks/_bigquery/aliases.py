@@ -1,9 +1,9 @@
-"""Names that the sink's SQL gives to tables, variables and columns of its own: no column of a source has one of them.
+"""Names of the sink's aliases, variables and columns in SQL. No column of a source can have one of these names.
 
-BigQuery lets one name hide another: an alias, or a table's short name, hides a column of that name, and a column hides
-a script's variable. So every table of a statement has an alias from here, and every column stands behind its table's.
-Two places take a bare name only, and there it can be nothing but a column of the table that is changed: the list of an
-INSERT, and what SET assigns to.
+In BigQuery one name can hide another: an alias or a table's short name hides a column of that name, and a column hides
+a script's variable. So every table of a statement has an alias from here, and every column is qualified by its table's
+alias. Only two places take a bare name, which is always a column of the changed table: the column list of an INSERT,
+and the left side of SET.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax#alias_clause,
 …/procedural-language (2026-11).
@@ -49,6 +49,6 @@ ALIASES = frozenset(
         *(f"{name}{depth}" for name in (ELEMENT, OFFSET) for depth in range(MAX_LISTS + 1)),
     }
 )
-"""What a nested field must not be called."""
+"""Names that a nested field must not have."""
 RESERVED = ALIASES | {NEWEST_DAY, PEOPLE, STREAM}
-"""What a column must not be called."""
+"""Names that a column must not have."""

@@ -1,9 +1,9 @@
-"""What a publish and a confirmation have in common, as SQL: the fence, the look into the ledger, the answer.
+"""The SQL that publishes and confirmations share: the fence, the read of the ledger, the answer.
 
-Both decide inside one transaction, and raise nothing: the answer's ``outcome`` says what was decided. A publish also
-compares the definition in force (:mod:`.definitions.in_force`). It changes the fence row a second time only where
-definition or task are others than before: BigQuery takes 25 changes in ten seconds on one table, and a day like the one
-before it makes two.
+Both decide inside one transaction and raise no error: the answer's ``outcome`` has the decision. A publish also
+compares the definition in force (:mod:`.definitions.in_force`). It changes the fence row a second time only if
+definition or task differ from the row: BigQuery allows 25 changes in ten seconds on one table, and a day with an
+unchanged definition makes two.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -124,13 +124,13 @@ def newest_of(answer: dict[str, Any]) -> LedgerRow | None:
 
 
 def fence_columns(step: LedgerStep) -> str:
-    """Return the definition in force and its task, as columns that are counted over :func:`ledger_rows`."""
+    """Return the definition in force and its task as aggregates over :func:`ledger_rows`."""
     fence = f"{mine(step)} AND {LEDGER}.day IS NULL"
     return f"MAX(IF({fence}, {LEDGER}.definition, NULL)) AS definition, MAX(IF({fence}, {LEDGER}.run, NULL)) AS task"
 
 
 def redefined(publish: Publish) -> list[tuple[str, str]]:
-    """Return the condition under which :func:`.publishing.require_definition` refuses, with its outcome."""
+    """Return the SQL condition of :func:`.publishing.require_definition`'s refusal, with its outcome."""
     if publish.definition is None:
         return []
     known = dict.fromkeys(digest for digest in (publish.definition, publish.definition_seen) if digest is not None)
@@ -147,7 +147,7 @@ def require_same(publish: Publish, answer: Mapping[str, Any]) -> None:
 
 
 def put_in_force(step: LedgerStep) -> list[str]:
-    """Return the statement that puts a publish's definition into the fence row; none if it has no definition."""
+    """Return the statement that writes a publish's definition into the fence row; none without a definition."""
     if step.publish.definition is None:
         return []
     definition, task = literal(step.publish.definition), literal(step.publish.intent.task)

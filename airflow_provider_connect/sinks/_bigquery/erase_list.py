@@ -1,11 +1,11 @@
 """A target's erase list: a table of keyed digests, whose version stands in the fence rows of all its streams.
 
-Every publish and every confirmation begins with a change of its stream's fence row (:mod:`.decision`), and what makes
-the list longer changes all of them. BigQuery lets one of two such transactions through; the other one looks again,
-finds another version than its attempt has seen, and is refused.
+Every publish and every confirmation begins with a change of its stream's fence row (:mod:`.decision`). A longer list
+changes the fence rows of all streams. BigQuery commits one of two such transactions. The other one reads a newer
+version than its attempt has seen, and is refused.
 
-A list of an earlier version of this package belonged to one stream, and the versions in the rows count each stream's
-own. All such lists of a target are read as the target's.
+A list of an earlier version of this package belonged to one stream, and its versions counted for that stream only. All
+such lists of a target are read as lists of the target.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -47,7 +47,7 @@ MOST_AT_ONCE = 10_000
 
 
 def list_of(target: Place) -> Place:
-    """Return where the erase list of a target lies."""
+    """Return the table of a target's erase list."""
     return target.sibling(f"{target.table}__erased")
 
 
@@ -70,7 +70,7 @@ def raised_version(ledger: Place, target: Place, version: int) -> str:
 def emptied(ledger: Place, target: Place) -> str:
     """Return the statements by which a person empties a target's list.
 
-    The list goes first: as long as it is there, a preflight brings its version back.
+    The list is deleted first, since a preflight restores its version as long as the list exists.
     """
     return (
         f"DELETE FROM {list_of(target).sql} AS {LEDGER} WHERE {of_target(target)}; "

@@ -176,7 +176,7 @@ class BigQueryLedger(Ledger):
         return read_list(self.api, self.target, version)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, by one query of its fence row."""
+        """Return the definition of the stream's newest publish, by one query for its fence row."""
         try:
             rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
         except ColumnError:  # no preflight has brought the ledger up to date yet
@@ -184,7 +184,7 @@ class BigQueryLedger(Ledger):
         return in_force_of(rows[0]) if rows else None
 
     def notes(self) -> list[LedgerNote]:
-        """Return the stream's notes, by one call that is no query."""
+        """Return the stream's notes, by one call that is not a query."""
         return read_notes(self.api, self.target, self.key)
 
     def _read_rows(self, rest: str) -> list[dict[str, Any]]:

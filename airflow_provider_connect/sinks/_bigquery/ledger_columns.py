@@ -1,4 +1,4 @@
-"""The columns of a ledger: as it is made, as its rows are read, and as earlier versions of it lack some."""
+"""The columns of a ledger: their types, the SQL that reads them, and columns that earlier versions lack."""
 
 from __future__ import annotations
 

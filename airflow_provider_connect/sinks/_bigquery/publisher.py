@@ -115,7 +115,7 @@ class BigQueryPublisher(Publisher):
         )
 
     def note(self, note: LedgerNote) -> None:
-        """Add a note to the table beside the ledger, unless it is there: a call and a query."""
+        """Add a note to the table beside the ledger unless it exists, by a call and a query."""
         self.api.locate(self.tables.target)
         write_note(self.api, self.tables.target, self.key, note)
 
@@ -247,7 +247,7 @@ class BigQueryPublisher(Publisher):
         return TableEraser(self.api, self.tables, self.ledger, column)
 
     def copies(self) -> list[str]:
-        """Name the target's dead letters, its staging tables and what Google keeps of it."""
+        """Return the target's rejects, its staging tables and Google's copies of deleted rows."""
         return copies_of(self.api, self.tables)
 
     def abort(self, publish: Publish, token: Staging) -> None:

@@ -163,7 +163,8 @@ class Commit:
     def _recorded(self, view: LedgerView, row: LedgerRow) -> dict[str, int]:
         """Return the application transactions of this publish: id to version."""
         prefix = app_prefix(self.publish.key)
-        recorded = transactions(row, self.publish.key) | definition_transactions(self.publish, view.recorded, prefix)
+        recorded = transactions(row, self.publish.key)
+        recorded |= definition_transactions(self.publish, row.generation, view.recorded, prefix)
         app = app_id(self.publish.key, row.day)
         for counted in (late_transactions, kept_out_transactions, deleted_transactions):
             recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}

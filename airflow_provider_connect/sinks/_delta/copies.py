@@ -1,7 +1,7 @@
-"""The places beside a Delta table's newest version that may hold rows of people who were erased.
+"""The places besides a Delta table's newest version that may hold rows of erased people.
 
-All that this package writes under a root is in one of them, or in the table. Staged files are the table's files, so
-what is no newest version is an older one, staged and unpublished, polled for a transform, or set aside.
+Every file that this package writes under a root belongs to the newest version or to one of these places: older
+versions, unpublished staged days, days polled for a transform, rejects and manifests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from airflow_provider_connect.stage.temporary import polled_copies
 
 
 def copies_of(root: Folder, tables: str, sweeper: Sweeper) -> list[str]:
-    """Name each place that holds something now, and what clears it.
+    """Return the places that hold files now, each with the way to clear it.
 
-    :param root: of table and stage.
-    :param tables: the table's path, or the pattern of several.
-    :param sweeper: of the root, whatever it takes for silent.
+    :param root: root folder of table and stage.
+    :param tables: the table's path, or the template of several paths.
+    :param sweeper: the sweeper of the root.
     """
     sweep_after, sweeper.silent = sweeper.silent, dt.timedelta(0)
     unpublished = sweeper.listed()
@@ -29,23 +29,23 @@ def copies_of(root: Folder, tables: str, sweeper: Sweeper) -> list[str]:
     places = []
     if rejects:
         places.append(
-            f"rejects ({rejects:,} times {root.url}/{CONTROL}/attempts/*/rejects-*.parquet): nobody can tell whose a "
-            "record is that became no row. Delete by hand what is theirs"
+            f"rejects ({rejects:,} times {root.url}/{CONTROL}/attempts/*/rejects-*.parquet): no column "
+            "says whose a rejected record is. Delete those of the erased by hand"
         )
     if unpublished:
         places.append(
             f"days that are staged and not published ({len(unpublished):,} files under {root.url}): no "
-            "load publishes them. 'airflow connect sweep' deletes them when they have been silent for "
-            f"{sweep_after / dt.timedelta(hours=1):g} hours"
+            "load publishes them. 'airflow connect sweep' deletes them "
+            f"{sweep_after / dt.timedelta(hours=1):g} hours after their attempt's last sign of life"
         )
     places += polled_copies(root)
     if manifests:
         places.append(
             f"manifests ({manifests:,} times {root.url}/{CONTROL}/attempts/*/{MANIFEST}), which hold each file's "
-            "smallest and largest number: where ids are numbers, delete by hand those of days that are published"
+            "smallest and largest number: where ids are numbers, delete those of published days by hand"
         )
     places.append(
-        f"older versions of {tables}, with the bounds of numbers in the log: a VACUUM deletes the files after the "
-        "table's retention time, and Delta the log's entries after 30 days"
+        f"older versions of {tables}, and the log, which has the smallest and largest number of each file: VACUUM "
+        "deletes the files after the table's retention time, and Delta deletes log entries after 30 days"
     )
     return places

@@ -1,54 +1,61 @@
 """Definitions and notes of a Delta table: transactions in its log that name them, and files beside it that hold them.
 
-Each day has ``…/<day>/definition``. The stream has ``…/definition`` and ``…/definition/task``, which are written only
-when they change: days that are published at once then do not refuse each other's commits, and of two that change the
-definition at once Delta lets only one pass. A version of a transaction is a number, and so is a digest.
+Each day has ``…/<day>/definition``, and ``…/<day>/definition/of``, the generation that it is about. A version of this
+package without definitions leaves both as they were when it loads the day again.
+
+The stream has ``…/definition`` and ``…/definition/task``, which are written only when they change: days that are
+published at once then do not refuse each other's commits, and of two that change the definition at once Delta lets only
+one pass. A version of a transaction is a number, and so is a digest.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-
-from pydantic import ValidationError
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.publishing import require_definition
 from airflow_provider_connect.sink import DefinitionInForce, Publish
 from airflow_provider_connect.stage.definition import DIGEST_BITS
+from airflow_provider_connect.stage.erasing import is_erase_run
 from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.storage import Folder
 
 NOTES = f"{CONTROL}/notes"
-_NOTE_FILE = re.compile(rf"{NOTES}/[a-z]+-[0-9a-f]+\.json")
-_OF_DAY, _IN_FORCE, _TASK = "/definition", "definition", "definition/task"
+_NOTE = ".json"
+_OF_DAY, _GENERATION, _IN_FORCE, _TASK = "/definition", "/definition/of", "definition", "definition/task"
 
 
-def definition_transactions(publish: Publish, recorded: Mapping[str, int], prefix: str) -> dict[str, int]:
+def definition_transactions(
+    publish: Publish, generation: int, recorded: Mapping[str, int], prefix: str
+) -> dict[str, int]:
     """Return the application transactions that record a publish's definition: id to version.
 
     An erase has no definition, and leaves the day's as it was.
 
+    :param generation: the one that is published.
     :param recorded: those of the version that the commit builds on.
     :param prefix: of all application ids of the stream.
     :raises OvertakenError: another definition came into force since the attempt looked.
     """
     require_definition(publish, definition_in_force(recorded, prefix))
+    app = f"{prefix}{publish.day}"
     if publish.definition is None:
-        return {}
+        is_carried = is_erase_run(publish.intent.run) and definition_of_day(recorded, app) is not None
+        return {f"{app}{_GENERATION}": generation} if is_carried else {}
     digest, task = int(publish.definition, 16), int(publish.intent.task_digest, 16)
     in_force = {f"{prefix}{_IN_FORCE}": digest, f"{prefix}{_TASK}": task}
     changed = in_force if any(recorded.get(app) != version for app, version in in_force.items()) else {}
-    return {f"{prefix}{publish.day}{_OF_DAY}": digest, **changed}
+    return {f"{app}{_OF_DAY}": digest, f"{app}{_GENERATION}": generation, **changed}
 
 
 def definition_of_day(recorded: Mapping[str, int], app: str) -> str | None:
-    """Return the digest of the definition that a day was loaded with; None if none is recorded.
+    """Return the digest of the definition that a day's newest generation was loaded with; None if none is recorded.
 
-    :param app: the day's application id.
+    :param app: the day's application id, which records the generation.
     """
-    return _digest(recorded.get(f"{app}{_OF_DAY}"))
+    is_newest = recorded.get(f"{app}{_GENERATION}") == recorded.get(app)
+    return _digest(recorded.get(f"{app}{_OF_DAY}")) if is_newest else None
 
 
 def definition_in_force(recorded: Mapping[str, int], prefix: str) -> DefinitionInForce | None:
@@ -62,25 +69,26 @@ def _digest(version: int | None) -> str | None:
 
 
 def read_notes(folder: Folder) -> list[LedgerNote]:
-    """Return the notes beside a table. Half a note, which a driver has left that was killed, is none.
+    """Return the notes beside a table; files that others are writing just now are passed over.
 
-    :raises ConfigError: a note cannot be read.
+    :raises ConfigError: a file is no note.
     """
-    return [_note_in(folder, file.name) for file in folder.files(NOTES) if _NOTE_FILE.fullmatch(file.name)]
+    names = [file.name for file in folder.files(NOTES) if file.name.endswith(_NOTE)]
+    return [_note(folder, name) for name in names]
 
 
-def _note_in(folder: Folder, name: str) -> LedgerNote:
+def _note(folder: Folder, name: str) -> LedgerNote:
     try:
         return LedgerNote.model_validate_json(folder.read(name))
-    except ValidationError:
+    except ValueError:
         raise ConfigError(
-            f"{folder.url}/{name} cannot be read: another version of this package wrote it, or somebody changed it. "
-            "Use that version, or restore the file"
+            f"{folder.url}/{name} is not a note of this version: it was changed by hand, or a later version wrote it. "
+            "Restore it, or update this package"
         ) from None
 
 
 def write_note(folder: Folder, note: LedgerNote) -> None:
-    """Keep a note beside a table, unless it is there. It survives a power cut."""
-    name = f"{NOTES}/{note.kind}-{note.id}.json"
+    """Write a note beside a table unless it exists. The note survives a power cut."""
+    name = f"{NOTES}/{note.kind}-{note.id}{_NOTE}"
     if not folder.exists(name):
         folder.write(name, note.model_dump_json().encode(), durable=True)

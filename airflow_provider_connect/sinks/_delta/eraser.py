@@ -56,7 +56,7 @@ _PAUSES = doubling(0.05, 2.0)
 class TableEraser:
     """Erases from one stream's table, or from all tables of its template (:mod:`.tables.eraser`), by one column.
 
-    An attempt that is killed leaves the list and the days that it has done. The next one does the rest.
+    If an attempt is killed, its list and its finished days stay. The next attempt does the rest.
     """
 
     options: DeltaOptions
@@ -98,9 +98,9 @@ class TableEraser:
         return view
 
     def _require_own(self, table: DeltaTable, path: str, template: str | None = None) -> None:
-        """Check that a table is this stream's, and says whose its rows are.
+        """Check that a table belongs to this stream, and has the column with the ids.
 
-        :raises ConfigError: it does not.
+        :raises ConfigError: the table belongs to another stream, or the column is missing or has another type.
         """
         import pyarrow as pa
 
@@ -261,9 +261,9 @@ class TableEraser:
 
 
 def require_published(view: LedgerView, published: Collection[dt.date]) -> None:
-    """Check that a table has rows of published days alone.
+    """Check that all rows of a table belong to published days.
 
-    :raises ConfigError: a generation of a day that nobody published would count as loaded.
+    :raises ConfigError: the table has rows of an unpublished day, and an erase would publish that day.
     """
     assert view.table is not None
     strange = sorted({str(day) for day, _, _ in view.files if day not in published})

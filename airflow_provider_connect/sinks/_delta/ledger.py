@@ -367,8 +367,9 @@ class DeltaLedger(Ledger):
         return definitions.definition_in_force(self._view().recorded, app_prefix(self.key))
 
     def notes(self) -> list[LedgerNote]:
-        """Return the notes beside the table."""
-        return definitions.read_notes(Folder(self.options.ledger_path))
+        """Return the notes beside the table, which belong to the stream that owns it."""
+        view = self._view()
+        return definitions.read_notes(view.folder) if view.is_mine else []
 
     def erased(self) -> EraseList:
         """Return whose rows are kept out of the stream."""

@@ -227,15 +227,15 @@ class Attempt(ABC):
         self.require_first(outbox, parsed(InForce, first, ledger.name))
 
     def write_in_force(self, outbox: Outbox, record: InForce) -> None:
-        """Write which definition is in force, and wait until the ledger has it."""
+        """Write the definition in force, and wait until the ledger has the record."""
         key = self.ledger.about(NO_DAY, "in_force")
         outbox.send(self.options.ledger_topic, key.encoded(), record.model_dump_json().encode(), [])
         outbox.flush()
 
     def require_first(self, outbox: Outbox, first: InForce) -> None:
-        """Refuse to go on where another definition was written before this publish's own.
+        """Require that no other definition was written before this publish's.
 
-        :raises OvertakenError: it was.
+        :raises OvertakenError: another definition was written first.
         """
         require_definition(self.publish, first.in_force)
 

@@ -96,7 +96,7 @@ class Preflight:
         return found + options.converter(schema, dt.date.min).problems()
 
     def _erased(self) -> list[str]:
-        """Say what keeps this stream from the topic's erase list."""
+        """Return the problems of this stream with the topic's erase list."""
         options = self.options
         listed = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
         found = [problem] if (problem := listed.problem(self.schema.names)) is not None else []

@@ -72,7 +72,7 @@ class KafkaPublisher(Publisher):
         return letters_of(self._cluster, first, last, records)
 
     def note(self, note: LedgerNote) -> None:
-        """Keep a note in the ledger's topic, which is made if it is missing; the stream's own topic need not be there.
+        """Keep a note in the ledger's topic. Makes that topic if it is missing. The stream's topic need not exist.
 
         :raises ConfigError: the ledger's topic cannot be made or used.
         :raises RetriableError: the broker is away.

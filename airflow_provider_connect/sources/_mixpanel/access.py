@@ -164,7 +164,7 @@ class _Meaning(NamedTuple):
     meaning: str
 
 
-_ASK_FOR_LATER_DAYS = "the project's plan shows no data that is so old: load later days, or change the plan"
+_ASK_FOR_LATER_DAYS = "the project's plan does not show data that is so old: load later days, or change the plan"
 
 _TABLE = (
     _Meaning(

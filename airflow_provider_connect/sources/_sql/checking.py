@@ -13,7 +13,7 @@ def connection_problems(options: SqlOptions, connection: Connection) -> list[str
     """Say what is wrong with a connection; [] if nothing is. No network."""
     found = _connection_problems(options, connection)
     if options.row_security != "refuse" and connection.conn_type != POSTGRES:
-        found.append("row_security: it is for a connection of type postgres")
+        found.append("row_security: only connections of type postgres take it")
     return found
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EARLIER_KEY_METADATA = "earlier_key"
-"""The same of the key that versions up to 1.0.0rc1 made, where it is another one."""
+"""The same for the key of versions up to 1.0.0rc1, if that key is a different one."""
 KEY_METADATA = "key"
 """Entry of a schema's metadata: pairs of column and class that ``record_key`` is made of, as JSON. See ``keys.py``."""
 _DAY = "day"
@@ -36,7 +36,7 @@ class Found:
     :param day: the day column; None for a snapshot.
     :param indexes: of the table.
     :param timestamp: the cursor's time; ``incrementing`` its number. None without such a cursor.
-    :param earlier_key: the columns that versions up to 1.0.0rc1 took for the key; None for the same.
+    :param earlier_key: the key's columns in versions up to 1.0.0rc1; None if they are the same.
     :param is_query: whether a query is read.
     """
 

@@ -69,9 +69,9 @@ def class_of(column: SqlColumn, kind: pa.DataType) -> KeyClass:  # noqa: PLR0911
 
 
 def without_prefixes(primary: tuple[str, ...], indexes: Sequence[Index]) -> tuple[str, ...]:
-    """Return the columns of MySQL's primary key up to the first of which it has the beginnings alone. Pure.
+    """Return the columns of MySQL's primary key before the first one that it indexes in part. Pure.
 
-    Versions up to 1.0.0rc1 took them for the key.
+    Versions up to 1.0.0rc1 used these columns as the key.
     """
     cut = (index.columns for index in indexes if index.name == "PRIMARY" and not index.is_unique)
     return next((columns for columns in cut if columns == primary[: len(columns)]), primary)

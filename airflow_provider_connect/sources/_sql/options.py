@@ -100,7 +100,7 @@ class SqlOptions(Source):
     db_timezone: _Zone | None = Field(
         default=None,
         description="IANA zone of the clock that writes the timestamps without a zone, where day_column or "
-        "timestamp_column is one. By default UTC; with mode it has to be given if the database is not in UTC.",
+        "timestamp_column is one. By default UTC. With mode it is required if the database is not set to UTC.",
     )
     snapshot: Literal["replace", "daily"] | None = Field(
         default=None,
@@ -141,8 +141,8 @@ class SqlOptions(Source):
     )
     row_security: RowSecurity = Field(
         default="refuse",
-        description="What a read of PostgreSQL does where row level security hides rows from the user: refuse, fail; "
-        "accept, load the rows that the user may see as if they were all.",
+        description="If PostgreSQL's row level security hides rows from the user: refuse fails the run, accept loads "
+        "only the rows that the user may see.",
     )
     consistency: Consistency = Field(
         default="snapshot",
@@ -181,12 +181,12 @@ class SqlOptions(Source):
 
     @property
     def reloads_when_lost(self) -> bool:
-        """Whether all rows are read again where the table cannot be followed any more."""
+        """True if all rows are read again when the table cannot be followed any more."""
         return self.begins.begins_anew
 
     @property
     def clock_zone(self) -> str:
-        """The zone by whose clock timestamps without a zone are read."""
+        """The zone of timestamps without a zone."""
         return self.db_timezone or "UTC"
 
     @property

@@ -98,7 +98,7 @@ class SqlPoller(Poller):
             return self._known
 
     def _warn_of_zone(self, database: Database, column: SqlColumn | None) -> None:
-        """Log that the rows of a day may be those of a day of another zone."""
+        """Warn if a day's times without a zone may be in another zone than UTC."""
         zone = unnamed_zone(database, self._connection.conn_type, self._options, column)
         if zone is not None and column is not None:
             stream, doubt = self._options.stream_key, zone.doubt(self._options.mode)

@@ -111,12 +111,14 @@ class _Check:
         )
 
     def _policies(self, how: Reading) -> None:
-        """Say whether the rows that are accepted are a part: ask for them as if they were not accepted."""
+        """Report whether policies hide rows, by a read with ``row_security="refuse"``."""
         try:
             with self._session("refuse") as database:
                 require_readable(database, self.options, how)
         except ConfigError:
-            text = "policies hide rows from this user, and row_security='accept' loads the others as if they were all"
+            text = (
+                "policies hide rows from this user, and row_security='accept' loads only the rows that the user may see"
+            )
             self.add("row level security", "note", text, "leave the option out if the stream is to have every row")
         else:
             text = "no policy hides rows from this user, so row_security='accept' changes nothing"
@@ -229,7 +231,7 @@ class _Check:
             self.add(about, "ok", f"{counter.name} gives its numbers")
 
     def _wall(self, database: Database, option: str, column: SqlColumn) -> None:
-        """Say by which clock times without a zone are read, and whether that is the database's."""
+        """Report in which zone times without a zone are read, and whether the database is set to it."""
         about = f"{option} {column.name!r}"
         clock_zone = self.options.clock_zone
         zone = zone_of(database, self.connection.conn_type)
@@ -237,7 +239,7 @@ class _Check:
         if zone is None or zone.name == clock_zone or (zone.is_utc and clock_zone in _UTC):
             self.add(about, "ok", text)
         elif self.options.db_timezone is not None:
-            todo = "make sure that it is the zone of the clock that writes them: nobody can tell from the data"
+            todo = "make sure that it is the zone of the clock that writes them. The data cannot show a wrong zone"
             self.add(about, "note", f"{text}; the database's own zone is {zone.name}", todo)
         else:
             level: Level = "note" if self.options.mode is None else "problem"

@@ -1,7 +1,8 @@
-"""The zone that a database itself is set to: its clock writes the times without a zone, unless a program's does.
+"""The zone that a database is set to. Times without a zone are in this zone, unless a program writes them.
 
-A row of the second that still runs must wait, as others may yet get that second. Which second runs depends on the zone
-of the clock that writes them. West of the zone that is assumed, no second ever seems to run, so rows are passed by.
+Rows of the present second must wait for the next run, since more rows may get the same second. The present second
+depends on the zone of the clock that writes the times. If that clock is west of the assumed zone, every second counts
+as over, so later rows of a second that was read are lost.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _QUERIES = {POSTGRES: _OF_POSTGRESQL, MYSQL: _OF_MYSQL}
 class DatabaseZone(NamedTuple):
     """Zone of a database's clock.
 
-    :param name: as the database has it: ``US/Pacific``, ``-08:00``, ``PST``.
+    :param name: the database's name of the zone: ``US/Pacific``, ``-08:00``, ``PST``.
     :param is_utc: whether that clock shows UTC all year.
     """
 
@@ -53,24 +54,22 @@ class DatabaseZone(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """How a user says of which zone the times are."""
+        """Advice on ``db_timezone``."""
         try:
             known_zone(self.name)
             named = f"db_timezone={self.name!r}"
         except ConfigError:
             named = "db_timezone to its IANA zone, such as 'US/Pacific' or 'Etc/GMT+8'"
-        return f"if the database's clock writes them, set {named}; if they are in UTC, set db_timezone='UTC'"
+        return f"If the database's clock writes them, set {named}. If they are in UTC, set db_timezone='UTC'"
 
     def doubt(self, mode: str | None) -> str:
-        """Return why a person has to say of which zone the times are."""
-        read = (
-            "they are read as if they were in UTC" if mode is None else "read by another clock, rows would be passed by"
-        )
+        """Return the reason why ``db_timezone`` is needed."""
+        read = "they are read as UTC" if mode is None else "rows are lost if they are read in the wrong zone"
         return f"times without a zone, and the database's own zone is {self.name}: {read}"
 
 
 def zone_of(database: Database, conn_type: str) -> DatabaseZone | None:
-    """Return the zone that a database is set to; None if it has none."""
+    """Return the zone that a database is set to; None for a type of database without one."""
     if (query := _QUERIES.get(conn_type)) is None:
         return None
     name, is_utc = database.one(query)
@@ -80,7 +79,7 @@ def zone_of(database: Database, conn_type: str) -> DatabaseZone | None:
 def unnamed_zone(
     database: Database, conn_type: str, options: SqlOptions, column: SqlColumn | None
 ) -> DatabaseZone | None:
-    """Return the database's zone if a column's times may be of it, and the options do not say of which they are.
+    """Return the database's zone if a column's times may be in it and ``db_timezone`` is not given.
 
     :param column: the day column or the cursor's time; None without one.
     :return: None if ``db_timezone`` is given, the database is in UTC, or the column's times need no zone.
@@ -93,11 +92,11 @@ def unnamed_zone(
 
 
 def require_zone(database: Database, conn_type: str, options: SqlOptions, column: SqlColumn | None) -> None:
-    """Refuse to follow times of which nobody knows whether they are in UTC.
+    """Refuse to follow times without a zone if their zone is not known.
 
     :param column: the cursor's time; None without one.
     :raises ConfigError: the database is not in UTC, and ``db_timezone`` is not given.
     """
     zone = unnamed_zone(database, conn_type, options, column)
     if zone is not None and column is not None:
-        raise ConfigError(f"timestamp_column: {column.name!r} has {zone.doubt(options.mode)}: {zone.remedy}")
+        raise ConfigError(f"timestamp_column: {column.name!r} has {zone.doubt(options.mode)}. {zone.remedy}")

@@ -8,13 +8,10 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-from google.api_core.exceptions import BadRequest
 
-from airflow_provider_connect.clients.bigquery.errors import MissingError, classify
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
@@ -65,7 +62,8 @@ from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import Day, SourceKind
-from tests.equipment.bigquery.analyzer import Analyzer, RefusedError
+from tests.equipment.bigquery.analyzer import Analyzer
+from tests.equipment.bigquery.recorder import Recorder
 
 DAY = dt.date(2026, 9, 1)
 NOON = dt.datetime(2026, 9, 2, 12, tzinfo=dt.UTC)
@@ -323,50 +321,6 @@ class World:
             yield erase_script(wanted, tables.ledger, KEY, **of_days, last_day=last_day)
         if plan.merge is not None and plan.merge.tombstones is not None and column in plan.merge.key:
             yield forget_script(replace(wanted, tables=(Searched(plan.merge.tombstones, column),)))
-
-
-class Recorder:
-    """Stands where the client of BigQuery does, keeps each query, and answers it with one row, or with none.
-
-    :param tables: by id.
-    :param analyzer: refuses queries as BigQuery does; without one none is refused.
-    """
-
-    def __init__(self, tables: dict[str, Any], analyzer: Analyzer | None = None) -> None:
-        self.tables, self.analyzer = tables, analyzer
-        self.queries: list[str] = []
-        self.answer: dict[str, Any] | None = None
-        self.answers: list[dict[str, Any] | None] = []
-        self.labels: dict[str, str] = {}
-        self.location = "EU"
-        self.client: Any = SimpleNamespace(
-            get_table=self._get_table,
-            get_dataset=lambda *_, **__: SimpleNamespace(location="EU"),
-            update_table=lambda table, *_, **__: table,
-            query=lambda sql, **_: self.queries.append(sql),
-        )
-
-    def locate(self, place: Place) -> str:
-        return self.location
-
-    def call(self, doing: str, function: Any, *args: Any, missing_seconds: float = 0.0, **more: Any) -> Any:
-        return function(*args, timeout=1.0, retry=None, **more)
-
-    def query(self, sql: str, **_: Any) -> tuple[list[dict[str, Any]], None]:
-        self.queries.append(sql)
-        if self.analyzer is not None:
-            try:
-                self.analyzer.check(sql)
-            except RefusedError as error:
-                words = str(error).partition("] ")[2].partition("\n")[0]
-                raise classify(BadRequest(words), "query") from None
-        answer = self.answers.pop(0) if self.answers else self.answer
-        return ([] if answer is None else [answer]), None
-
-    def _get_table(self, name: str, **_: Any) -> Any:
-        if name not in self.tables:
-            raise MissingError(f"Not found: Table {name}")
-        return self.tables[name]
 
 
 def read_all(ledger: BigQueryLedger) -> None:

@@ -218,10 +218,11 @@ class Model:
             return Expected("refused")
         if published.definition == options.definition:
             return Expected("green")
-        asks = published.reading != options.reading or (published.narrowing != options.narrowing and writer != task)
+        has_other_rows = published.has_other_rows(options)
+        asks = published.reading != options.reading or (has_other_rows and writer != task)
         if asks and (published.definition, options.definition) not in self.accepted:
             return Expected("refused")
-        if not published.has_other_rows(options):
+        if not has_other_rows:
             return Expected("told")
         return Expected("told", sum(day.options.has_other_rows(options) for day in self.days.values()))
 

@@ -112,7 +112,7 @@ def test_numbers_are_compared_by_their_text(bigquery_target: Table, tmp_path: Pa
     sink.publish(sink.stage(MONDAY, pa.table([pa.array(["a", "b", "c"]), people], schema=schema)))
     with sink.open() as publisher:
         assert publisher.find("person", ["17"]) == {MONDAY: 1}
-        with pytest.raises(ConfigError, match=r"column 'person' is [A-Z]+, and 1 of the values are no integers"):
+        with pytest.raises(ConfigError, match=r"column 'person' is [A-Z]+, and 1 of the values are not integers"):
             publisher.find("person", ["u-17"])
         assert publisher.erase("person", ["17"], "day").rows == {MONDAY: 1}
     assert sink.rows(MONDAY) == ["a", "b"]

@@ -75,7 +75,7 @@ def test_people_are_counted_then_erased_and_a_later_run_leaves_them_out(
     [line] = lines(out)
     assert (code, line["rows"], line["days"], line["erase_list"]) == (0, str(rows), "1", None)
     assert line["rows_by_day"] == {DAY: str(rows)}
-    assert "nothing was changed; --erase takes these rows out" in err
+    assert "nothing was changed. --erase deletes these rows" in err
     assert "older versions of" in err
 
     code, out, err = run("erase", "cli_masked", "events", "--from", str(file), "--erase", "-o", "json")
@@ -106,8 +106,8 @@ def test_ids_are_no_arguments(run: Run, capsys: pytest.CaptureFixture[str]) -> N
     ("content", "said"),
     [
         (None, "cannot be read: No such file"),
-        (b"\xff\xfe", "is no text in UTF-8"),
-        (b"\n\n", "name whose rows are meant"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"\n\n", "give at least one id"),
     ],
 )
 def test_a_file_without_ids_is_refused(run: Run, tmp_path: Path, content: bytes | None, said: str) -> None:

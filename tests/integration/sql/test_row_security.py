@@ -64,8 +64,9 @@ def test_the_check_says_so_before_the_first_run(tenants: OwnDatabase) -> None:
     accepting = SqlSource(conn_id="sql_default", table="t", day_column="at", row_security="accept")
     report = check(accepting, tenants.connection())
     assert report.passed
-    assert "policies hide rows from this user, and row_security='accept' loads the others as if they were all" in str(
-        report
+    assert (
+        "policies hide rows from this user, and row_security='accept' loads only the rows that the user may see"
+        in str(report)
     )
 
 

@@ -46,7 +46,7 @@ def test_days_are_those_of_the_command_else_of_the_task_else_yesterday(
 
 def test_a_task_s_own_days_that_do_not_count_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     days_to_move(task("{{ ds }}"), "2026-03-05")
-    assert "a_dag.events: --days 2026-03-05 counts, and not the task's own days='{{ ds }}'" in capsys.readouterr().err
+    assert "a_dag.events: --days 2026-03-05 takes precedence over the task's days='{{ ds }}'" in capsys.readouterr().err
     days_to_move(task(None), "2026-03-05")
     assert capsys.readouterr().err == ""
 

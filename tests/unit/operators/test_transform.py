@@ -39,6 +39,23 @@ def test_sql_is_rendered_and_travels_as_text(
     assert spark_submit.seen["mode"] == "0o600"
 
 
+def test_it_is_a_part_of_the_definition_as_the_dag_file_has_it(
+    supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
+) -> None:
+    spark_submit.does(DONE)
+    parts = []
+    for day in ("2026-10-05", "2026-10-06"):
+        made = Task(ledger, transform="SELECT * FROM polled WHERE seen_on = '{{ ds }}'")
+        made.operator.render_template_fields({**made.context, "ds": day})
+        made.run()
+        assert day in spark_submit.seen["job"]["transform"]["sql"]
+        parts.append(spark_submit.seen["job"]["definition"]["shapes"]["transform"])
+    assert parts[0] == parts[1]
+    assert parts[0].startswith("SELECT * FROM polled WHERE seen_on = … #")
+    Task(ledger, transform=never_called).run()
+    assert spark_submit.seen["job"]["definition"]["shapes"]["transform"].startswith("never_called() #")
+
+
 def test_a_function_is_pickled_by_the_task_alone(
     supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
 ) -> None:

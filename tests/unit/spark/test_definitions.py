@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.definition import definition_of
@@ -124,13 +125,20 @@ def test_a_refusal_names_nobody_rather_than_the_wrong_task(shop: Shop) -> None:
     shop.run(MONDAY, task="one", **BY_DAY)
     shop.run(TUESDAY, task="other", **BY_DAY)
     said = refusal(shop.run(WEDNESDAY, task="one", **BY_DAY, **SIGNUPS))
-    assert "The days there were loaded by another task" in said
+    assert "The target's days were loaded by another task" in said
     assert "/one" not in said
 
 
 def test_mapped_tasks_are_tasks_of_their_own(shop: Shop) -> None:
     assert shop.run(MONDAY, task="load[0]", **BY_DAY, **SIGNUPS).failure is None
-    assert "where was" in refusal(shop.run(TUESDAY, task="load[1]", **BY_DAY, **VIEWS))
+    said = refusal(shop.run(TUESDAY, task="load[1]", **BY_DAY, **VIEWS))
+    assert "where was" in said
+    # The command line refuses a mapped task: the way out names one that it can look at.
+    assert "airflow connect accept dag load" not in said
+    assert said.endswith(
+        "airflow connect accept DAG TASK, where DAG TASK is a task that is not mapped, with the source and the sink of "
+        "dag.load[1]"
+    )
 
 
 def test_a_task_that_changes_its_own_narrowing_goes_on_and_says_which_days_lack_it(
@@ -180,7 +188,9 @@ def test_another_way_of_reading_waits_until_a_person_accepts_it(
     shop.execute("ALTER TABLE orders ADD COLUMN changed_at TIMESTAMP", "UPDATE orders SET changed_at = at")
     assert shop.run(MONDAY, **before).failure is None
     rows = shop.rows()
-    assert part in refusal(shop.run(TUESDAY, **after))
+    said = refusal(shop.run(TUESDAY, **after))
+    assert part in said
+    assert "Set it as before, or give this task a target of its own" in said
     assert shop.rows() == rows
     source = SqlSource(conn_id="shop", table="orders", **after)
     connection = Connection(conn_id="shop", conn_type="sqlite", host=str(shop.file))
@@ -206,7 +216,7 @@ def test_days_before_definitions_are_told_of_once(tmp_path: Path) -> None:
     report = shop.run(TUESDAY, **BY_DAY, **SIGNUPS)
     assert report.failure is None
     assert report.warnings == (
-        "days published before the ledger kept what decides their rows: 1. They are compared with nothing",
+        "days published before the ledger kept definitions: 1. Their options cannot be compared",
     )
     assert shop.run(WEDNESDAY, **BY_DAY, **SIGNUPS).warnings == ()
 
@@ -251,11 +261,34 @@ def test_a_definition_outlives_the_logs_clean_up(shop: Shop) -> None:
     assert shop.run(TUESDAY, task="signups", **BY_DAY, **VIEWS).warnings
 
 
+def test_a_day_that_an_earlier_version_loaded_again_has_no_definition(shop: Shop) -> None:
+    shop.run(MONDAY, **BY_DAY)
+    day, generation = f"connect/{KEY}/{MONDAY}", 2
+    DeltaTable(str(shop.path)).create_write_transaction(
+        [],
+        mode="append",
+        schema=DeltaTable(str(shop.path)).schema(),
+        commit_properties=CommitProperties(app_transactions=[Transaction(day, generation)]),
+    )
+    (row,) = shop.ledger.between(MONDAY, MONDAY)
+    assert (row.generation, row.definition) == (generation, None)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"kind": "rumour"}'], ids=["empty", "half", "of a later version"])
+def test_a_file_that_is_no_note_is_named(shop: Shop, text: bytes) -> None:
+    shop.run(MONDAY, **BY_DAY)
+    notes = shop.path / "_connect" / "notes"
+    (notes / "definition-000000000000000.json.7f.tmp").write_bytes(text)  # another writer's, under way
+    shop.run(TUESDAY, **BY_DAY, **SIGNUPS)
+    (notes / "definition-000000000000000.json").write_bytes(text)
+    assert "definition-000000000000000.json is not a note of this version" in refusal(shop.run(WEDNESDAY, **BY_DAY))
+
+
 def test_a_lost_note_is_told_and_not_passed_over(shop: Shop) -> None:
     shop.run(MONDAY, **BY_DAY)
     for note in (shop.path / "_connect" / "notes").iterdir():
         note.unlink()
-    assert "which is gone" in refusal(shop.run(TUESDAY, **BY_DAY, zone="Asia/Tokyo"))
+    assert "its note is missing" in refusal(shop.run(TUESDAY, **BY_DAY, zone="Asia/Tokyo"))
 
 
 @pytest.mark.parametrize("rest", ["", '{"kind": "defin'])

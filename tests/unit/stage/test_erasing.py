@@ -69,7 +69,7 @@ def test_a_list_keeps_the_digest_of_the_shapes_that_made_its_values() -> None:
     assert listed.shaping == f"d1/{listed.salt}"
     assert listed.shape_problem(shaping("d1")) is None
     for other in ("d2", ""):
-        assert "made by other shapes, or by a mask with another key" in (listed.shape_problem(shaping(other)) or "")
+        assert "now has other shapes, or another mask key" in (listed.shape_problem(shaping(other)) or "")
         with pytest.raises(ConfigError, match="erased rows would come back"):
             listed.with_values("who", ["h2"], shaping(other))
     assert listed.with_values("who", ["h2"], shaping("d1")).version == 2

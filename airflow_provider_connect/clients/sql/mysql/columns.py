@@ -77,7 +77,7 @@ _LOST_CHARACTERS = (
 
 
 def base_of(kind: str, charset: str | None) -> str:
-    """Return what decides how a column is read: its type, and a character set that Unicode does not cover.
+    """Return the type of a column, with its character set if Unicode does not cover that.
 
     :param charset: its name; None if the column holds no text.
     """

@@ -169,7 +169,7 @@ class MySQL(Database):
         ]
 
     def require_all_columns(self, table: Table) -> None:
-        """Ask for every column, and no row: the information schema hides those that the user may not read."""
+        """Select every column and no row, since the information schema hides columns that the user may not read."""
         doing = f"asking for every column of {table.name!r}"
         try:
             self._rows(self.select("*", self.relation(table), limit=0), doing)
@@ -180,7 +180,7 @@ class MySQL(Database):
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
-        """Return the character set of each column of a query. The server tells it where it does not convert texts."""
+        """Return the character set of each column of a query. The server sends it if it does not convert texts."""
         self._rows("SET SESSION character_set_results = NULL", "describing the query")
         try:
             with self._told("describing the query"), contextlib.closing(stream(self._session)) as rows:

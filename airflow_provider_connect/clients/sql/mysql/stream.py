@@ -34,7 +34,7 @@ def stream(session: pymysql.Connection[Any]) -> Any:
 
 
 def warnings_raised(rows: Any) -> int:
-    """Return how many warnings the statement of a :func:`stream` raised. The server tells it after the last row."""
+    """Return the number of warnings of a :func:`stream`'s statement. The server sends it after the last row."""
     return int(rows._result.warning_count)
 
 

@@ -14,32 +14,30 @@ from airflow_provider_connect.errors import DataError
 _REFUSED = {
     1260: "GROUP_CONCAT was cut: raise max_allowed_packet, or aggregate less",
     1264: "a number lies outside its type's range: cast it to a wider type",
-    1265: "a text is longer than its type, or is no value of it: cast it to a longer one",
-    1292: "a text was taken for a number, a date or a shorter text, and is none. Compare texts with texts, cut them "
-    "with left(), and convert those alone that can be converted",
-    1300: "bytes are no text of their character set: read them with cast(column as binary)",
+    1265: "a text does not fit its type: cast it to a longer one",
+    1292: "a text was converted to a number, a date or a shorter text that it does not fit. Compare texts with texts, "
+    "shorten them with left(), and convert only texts that fit",
+    1300: "bytes are not valid in their character set: read them with cast(column as binary)",
     1301: "a function's result is longer than max_allowed_packet: raise it, or leave the value out",
-    1366: "a value is none of its type or character set: read it with cast(column as binary)",
-    1411: "a text does not have the form that a function reads: convert those alone that have it",
+    1366: "a value does not fit its type or character set: read it with cast(column as binary)",
+    1411: "a function could not parse a text: convert only texts of the form that it reads",
     1916: "a number lies outside its type's range: cast it to a wider type",
     1977: "a character has no counterpart in another character set: read it with cast(column as binary)",
 }
-"""By number, with the remedy: what the server does instead of an error, so that another value is read."""
+"""Warnings after which the server sent a value other than the stored one, by number, each with its remedy."""
 
 
 def require_whole_values(numbers: Sequence[int], count: int, place: str) -> None:
-    """Refuse rows of which the server says that a value was cut or replaced.
+    """Refuse rows if the server warned that it cut or replaced a value.
 
-    :param numbers: of the warnings that the server lists.
-    :param count: how many there are.
+    :param numbers: the numbers of the warnings that the server lists.
+    :param count: the number of all warnings.
     :param place: the connection in words.
-    :raises DataError: there is one, or the server lists too few to tell.
+    :raises DataError: a value was cut or replaced, or the server does not list all warnings.
     """
     refused = Counter(number for number in numbers if number in _REFUSED)
     reasons = [f"{_REFUSED[number]} (warning {number}, {times:,} times)" for number, times in sorted(refused.items())]
     if not reasons and len(numbers) < count:
-        reasons = [f"it has {count:,} warnings and lists {len(numbers):,}: raise max_error_count"]
+        reasons = [f"of {count:,} warnings it lists only {len(numbers):,}: raise max_error_count"]
     if reasons:
-        raise DataError(
-            f"{place}: reading rows: the server warns that values are not as they are stored: {'; '.join(reasons)}"
-        )
+        raise DataError(f"{place}: reading rows: the server warns that it cut or replaced values: {'; '.join(reasons)}")

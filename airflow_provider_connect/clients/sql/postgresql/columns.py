@@ -89,7 +89,7 @@ def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
 
 
 def with_bytes_advice(column: ReadColumn) -> ReadColumn:
-    """Return how a text of a database in SQL_ASCII is read: its advice tells of bytes that are no UTF-8."""
+    """Return the reading of a text in a SQL_ASCII database, with advice about bytes that are not UTF-8."""
     import pyarrow as pa
 
     return column._replace(advice=_ANY_BYTES) if column.read_type == pa.string() and column.form == "plain" else column

@@ -116,7 +116,7 @@ class PostgreSQL(Database):
 
     @property
     def _takes_any_bytes(self) -> bool:
-        """Whether texts of the database may be bytes of any encoding."""
+        """True if the database's encoding is SQL_ASCII, so that texts may be bytes of any encoding."""
         return self._session.info.parameter_status("server_encoding") == "SQL_ASCII"
 
     def lag_seconds(self) -> float | None:

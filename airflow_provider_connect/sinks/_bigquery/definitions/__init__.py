@@ -1,1 +1,1 @@
-"""What a stream's ledger knows beside its days: the definition in force, and notes."""
+"""The definition in force and the notes of a stream's ledger."""

@@ -1,7 +1,7 @@
-"""The definition in force: it stands in the stream's fence row, with the task that published under it.
+"""The definition in force, kept in the stream's fence row with the task that published under it.
 
-Every publish begins with a change of that row (:mod:`..decision`), so commits of a stream take turns, and the row names
-the definition of the last one. No clock decides that.
+Every publish begins with a change of that row (:mod:`..decision`). So the commits of a stream take turns, and the row
+has the definition of the last one. No clock is involved.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.place import Place
 
 FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
-"""What is read of a stream's fence rows: if there are two, publishes have changed both alike."""
+"""Columns of a stream's fence rows. If there are two rows, every publish has changed both."""
 
 
 def in_force_of(found: Mapping[str, Any]) -> DefinitionInForce | None:
-    """Return what :data:`FENCE_COLUMNS` say."""
+    """Return the definition in force from a row of :data:`FENCE_COLUMNS`."""
     if found["definition"] is None:
         return None
     return DefinitionInForce(found["definition"], digest_of(task_of(found["task"] or "")))
@@ -34,8 +34,8 @@ def in_force_of(found: Mapping[str, Any]) -> DefinitionInForce | None:
 def last_published(ledger: Place, stream: str) -> str:
     """Return a query for ``definition`` and ``run`` of a stream's newest publish that has one, beside a column ``one``.
 
-    For a fence row that was lost: only there the time of a publish tells which was the last. A confirmation is no
-    publish, and an erase has asked no source.
+    Used for a fence row that was lost. Only here the time of a publish decides which one is the newest. Confirmations
+    and erases do not count.
 
     :param stream: the condition for the stream's rows.
     """

@@ -1,6 +1,6 @@
-"""Notes: a table beside the ledger, a row for each. It is made when the first note is written.
+"""Notes: a table beside the ledger, with a row for each note. The table is made for the first note.
 
-Rows are only added. Two that write one note at once may both add it, so readers take the oldest row of each. A job
+Rows are only added. Two writers of one note may both add a row, so readers take the oldest row of each note. A job
 reads the notes without a query: BigQuery lists a small table's rows free of charge
 (https://cloud.google.com/bigquery/docs/best-practices-costs, 2026-11).
 """
@@ -37,12 +37,12 @@ NOTE_FIELDS: list[dict[str, Any]] = own_fields(
 
 
 def notes_of(target: Place) -> Place:
-    """Return where the notes of a target's streams lie."""
+    """Return the table of the notes of a target's streams."""
     return target.sibling(f"{target.table}__notes")
 
 
 def read_notes(api: Api, target: Place, key: StreamKey) -> list[LedgerNote]:
-    """Return a stream's notes, the oldest first, by one call that is no query; none if nothing was ever noted."""
+    """Return a stream's notes, the oldest first, by one call that is not a query."""
     from google.cloud import bigquery
 
     place = notes_of(target)
@@ -65,10 +65,10 @@ def read_notes(api: Api, target: Place, key: StreamKey) -> list[LedgerNote]:
 
 
 def write_note(api: Api, target: Place, key: StreamKey, note: LedgerNote) -> None:
-    """Add a note, unless it is there; make the table first if it is missing.
+    """Add a note unless it exists. Makes the table if it is missing.
 
-    :raises ConfigError: another table is in its place, or rights are missing.
-    :raises RetriableError: BigQuery is away.
+    :raises ConfigError: another table has its name, or rights are missing.
+    :raises RetriableError: BigQuery is unavailable.
     """
     place = notes_of(target)
     ensure_table(
@@ -83,7 +83,7 @@ def write_note(api: Api, target: Place, key: StreamKey, note: LedgerNote) -> Non
 
 
 def note_statement(target: Place, key: StreamKey, note: LedgerNote) -> str:
-    """Return the statement that adds a note; it may run again."""
+    """Return the statement that adds a note. Safe to repeat."""
     values = {
         "target": literal(target.id),
         "connector": literal(key.connector),

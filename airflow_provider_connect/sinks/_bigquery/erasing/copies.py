@@ -1,4 +1,4 @@
-"""The places beside a BigQuery table's rows that may still hold those of people who were erased."""
+"""The places besides a BigQuery table that may still hold rows of erased people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def copies_of(api: Api, tables: Tables) -> list[str]:
-    """Name each place that holds something now, and what clears it; with what Google keeps of deleted rows.
+    """Return the places that hold such rows or Google's copies of deleted rows, each with the way to clear it.
 
     Time travel: https://cloud.google.com/bigquery/docs/time-travel (2026-11).
     """
@@ -21,17 +21,17 @@ def copies_of(api: Api, tables: Tables) -> list[str]:
     api.locate(target)
     if rows := rejects_in(api, tables.rejects):
         places.append(
-            f"rejects ({rows:,} rows in {tables.rejects.id}): nobody can tell whose a record is that became no row. "
-            "Delete by hand what is theirs"
+            f"rejects ({rows:,} rows in {tables.rejects.id}): no column says whose a rejected record is. Delete "
+            "those of the erased by hand"
         )
     if staging := sorted(place.id for place in staging_tables(api, tables.staging)):
         places.append(
             f"days that are staged and not published ({len(staging):,} tables: {', '.join(staging)}): no load "
-            "publishes them. 'airflow connect sweep' drops them when nobody has changed them for a day"
+            "publishes them. 'airflow connect sweep' drops them a day after their last change"
         )
     name = f"{target.id} and the tables beside it" if tables.options.tables is not None else target.id
     places.append(
-        f"what BigQuery keeps of {name}: its dataset's time travel, seven days by default, and Google's fail-safe, "
-        "seven days more"
+        f"deleted rows of {name}: BigQuery keeps them for the dataset's time travel, seven days by default, and for "
+        "Google's fail-safe, seven days more"
     )
     return places

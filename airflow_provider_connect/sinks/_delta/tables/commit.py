@@ -141,7 +141,7 @@ class TablesCommit:
             return Reservation(number, generation, view.tables(day))
         self._require_room(view)
         number, recorded, listed = reserving(view, self.publish, self._files)
-        recorded |= definition_transactions(self.publish, view.recorded, app_prefix(self.publish.key))
+        recorded |= definition_transactions(self.publish, generation, view.recorded, app_prefix(self.publish.key))
         intent = self.publish.intent
         told = {
             "connect.reserved_day": str(day),

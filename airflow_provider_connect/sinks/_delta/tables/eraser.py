@@ -1,11 +1,11 @@
-"""Takes people's rows out of all tables of a template: the list in the head first, then day after day in every table.
+"""Erases people's rows from all tables of a template: first the list in the head, then every day in its tables.
 
-A day is published anew as any other (:mod:`.`): reserved, committed to each of its tables, completed. Who reserved the
-day before the list was there can commit to no table after that, and completes nothing.
+A day is published anew like any other (:mod:`.`): reserved, committed to each of its tables, completed. A publish that
+reserved a day before the list existed cannot complete it.
 
-A publish that was reserved before the list, and is under way, may still commit rows to its tables, though it cannot
-complete them. So an erase waits until no such reservation is open, and searches after that. If its attempt died, the
-day is half published, and only a load of it puts that right: the erase says so.
+Such a publish may still commit rows to its tables. So an erase waits until no such reservation is open, and searches
+the tables after that. If the publish died, its day is half published, and only a load of the day repairs it. The erase
+ends with an error that names the day.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ class TablesEraser(TableEraser):
     wait_seconds: float = _WAIT_SECONDS
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Put values on the list of the head, and take the rows of all on it out of every day.
+        """Add values to the head's list, and delete the rows of everyone on it from every day.
 
-        :raises RetriableError: a day is half published, and its tables may hold such rows: the others are done.
+        :raises RetriableError: a day is half published, and its tables may hold such rows. The other days are done.
         """
         done = super().erase(values, kind, shaping)
         if days := self._view().pending():
             more = f" and {len(days) - _SHOWN} more" if len(days) > _SHOWN else ""
             raise RetriableError(
-                f"{done} But a publish of {', '.join(map(str, days[:_SHOWN]))}{more} was begun before that and not "
-                "completed, so its tables may hold such rows: clear the tasks of these days, and erase again"
+                f"{done} But a publish of {', '.join(map(str, days[:_SHOWN]))}{more} began before the erase and was "
+                "not completed, so its tables may hold such rows. Clear the tasks of these days, then erase again"
             )
         return done
 
     def _listed(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
-        """Put values on the list, and wait until nobody is publishing under an older one."""
+        """Add values to the list, and wait for publishes that reserved their day under an older list."""
         erased = super()._listed(values, shaping)
         patience = Patience(self.wait_seconds, _PAUSES, jitter=FROM_NONE)
         while self._view().pending():
@@ -67,7 +67,7 @@ class TablesEraser(TableEraser):
         return erased
 
     def _rewrite(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
-        """Publish a day without the rows of the erased; leave alone one that is half published."""
+        """Publish a day without the rows of erased people. Skips a day that is half published."""
         if day.date in self._view().pending():
             return 0  # its tables may hold rows of two answers, which must not count as one
         return super()._rewrite(day, erased, kind)
@@ -84,7 +84,7 @@ class TablesEraser(TableEraser):
     def _tables(self, view: LedgerView) -> Mapping[str, LedgerView]:
         """Return every table that ever had rows.
 
-        :raises ConfigError: one is gone, and could be restored with rows of theirs; or it is somebody else's.
+        :raises ConfigError: a table is missing and might be restored with such rows, or belongs to another stream.
         """
         assert isinstance(view, HeadView)
         return {f"{name}/": self._table(view, name) for name in sorted(view.places)}

@@ -69,7 +69,7 @@ class HeadView(LedgerView):
         return DaySet.of(day for day in super().days() if not self.is_pending(day))
 
     def pending(self) -> list[dt.date]:
-        """Return the days of which a publish was reserved, and neither it nor a later one was completed."""
+        """Return the days with a reserved publish after which no publish was completed."""
         suffix = "/reservation"
         prefix = app_prefix(self.key)
         names = (app.removeprefix(prefix).removesuffix(suffix) for app in self.recorded if app.endswith(suffix))

@@ -1,4 +1,4 @@
-"""The places of a Kafka sink that may still hold records of people who were erased."""
+"""The places of a Kafka sink that may still hold records of erased people."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def copies_of(options: KafkaOptions) -> list[str]:
-    """Name each place, and what clears it. Whether it holds something now, nobody is asked."""
+    """Return the places, each with the way to clear it. Does not check whether they hold records now."""
     return [
         f"records of topic {options.topic!r} that a tombstone covers, or that a failed transaction left: they can be "
         "read until the broker compacts their segments, as the topic's max.compaction.lag.ms says",
-        f"rejects in topic {options.dead_letters!r}, if there is one: nobody can tell whose a record is that was not "
-        "sent. They go with the topic's retention, or by kafka-delete-records.sh",
+        f"rejects in topic {options.dead_letters!r}, if there is one: nothing says whose a rejected record is. "
+        "The topic's retention deletes them, or kafka-delete-records.sh",
     ]

@@ -194,13 +194,13 @@ class Claim(Wire):
 
 
 class InForce(Wire):
-    """What an ``in_force`` record says: which definition the stream's newest publish has, and who published it.
+    """Value of an ``in_force`` record: the definition of the stream's newest publish, and the run that published it.
 
-    A publish writes one where this changes, with the record of its day. The days' own records do not tell: a
-    confirmation writes a day's record once more, behind those of days that were published later.
+    A publish writes such a record with its day's record if definition or task change. The records of days do not show
+    the newest publish, since a confirmation writes a day's record again after those of later publishes.
 
     :param definition: digest of the :class:`.StreamDefinition`.
-    :param run: as :class:`.Intent` names runs; of the first publish of this definition by its task.
+    :param run: run of the first publish of this definition by its task, as :class:`.Intent` names runs.
     """
 
     definition: str

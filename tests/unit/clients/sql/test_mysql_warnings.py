@@ -14,8 +14,8 @@ def test_every_kind_of_cut_value_is_named_once_with_its_remedy() -> None:
     with pytest.raises(DataError) as refused:
         require_whole_values([1292, 1287, 1292, 1260], 4, PLACE)
     assert str(refused.value).startswith(
-        "connection 'shop_db': reading rows: the server warns that values are not as they are stored: GROUP_CONCAT was "
-        "cut: raise max_allowed_packet, or aggregate less (warning 1260, 1 times); a text was taken for a number"
+        "connection 'shop_db': reading rows: the server warns that it cut or replaced values: GROUP_CONCAT was cut: "
+        "raise max_allowed_packet, or aggregate less (warning 1260, 1 times); a text was converted to a number"
     )
     assert str(refused.value).endswith("(warning 1292, 2 times)")
 
@@ -25,5 +25,5 @@ def test_what_changes_no_value_is_no_failure() -> None:
 
 
 def test_a_list_that_is_cut_itself_tells_nothing() -> None:
-    with pytest.raises(DataError, match="it has 70 warnings and lists 2: raise max_error_count"):
+    with pytest.raises(DataError, match="of 70 warnings it lists only 2: raise max_error_count"):
         require_whole_values([1287, 1287], 70, PLACE)

@@ -83,7 +83,7 @@ def test_a_publish_that_was_reserved_before_the_list_cannot_complete(
     def late(self: Any, *args: Any) -> Any:
         if self.publish.intent.token == "t3":
             monkeypatch.setattr(tables_commit.TablesCommit, step, act)
-            with pytest.raises(RetriableError, match=f"a publish of {SECOND} was begun before that") as error:
+            with pytest.raises(RetriableError, match=f"a publish of {SECOND} began before the erase") as error:
                 replace(eraser(lab), wait_seconds=0.0).erase(["a"], "day", unshaped)
             told.append(str(error.value))
         return act(self, *args)

@@ -326,7 +326,7 @@ def test_data_older_than_the_plan_shows_is_no_missing_role(standin, status):
     """As clients of the real API have seen it: jaredmcfarland/mixpanel_data, ploner/RMixpanel issue 7."""
     body = '{"error":"Date range exceeds 90 days into the past"}'
     old = Fault("status", path=PATHS["funnels"], status=status, body=body)
-    with pytest.raises(ConfigError, match=r"plan shows no data that is so old: load later days.*exceeds 90 days"):
+    with pytest.raises(ConfigError, match=r"plan does not show data that is so old: load later days.*exceeds 90 days"):
         poll(standin, old, stream="funnels")
 
 

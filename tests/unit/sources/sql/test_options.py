@@ -139,7 +139,7 @@ def test_row_security_is_postgresql_s(kind: str) -> None:
     fields = {"host": "jdbc:derby:shop", "extra": {"driver_class": "D"}} if kind == "jdbc" else {"host": "db"}
     connection = Connection(conn_id="shop_db", conn_type=kind, path="shop", **fields)
     source = SqlSource(**WHOLE | {"row_security": "accept"})
-    assert source.check(connection)[-1] == "row_security: it is for a connection of type postgres"
+    assert source.check(connection)[-1] == "row_security: only connections of type postgres take it"
 
 
 def test_a_mysql_table_may_name_its_database() -> None:

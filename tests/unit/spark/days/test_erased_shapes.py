@@ -56,7 +56,7 @@ def test_under_others_nothing_is_polled(lab: Lab, shape: Any, keys: dict[str, st
     assert (report.status, lab.polls) == ("failed", 0)
     assert report.failure is not None
     assert report.failure.type == "ConfigError"
-    for way_out in ("the shapes and the key that it had", "load into a new target", "empty the erase list"):
+    for way_out in ("its earlier shapes and key", "load into a new target", "empty the erase list"):
         assert way_out in report.failure.message
     assert KEYS["key"] not in report.failure.message
 
