@@ -191,8 +191,7 @@ class Days:
                 known = Known({day: newest[day] for day in group}, erased, admission.restart)
                 polled = self.freezer.poll(known, attempt)
             except RowsLostError as error:
-                self._raise_alarm(newest[group[0]], error)
-                polled = dict.fromkeys(group, Failure.of(error))
+                polled = dict.fromkeys(group, self._raise_alarm(newest[group[0]], error))
             except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
                 polled = dict.fromkeys(group, Failure.of(error))
             for day, each in polled.items():
@@ -204,9 +203,14 @@ class Days:
             for day, each in found.items()
         }
 
-    def _raise_alarm(self, newest: LedgerRow | None, error: RowsLostError) -> None:
-        if self.guard is not None and newest is not None and newest.span is not None:
-            self.guard.raise_alarm(newest.span, error)
+    def _raise_alarm(self, newest: LedgerRow | None, error: RowsLostError) -> Failure:
+        """Keep an alarm, and return its failure; if the ledger cannot keep it, why: the next try raises it again."""
+        try:
+            if self.guard is not None and newest is not None and newest.span is not None:
+                self.guard.raise_alarm(newest.span, error)
+        except Exception as unkept:  # noqa: BLE001  # the report carries it to Airflow, by type
+            return Failure.of(unkept)
+        return Failure.of(error)
 
     def _state_of(self, day: Day, erased: EraseList) -> _Found:
         """Return what the ledger, and then the stage, know of a day."""

@@ -31,22 +31,34 @@ def definition_transactions(
 ) -> dict[str, int]:
     """Return the application transactions that record a publish's definition: id to version.
 
-    An erase has no definition, and leaves the day's as it was.
-
     :param generation: the one that is published.
     :param recorded: those of the version that the commit builds on.
     :param prefix: of all application ids of the stream.
     :raises OvertakenError: another definition came into force since the attempt looked.
     """
+    return in_force_transactions(publish, recorded, prefix) | day_transactions(publish, generation, recorded, prefix)
+
+
+def in_force_transactions(publish: Publish, recorded: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """Return those that put a publish's definition in force; none if it is in force, by the same task.
+
+    :raises OvertakenError: another definition came into force since the attempt looked.
+    """
     require_definition(publish, definition_in_force(recorded, prefix))
-    app = f"{prefix}{publish.day}"
     if publish.definition is None:
-        is_carried = is_erase_run(publish.intent.run) and definition_of_day(recorded, app) is not None
-        return {f"{app}{_GENERATION}": generation} if is_carried else {}
+        return {}
     digest, task = int(publish.definition, 16), int(publish.intent.task_digest, 16)
     in_force = {f"{prefix}{_IN_FORCE}": digest, f"{prefix}{_TASK}": task}
-    changed = in_force if any(recorded.get(app) != version for app, version in in_force.items()) else {}
-    return {f"{app}{_OF_DAY}": digest, f"{app}{_GENERATION}": generation, **changed}
+    return in_force if any(recorded.get(app) != version for app, version in in_force.items()) else {}
+
+
+def day_transactions(publish: Publish, generation: int, recorded: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """Return those that record the definition of a day's generation. An erase leaves the day's as it was."""
+    app = f"{prefix}{publish.day}"
+    if publish.definition is not None:
+        return {f"{app}{_OF_DAY}": int(publish.definition, 16), f"{app}{_GENERATION}": generation}
+    is_carried = is_erase_run(publish.intent.run) and definition_of_day(recorded, app) is not None
+    return {f"{app}{_GENERATION}": generation} if is_carried else {}
 
 
 def definition_of_day(recorded: Mapping[str, int], app: str) -> str | None:

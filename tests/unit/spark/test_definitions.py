@@ -12,9 +12,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.definition import definition_of
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent, Ledger, Publisher, StreamKey
+from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.spark.definitions import DefinitionGuard
@@ -335,6 +336,21 @@ class TestAlarm:
         alarm = newest_alarm(shop.ledger.notes())
         assert alarm is not None
         assert alarm.number == 1
+
+    def test_it_is_raised_by_the_next_try_if_the_ledger_could_not_keep_it(
+        self, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.begin_anew(shop)
+
+        def away(*_: Any) -> None:
+            raise RetriableError("the store is away")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(DeltaPublisher, "note", away)
+            report = shop.run(TUESDAY, **FOLLOWED)
+        assert [day.failure.type for day in report.days if day.failure] == ["RetriableError"]
+        assert "cannot be followed any more" in refusal(shop.run(TUESDAY, **FOLLOWED))
+        assert newest_alarm(shop.ledger.notes()) is not None
 
     def test_when_needed_answers_it_and_loads_all_rows_again(self, shop: Shop) -> None:
         self.begin_anew(shop)

@@ -14,7 +14,7 @@ from airflow_provider_connect.publishing import next_generation, overtaken, row_
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta.commit import add_action, secured, until_done
 from airflow_provider_connect.sinks._delta.create import create
-from airflow_provider_connect.sinks._delta.definitions import definition_transactions
+from airflow_provider_connect.sinks._delta.definitions import day_transactions, in_force_transactions
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.late import kept_out_transactions, late_transactions
 from airflow_provider_connect.sinks._delta.ledger import (
@@ -141,7 +141,7 @@ class TablesCommit:
             return Reservation(number, generation, view.tables(day))
         self._require_room(view)
         number, recorded, listed = reserving(view, self.publish, self._files)
-        recorded |= definition_transactions(self.publish, generation, view.recorded, app_prefix(self.publish.key))
+        recorded |= in_force_transactions(self.publish, view.recorded, app_prefix(self.publish.key))
         intent = self.publish.intent
         told = {
             "connect.reserved_day": str(day),
@@ -167,6 +167,7 @@ class TablesCommit:
         rows = sum(file.rows for file in self.publish.manifest.polled.files)
         row = row_of(self.publish, generation, rows=rows)
         recorded = transactions(row, self.publish.key)
+        recorded |= day_transactions(self.publish, generation, view.recorded, app_prefix(self.publish.key))
         app = app_id(self.publish.key, day)
         for counted in (late_transactions, kept_out_transactions):
             recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}
