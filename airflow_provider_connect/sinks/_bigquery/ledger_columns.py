@@ -75,6 +75,7 @@ LACKED_FIRST = {"checks": "0", "answer": literal(None), "span": literal(None), *
 
 def of_today(ledger: Place, lacked: Mapping[str, str]) -> str:
     """Return SQL for a ledger that an earlier version made, with columns in the place of those that it lacks."""
-    columns = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in lacked]
+    present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in lacked]
+    columns = present if "span" in lacked else [*present, "span_number"]
     values = ", ".join(f"{value} AS {quoted(name)}" for name, value in lacked.items())
     return f"(SELECT {names(columns, LEDGER)}, {values} FROM {ledger.sql} AS {LEDGER})"  # noqa: S608 - names of ours

@@ -92,7 +92,7 @@ def test_days_arrive_whole_then_a_retry_a_reload_and_the_first_run_again(
     [reject] = into_bigquery.rejects()
     assert (str(reject["day"]), reject["origin"], reject["generation"]) == (BAD, "source", 1)
     assert reject["record"]
-    assert into_bigquery.tables() == ["events", "events__ledger", "events__rejects"]
+    assert into_bigquery.tables() == ["events", "events__ledger", "events__notes", "events__rejects"]
     assert into_bigquery.staged() == []
     for day in ended.report.days:
         assert day.reference in str(day.link)

@@ -24,6 +24,7 @@ from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.clients.bigquery.streams import Appender
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.sinks._bigquery.aliases import STAGED
 from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema
 from airflow_provider_connect.sinks._bigquery.columns.types import Column, columns
 from airflow_provider_connect.stage.digest import RECORD_KEY
@@ -128,7 +129,7 @@ def load(api: Api, target: Place, batch: pa.RecordBatch, found: list[Column]) ->
     stage(api, staging, found, converted.batch)
     names = ", ".join(f"`{column.name}`" for column in found)
     values = ", ".join(column.expression for column in found)
-    insert = f"INSERT INTO {target.sql} ({names}) SELECT {values} FROM {staging.sql} AS s"
+    insert = f"INSERT INTO {target.sql} ({names}) SELECT {values} FROM {staging.sql} AS {STAGED}"
     api.query(insert, doing="inserting", labels={})
     rows, _ = api.query(f"SELECT * FROM {target.sql} ORDER BY n", doing="reading", labels={})
     return rows
