@@ -27,7 +27,7 @@ DAY = Day(date=dt.date(2026, 10, 5))
 WHOLE_SECONDS = {"postgres": "timestamp(0)", "mysql": "datetime"}
 WEST = {"postgres": "US/Pacific", "mysql": "-08:00"}
 ITS_ZONE = {"postgres": "US/Pacific", "mysql": "Etc/GMT+8"}
-PASSED_BY = "rows would be passed by"
+PASSED_BY = "rows are lost if they are read in the wrong zone"
 
 
 @contextmanager
