@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_connect import sinks, sources
 from tests.equipment.spark.lab import Lab
+from tests.equipment.spark.shop import MONDAY, TUESDAY, Shop
 
 CONNECTORS = Path(__file__).parents[2] / "equipment" / "spark" / "connectors"
 
@@ -29,3 +30,11 @@ def tiny_connectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    shop = Shop(tmp_path)
+    for date in (MONDAY, TUESDAY):
+        shop.order(date, f"signup-{date.day}", f"view-{date.day}")
+    return shop

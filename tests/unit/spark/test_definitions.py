@@ -2,114 +2,26 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.definition import definition_of
-from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.job import JobConfig, JobReport
-from airflow_provider_connect.sink import Intent, Ledger, Publisher, StreamKey
-from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher
-from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.spark.definitions import DefinitionGuard
 from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.notes import (
     Acceptance,
-    Resumption,
     acceptance_note,
-    answers_before,
-    newest_alarm,
     notes_of,
-    resumption_note,
 )
-from airflow_provider_connect.window import ONE_DAY, Day
-from tests.equipment.delta.lab import Lab, rows_of
-from tests.equipment.spark.here import drive
-
-MONDAY = dt.date(2026, 10, 5)
-TUESDAY, WEDNESDAY = MONDAY + ONE_DAY, MONDAY + 2 * ONE_DAY
-KEY = StreamKey(connector="sql", stream="shop.orders")
-BY_DAY = {"day_column": "at"}
-FOLLOWED = {"mode": "incrementing", "incrementing_column": "id"}
-
-
-class Shop:
-    """A file of SQLite with orders, and the table that tasks load them into."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.file, self.path = root, root / "shop.db", root / "table"
-        self._runs = 0
-        self.execute(
-            "CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL, at TIMESTAMP NOT NULL)"
-        )
-
-    def execute(self, *statements: str) -> None:
-        with sqlite3.connect(self.file) as database:
-            for statement in statements:
-                database.execute(statement)
-        database.close()
-
-    def order(self, date: dt.date, *events: str) -> None:
-        self.execute(*(f"INSERT INTO orders (event, at) VALUES ('{event}', '{date} 12:00:00')" for event in events))
-
-    def run(
-        self, *dates: dt.date, task: str = "load", written: dict[str, Any] | None = None, **options: Any
-    ) -> JobReport:
-        """Run a job of a new intent of a task.
-
-        :param written: the options as a DAG file has them, where they are templates there.
-        """
-        self._runs += 1
-        source = SqlSource(conn_id="shop", table="orders", **options)
-        connection = Connection(conn_id="shop", conn_type="sqlite", host=str(self.file))
-        job = JobConfig(
-            source_name="sql",
-            source=source.serialize(),
-            sink_name="delta",
-            sink={"path": str(self.path)},
-            days=tuple(Day(date=date) for date in dates),
-            intent=Intent(token=f"{self._runs:032x}", run=f"dag/run-{self._runs}/{task}"),
-            attempt=f"{self._runs:016x}-1",
-            report=str(self.root / f"run-{self._runs}" / "report.json"),
-            progress_seconds=1,
-            definition=definition_of(source, source.serialize() | (written or {}), connection),
-        )
-        return drive(job, {"shop": connection})
-
-    @property
-    def publisher(self) -> Publisher:
-        return DeltaSink(path=str(self.path)).open(KEY, {})
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.publisher.ledger
-
-    def rows(self) -> list[str]:
-        return rows_of(self.path)
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Shop:
-    shop = Shop(tmp_path)
-    for date in (MONDAY, TUESDAY):
-        shop.order(date, f"signup-{date.day}", f"view-{date.day}")
-    return shop
-
-
-def refusal(report: JobReport) -> str:
-    assert report.failure is not None
-    assert report.failure.type == "ConfigError"
-    return report.failure.message
-
-
-SIGNUPS, VIEWS = {"where": "event LIKE 'signup%'"}, {"where": "event LIKE 'view%'"}
+from airflow_provider_connect.window import ONE_DAY
+from tests.equipment.delta.lab import Lab
+from tests.equipment.spark.shop import BY_DAY, FOLLOWED, KEY, MONDAY, SIGNUPS, TUESDAY, VIEWS, WEDNESDAY, Shop, refusal
 
 
 def test_another_task_with_another_narrowing_is_refused_before_it_polls(shop: Shop) -> None:
@@ -316,89 +228,3 @@ def test_a_retry_of_a_published_day_is_compared_with_nothing(shop: Shop) -> None
     shop._runs = 0  # the very same intent
     report = shop.run(MONDAY, task="signups", **BY_DAY, **VIEWS)
     assert [day.status for day in report.days] == ["already_published"]
-
-
-class TestAlarm:
-    """A table that begins anew under a stream that follows it."""
-
-    def begin_anew(self, shop: Shop) -> None:
-        shop.run(MONDAY, **FOLLOWED)
-        shop.execute("DELETE FROM orders", "DELETE FROM sqlite_sequence")
-
-    def test_it_stands_while_the_table_grows_past_the_old_position(self, shop: Shop) -> None:
-        self.begin_anew(shop)
-        assert "cannot be followed any more" in refusal(shop.run(TUESDAY, **FOLLOWED))
-        shop.order(TUESDAY, *(f"new-{number}" for number in range(15)))
-        said = refusal(shop.run(WEDNESDAY, **FOLLOWED))
-        assert "an alarm about lost rows stands" in said
-        assert "airflow connect resume dag load --from now" in said
-        assert len(shop.rows()) == 4
-        alarm = newest_alarm(shop.ledger.notes())
-        assert alarm is not None
-        assert alarm.number == 1
-
-    def test_it_is_raised_by_the_next_try_if_the_ledger_could_not_keep_it(
-        self, shop: Shop, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        self.begin_anew(shop)
-
-        def away(*_: Any) -> None:
-            raise RetriableError("the store is away")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(DeltaPublisher, "note", away)
-            report = shop.run(TUESDAY, **FOLLOWED)
-        assert [day.failure.type for day in report.days if day.failure] == ["RetriableError"]
-        assert "cannot be followed any more" in refusal(shop.run(TUESDAY, **FOLLOWED))
-        assert newest_alarm(shop.ledger.notes()) is not None
-
-    def test_when_needed_answers_it_and_loads_all_rows_again(self, shop: Shop) -> None:
-        self.begin_anew(shop)
-        refusal(shop.run(TUESDAY, **FOLLOWED))
-        shop.order(TUESDAY, *(f"new-{number}" for number in range(15)))
-        assert shop.run(WEDNESDAY, **FOLLOWED, snapshot_mode="when_needed").failure is None
-        assert sum(row.startswith("new-") for row in shop.rows()) == 15
-        shop.order(WEDNESDAY, "newer")
-        assert shop.run(WEDNESDAY + ONE_DAY, **FOLLOWED).failure is None
-        assert sum(row.startswith("new") for row in shop.rows()) == 16
-
-    @pytest.mark.parametrize(("position_of", "loaded"), [("the end", 1), ("the third row", 13)])
-    def test_a_person_answers_it_with_a_position(self, shop: Shop, position_of: str, loaded: int) -> None:
-        self.begin_anew(shop)
-        refusal(shop.run(TUESDAY, **FOLLOWED))
-        shop.order(TUESDAY, *(f"new-{number}" for number in range(15)))
-        alarm = newest_alarm(shop.ledger.notes())
-        assert alarm is not None
-        position = alarm.position.replace("4", "15" if position_of == "the end" else "3")
-        shop.publisher.note(resumption_note(Resumption(alarm=alarm.id, position=position), "cli/host/person"))
-        shop.order(WEDNESDAY, "newer")
-        assert shop.run(WEDNESDAY, **FOLLOWED).failure is None
-        assert sum(row.startswith("new") for row in shop.rows()) == loaded
-
-    def test_the_last_answer_counts_also_if_it_was_given_before(self, shop: Shop) -> None:
-        self.begin_anew(shop)
-        refusal(shop.run(TUESDAY, **FOLLOWED))
-        shop.order(TUESDAY, *(f"new-{number}" for number in range(15)))
-        alarm = newest_alarm(shop.ledger.notes())
-        assert alarm is not None
-        for number in ("3", "15", "3"):
-            answer = Resumption(
-                alarm=alarm.id,
-                position=alarm.position.replace("4", number),
-                answers_before=answers_before(shop.ledger.notes(), alarm),
-            )
-            shop.publisher.note(resumption_note(answer, "cli/host/person"))
-        assert shop.run(WEDNESDAY, **FOLLOWED).failure is None
-        assert sum(row.startswith("new") for row in shop.rows()) == 12
-
-
-def test_superseded_days_of_a_snapshot_are_not_to_be_loaded_again(tmp_path: Path) -> None:
-    """Their reload would be refused, so that the list of them never ended."""
-    shop = Shop(tmp_path)
-    shop.order(MONDAY, "signup", "login")
-    shop.run(MONDAY, snapshot="replace")
-    shop.run(TUESDAY, snapshot="replace")
-    report = shop.run(WEDNESDAY, snapshot="replace", where="event = 'signup'")
-    text = " ".join([*report.warnings, *(warning for day in report.days for warning in day.warnings)])
-    assert "Loaded otherwise: 1 of 1 published days" in text
-    assert f"airflow connect plan dag load --changed --days {TUESDAY}..{TUESDAY}" in text
