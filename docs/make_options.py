@@ -22,8 +22,8 @@ Made from the code by `make docs`: an option is described once, where it is decl
 
 RARE_ANYWHERE = "retry_budget_seconds retry_budget_requests max_rejects create_disposition max_tables"
 RARE = {
-    "MixpanelSource": "data_group_id on_unreadable null_texts deduplicate read_timeout_seconds request_deadline_seconds "
-    "max_record_bytes",
+    "MixpanelSource": "data_group_id on_unreadable null_texts deduplicate read_timeout_seconds "
+    "request_deadline_seconds max_record_bytes",
     "RestSource": "parent_columns partitions count max_page_bytes",
     "SqlSource": "decimals zero_dates row_security consistency parallel_chunks statement_timeout_seconds "
     "timestamp_delay_seconds snapshot_mode",
