@@ -6,11 +6,11 @@ import datetime as dt
 from typing import Any
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources.x_search import XSearchSource
 from airflow_provider_connect.window import Day
+from tests.standins.x.faults import Fault
+from tests.standins.x.server import StandIn
 
 NOW = dt.datetime(2026, 3, 10, 12, tzinfo=dt.UTC)
 DAY = Day(date=dt.date(2026, 3, 1))

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.posts import Timeline
-from airflow_provider_connect.demo.x.server import StandIn
 from tests.equipment.airflow.backfills import PATIENCE_SECONDS
 from tests.equipment.airflow.caught_up import is_done, require_done, tries
 from tests.equipment.rest_api.items import items_of
 from tests.equipment.rest_api.server import Answer, Request, RestApi
 from tests.equipment.x import QUERIES
+from tests.standins.x.faults import Fault
+from tests.standins.x.posts import Timeline
+from tests.standins.x.server import StandIn
 from tests.system.conftest import System, wait_for
 
 pytestmark = pytest.mark.slow

@@ -14,13 +14,13 @@ import pytest
 from airflow.models.connection import Connection
 from airflow.utils.session import create_session
 
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
 from tests.integration.cli.conftest import Run, lines
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,11 @@ import json
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_connect.demo.x.access import Limits
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.posts import Timeline
-from airflow_provider_connect.demo.x.server import StandIn
 from tests.equipment.x import QUERIES, connection
+from tests.standins.x.access import Limits
+from tests.standins.x.faults import Fault
+from tests.standins.x.posts import Timeline
+from tests.standins.x.server import StandIn
 
 pytestmark = pytest.mark.slow
 

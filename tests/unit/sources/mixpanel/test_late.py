@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.events import Project, Regime
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.mixpanel import connection
+from tests.standins.mixpanel.events import Project, Regime
+from tests.standins.mixpanel.server import StandIn
 
 PACIFIC = Day(date=dt.date(2026, 3, 6), zone="US/Pacific")  # the next day but one has 23 hours
 UTC = Day(date=dt.date(2026, 3, 6))

@@ -17,10 +17,6 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel import poller as poller_module
@@ -29,6 +25,10 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.http.raw_server import Peer, RawServer
 from tests.equipment.mixpanel import DAY, connection, poll
+from tests.standins.mixpanel.access import Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 SMALL = Project(events_per_day=200, duplicates_per_day=5, missing_ids_per_day=8)
 PACIFIC = "US/Pacific"

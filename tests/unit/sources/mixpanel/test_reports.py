@@ -9,11 +9,6 @@ from contextlib import closing
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.access import Account
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.reports import ANNOTATIONS, FUNNELS
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel import asking
@@ -24,6 +19,11 @@ from airflow_provider_connect.sources._mixpanel.query.segmentation import events
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import DAY, NEEDED, connection, poll
+from tests.standins.mixpanel.access import Account
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.reports import ANNOTATIONS, FUNNELS
+from tests.standins.mixpanel.server import StandIn
 
 REPORTS = ["annotations", "funnels", "retention", "insights", "segmentation"]
 PATHS = {name: f"/api/query/{name}" for name in REPORTS} | {"annotations": "/api/app/projects/{project_id}/annotations"}

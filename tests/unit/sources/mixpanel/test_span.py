@@ -12,10 +12,6 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.bodies import DayStore
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.jsonlines import blocks
@@ -29,6 +25,10 @@ from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.window import Day, parse_days
 from tests.equipment.mixpanel import connection
+from tests.standins.mixpanel.bodies import DayStore
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 from tests.unit.sources.mixpanel.hostile.test_faults import RETRIABLE
 
 PROJECT = {"events_per_day": 40, "duplicates_per_day": 6, "missing_ids_per_day": 3}

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.errors import DataError, RetriableError
 from tests.equipment.x import DAY, QUERIES, YESTERDAY, found_by, poll
+from tests.standins.x.faults import Fault
+from tests.standins.x.server import StandIn
 
 
 def truth(x: StandIn) -> dict[str, list[str]]:

@@ -6,15 +6,15 @@ import json
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Account
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel import poller as poller_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
+from tests.standins.mixpanel.access import Account
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 CANARY = "canary%s{{'\"\n0 ü"
 DAY = Day(date=dt.date(2026, 3, 1))

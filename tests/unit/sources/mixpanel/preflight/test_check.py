@@ -14,10 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Account, Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.book import Hold, prefix_of
@@ -28,6 +24,10 @@ from airflow_provider_connect.sources._mixpanel.preflight.probe import clock_dif
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import ENGAGE, connection
 from tests.equipment.quota import Keys
+from tests.standins.mixpanel.access import Account, Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 CANARY = "canary-secret"
 ELSEWHERE = Account(secret=CANARY, access="other_region")

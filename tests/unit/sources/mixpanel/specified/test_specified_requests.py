@@ -9,11 +9,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.demo.mixpanel.access import Account
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.preflight.check import check
 from airflow_provider_connect.sources._mixpanel.propose import proposed
@@ -23,6 +18,11 @@ from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import connection, poll
 from tests.equipment.specifications.requests import FORM, SentRequest, recorded_requests
 from tests.equipment.specifications.specification import mixpanel_requests, name_of, problems
+from tests.standins.mixpanel.access import Account
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
 
 SPECIFIED = mixpanel_requests()
 DAYS = [Day(date=dt.date(2026, 3, number)) for number in (1, 2, 3)]
