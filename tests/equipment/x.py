@@ -29,7 +29,7 @@ def connection(server: StandIn, **extra: Any) -> Connection:
 
 
 def source(**options: Any) -> XSearchSource:
-    return XSearchSource(**{"conn_id": "x", "queries": QUERIES, "page_size": 20} | options)
+    return XSearchSource(**{"conn_id": "x", "queries": QUERIES} | options)
 
 
 def poll(server: StandIn, *faults: Fault, day: Day = DAY, **options: Any) -> tuple[list[dict[str, Any]], Tally]:

@@ -121,7 +121,7 @@ class Submitter:
         lookback: Sequence[str] = (),
         **more: Any,
     ) -> tuple[Path, JobConfig, dict[str, Connection]]:
-        zone = (source or {}).get("project_timezone", "UTC")
+        zone = (source or {}).get("zone", "UTC")
         folder = self.tmp / f"run-{next(ATTEMPTS)}"
         folder.mkdir(mode=0o700)
         options = {"conn_id": f"{self.source_name}_default", "retry_budget_seconds": 20, **(source or {})}

@@ -93,7 +93,7 @@ def api(trouble: Trouble) -> Iterator[RestApi]:
 @pytest.fixture(scope="module")
 def x() -> Iterator[StandIn]:
     timeline = Timeline(seed=5, posts_per_day=60, deleted_per_day=3, edited_per_day=3, gone_references_per_day=3)
-    with StandIn(timeline) as x:
+    with StandIn(timeline, most_posts=50) as x:
         dates = itertools.cycle(DAGS["x_catchup"])
         faults = [Fault(kind, date=date, page=1) for kind, date in zip(X_FAULTS, dates, strict=False)]
         x.faults.replace([Fault("status", date=DOWN, times=5), *faults])

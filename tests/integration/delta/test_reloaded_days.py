@@ -21,7 +21,7 @@ from tests.standins.mixpanel.server import StandIn
 pytestmark = pytest.mark.slow
 
 ZONE = "US/Pacific"
-SOURCE = {"project_timezone": ZONE, "timestamps": "project_local"}
+SOURCE = {"zone": ZONE, "timestamps": "project_local"}
 
 
 @dataclass(frozen=True)

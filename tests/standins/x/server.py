@@ -18,6 +18,7 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, cast
@@ -45,6 +46,7 @@ class StandIn:
 
     :param timeline: what is found; set another one at any time.
     :param takes: which dialects of field names requests may use.
+    :param most_posts: how many posts a page has at most, whatever a request asks for; None for as many as X sends.
     :param now: the clock that decides what is recent, and of the windows.
     :param port: 0 takes a free one.
     :ivar asked: the requests that were taken, in order.
@@ -58,6 +60,7 @@ class StandIn:
         app: App | None = None,
         limits: Limits | None = None,
         takes: Iterable[str] = ("post", "tweet"),
+        most_posts: int | None = None,
         now: Callable[[], dt.datetime] = _utc_now,
         port: int = 0,
     ) -> None:
@@ -65,6 +68,7 @@ class StandIn:
         self.app = app or App()
         self.faults = FaultSchedule(faults)
         self.takes = frozenset(takes)
+        self.most_posts = most_posts
         self.now = now
         self.gate = Gate(limits or Limits(), lambda: self.now().timestamp())
         self.stop = threading.Event()
@@ -160,6 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
                 status, document = 200, _usage(standin)
             else:
                 asked = read(endpoint, params, standin.app, standin.now(), standin.takes)
+                asked = replace(asked, size=min(asked.size, standin.most_posts or asked.size))
                 fault = standin.faults.take(endpoint, asked.start.date(), asked.page)
                 status, document = 200, self._found(asked, fault)
         except RefusedError as refusal:

@@ -183,7 +183,7 @@ def test_the_demo_expects_posts_as_its_dag_keeps_them(monkeypatch: pytest.Monkey
     day = Day(date=dt.date(2026, 3, 8))
     monkeypatch.setattr(asking, "now", lambda: NOW)
     with StandIn(TIMELINE, now=lambda: NOW) as standin:
-        rows, _ = poll(standin, day=day, queries=list(QUERIES), page_size=None)
+        rows, _ = poll(standin, day=day, queries=list(QUERIES))
     expected = {as_document(post["properties"]) for post in Posts().kept(day.date)}
     assert {XDeltaTarget.as_kept(None, row["post"]) for row in rows} == expected  # type: ignore[arg-type]
     assert len(rows) == len(expected)

@@ -40,7 +40,7 @@ def test_late_events_are_counted_by_the_days_of_the_projects_zone(day: Day, regi
     assert 100 < expected["late_1_days"] < 200
     assert expected["late_4_days"] > expected["late_5_days"] == 0
     tally = Tally([day], [before])
-    source = MixpanelSource(timestamps=regime, project_timezone=day.zone)
+    source = MixpanelSource(timestamps=regime, zone=day.zone)
     with StandIn(project) as server, source.open(connection(server)) as poller:
         (part,) = poller.plan([day])
         rows = sum(len(batch) for _, batch in poller.poll(part, tally))

@@ -267,7 +267,7 @@ def test_events_to_count_have_to_be_named():
 def vendors_count(standin, names, where=None, day=DAY, zone="UTC"):
     tally = Tally()
     access = Access.from_connection(connection(standin), "query")
-    with closing(Asking(MixpanelSource(project_timezone=zone), access, day, tally)) as there:
+    with closing(Asking(MixpanelSource(zone=zone), access, day, tally)) as there:
         return events_of_day(there, names, where), tally
 
 
@@ -292,7 +292,7 @@ def test_mixpanels_own_count_is_of_the_projects_day_as_the_export_is(regime):
     zone = "US/Pacific"
     day = Day(date=dt.date(2026, 3, 1), zone=zone)
     with StandIn(Project(regime=regime, timezone=zone, events_per_day=150)) as standin:
-        rows, _ = poll(standin, day=day, project_timezone=zone, timestamps=regime)
+        rows, _ = poll(standin, day=day, zone=zone, timestamps=regime)
         found, _ = vendors_count(standin, sorted({row["event"] for row in rows}), day=day, zone=zone)
     assert found == Counter(row["event"] for row in rows)
 

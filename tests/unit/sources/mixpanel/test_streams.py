@@ -134,7 +134,7 @@ def test_each_region_has_its_query_host(region, host):
 
 
 def test_the_meaning_of_times_is_no_question_for_profiles(standin):
-    zone = {"project_timezone": "US/Pacific"}
+    zone = {"zone": "US/Pacific"}
     assert "timestamps: required" in MixpanelSource(**zone).check(connection(standin))[0]
     assert MixpanelSource(stream="engage", **zone).check(connection(standin)) == []
 

@@ -33,5 +33,5 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def x(clock: Clock) -> Iterator[StandIn]:
-    with StandIn(TIMELINE, now=clock.instant) as standin:
+    with StandIn(TIMELINE, now=clock.instant, most_posts=20) as standin:
         yield standin

@@ -78,8 +78,7 @@ def test_wrong_options_are_named() -> None:
         ({"queries": []}, "queries"),
         ({"queries": ["  "]}, "queries"),
         ({"queries": ["a", "a"]}, "listed twice"),
-        ({"page_size": 200, "endpoint": "recent"}, "at most 100"),
-        ({"page_size": 200, "post_fields": ["context_annotations"]}, "at most 100"),
+        ({"page_size": 200}, "page_size: no longer an option: pages are as large as the endpoint allows"),
         ({"expansions": ["author_id&x=1"]}, "expansions"),
         ({"split_rows": 10, "queries": ["q" * 400, "r" * 400]}, "split_rows: .*joined"),
     ):

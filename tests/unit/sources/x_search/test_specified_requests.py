@@ -57,8 +57,7 @@ def test_every_stream_asks_as_specified(x: StandIn, dialect: Dialect, stream: st
     "options",
     [
         {"day": YESTERDAY},
-        {"endpoint": "recent", "day": YESTERDAY, "page_size": None},
-        {"page_size": None},
+        {"endpoint": "recent", "day": YESTERDAY},
         {"split_rows": 20},
         {"post_fields": [], "expansions": [], "user_fields": [], "media_fields": []},
         {"post_fields": ["context_annotations"], "expansions": ["author_id"]},

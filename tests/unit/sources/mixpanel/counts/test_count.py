@@ -55,7 +55,7 @@ def test_the_count_is_of_the_same_day_as_the_rows_in_both_regimes(
     standin: StandIn, regime: Any, day: Day, split_rows: int | None
 ) -> None:
     kept, standin.project = standin.project, Project(regime=regime, timezone=ZONE, events_per_day=120, seed=3)
-    options = {"timestamps": regime, "project_timezone": ZONE}
+    options = {"timestamps": regime, "zone": ZONE}
     try:
         count, _ = counted(standin, day, split_rows=split_rows, **options)
         assert count.rows == rows_of(standin, day, **options) > 0

@@ -151,7 +151,7 @@ def test_a_split_day_has_the_rows_of_the_whole_one(standin: StandIn, regime: Any
     standin.project = Project(
         regime=regime, timezone=day.zone, events_per_day=EVENTS, duplicates_per_day=40, missing_ids_per_day=7
     )
-    options: dict[str, Any] = {"timestamps": regime, "project_timezone": day.zone}
+    options: dict[str, Any] = {"timestamps": regime, "zone": day.zone}
     unsplit, one, _ = polled(opened(standin, **options), day)
     split, several, parts = polled(opened(standin, **options, split_rows=200), day)
     assert len(parts) in (3, 4)

@@ -117,7 +117,7 @@ def test_days_of_either_regime_are_asked_for_as_specified(regime: str, split_row
         StandIn(Project(regime=regime, timezone="US/Pacific", events_per_day=120)) as server,  # type: ignore[arg-type]
         recorded_requests() as sent,
     ):
-        poll(server, day=PACIFIC, project_timezone="US/Pacific", timestamps=regime, split_rows=split_rows)
+        poll(server, day=PACIFIC, zone="US/Pacific", timestamps=regime, split_rows=split_rows)
     require_specified(sent)
     dates = {name: value for name, value in sent[-1].query if name.endswith("_date")}
     assert dates == {"from_date": "2026-03-08", "to_date": "2026-03-09" if regime == "utc" else "2026-03-08"}
