@@ -81,6 +81,11 @@ class Counts:
         self._held: set[Day] = set()
         self._refused: ConfigError | None = None
 
+    @property
+    def are_always_needed(self) -> bool:
+        """Whether the plan of each day needs its count."""
+        return self._source.counts_first
+
     def _mode(self, day: Day) -> Reconcile:
         is_needed = self._source.counts_first or day in self._held
         return "fail" if self._rules.reconcile == "off" and is_needed else self._rules.reconcile

@@ -1,4 +1,4 @@
-"""Remembers which days ran into the deadline of a request, so that they are asked for in more partitions next time.
+"""Days that ran into the deadline of a request: they are asked for in more partitions.
 
 Days that shared the request are asked for one by one, each as a day that nobody has asked for yet. An hour's request
 that failed at its deadline would fail there again. What is kept of it lies in the stage, beside the
@@ -9,15 +9,21 @@ for quota. It is advice only. If the stage is gone, the day is asked for as it w
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
-from airflow_provider_connect.errors import ConnectError, DeadlineError
+from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure
+from airflow_provider_connect.spark.context import Intake
+from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.stage.manifest import day_of, deadline_file
-from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.spark.states import DaysToPoll, PolledDays
+from airflow_provider_connect.stage.manifest import DEADLINE, Polled, day_of, deadline_file
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
+
+Answers = dict[Day, Polled | Failure]
 
 
 class _Note(Wire):
@@ -32,48 +38,28 @@ class _Note(Wire):
 
 
 class Deadlines:
-    """The days of a job that ran into a deadline, in this job or in an earlier one of the same intent.
+    """The days of a job that ran into a deadline, in this job or in an earlier one of the same intent."""
 
-    :param fingerprint: of what decides how a day is asked for.
-    :ivar left_whole: the days that cannot be split.
-    :ivar late_now: those that ran into one in this job: what else they cost was not expected when it began.
-    """
+    def __init__(self, intake: Intake, leftovers: Leftovers) -> None:
+        self._source, self._poller, self._leftovers = intake.source, intake.poller, leftovers
+        self._left_whole: set[dt.date] = set()
+        self._late_now: set[dt.date] = set()
 
-    def __init__(self, root: Folder, fingerprint: str) -> None:
-        self._root = root
-        self._fingerprint = fingerprint
-        self._parts: dict[dt.date, int] = {}
-        self.left_whole: set[dt.date] = set()
-        self.late_now: set[dt.date] = set()
-
-    def read(self, attempts: Iterable[str]) -> None:
-        """Read what earlier attempts of the same intent have noted."""
-        for attempt in attempts:
+    @cached_property
+    def _parts(self) -> dict[dt.date, int]:
+        """By day, in how many partitions it ran into its deadline, as far as earlier attempts have noted it."""
+        parts: dict[dt.date, int] = {}
+        if self._source.parts_at_once == 1 and self._poller.days_per_plan == 1:
+            return parts
+        for attempt in self._leftovers.attempts(DEADLINE):
             try:
-                note = _Note.model_validate_json(self._root.read(deadline_file(attempt)))
+                note = _Note.model_validate_json(self._leftovers.root.read(deadline_file(attempt)))
             except (FileNotFoundError, ValueError):  # swept, or another version's
                 continue
             date = day_of(attempt)
-            if note.fingerprint == self._fingerprint and date is not None:
-                self._parts[date] = max(note.parts, self._parts.get(date, 0))
-
-    def tried(self, day: Day) -> int:
-        """Return in how many partitions a day alone ran into its deadline; 0 if it did not, or cannot be split."""
-        return 0 if day.date in self.left_whole else self._parts.get(day.date, 0)
-
-    def is_together(self, day: Day) -> bool:
-        """Whether a day may be asked for together with others: none of its requests ran into a deadline."""
-        return day.date not in self._parts
-
-    def note(self, day: Day, attempt: str, parts: int) -> None:
-        """Keep that a day in so many partitions ran into its deadline; in 0, together with others."""
-        self._parts[day.date] = parts
-        self.late_now.add(day.date)
-        note = _Note(fingerprint=self._fingerprint, parts=parts)
-        try:
-            self._root.write(deadline_file(attempt), note.model_dump_json().encode())
-        except ConnectError as error:  # it must not hide the deadline
-            say(f"day {day}: the next try will not know that it ran into its deadline: {error}")
+            if note.fingerprint == self._leftovers.fingerprint and date is not None:
+                parts[date] = max(note.parts, parts.get(date, 0))
+        return parts
 
     @property
     def alone(self) -> tuple[dt.date, ...]:
@@ -83,18 +69,112 @@ class Deadlines:
     @property
     def dates(self) -> tuple[dt.date, ...]:
         """The days that are to be split."""
-        return tuple(sorted({date for date, parts in self._parts.items() if parts} - self.left_whole))
+        return tuple(sorted({date for date, parts in self._parts.items() if parts} - self._left_whole))
 
+    def is_split(self, day: Day) -> bool:
+        """Whether a day is asked for in more partitions than before."""
+        return self._tried(day) > 0
 
-def is_late(outcomes: Sequence[PollOutcome]) -> bool:
-    """Whether a partition ran into its deadline."""
-    return DeadlineError.__name__ in _failures(outcomes)
+    def split(self, day: Day) -> bool:
+        """Have the poller plan a day in more partitions, if it ran into its deadline; return whether it did."""
+        if tried := self._tried(day):
+            self._poller.split(day, tried)
+        return tried > 0
 
+    def leave_whole(self, day: Day, error: ConnectError) -> None:
+        """Have a day planned as if nothing had happened: it cannot be split."""
+        say(f"day {day}: ran into its deadline, but is asked for in one request again: {error}")
+        self._left_whole.add(day.date)
+        self._poller.split(day, 0)
 
-def is_only_late(outcomes: Sequence[PollOutcome]) -> bool:
-    """Whether nothing else went wrong, which smaller partitions would meet as well."""
-    return _failures(outcomes) == {DeadlineError.__name__}
+    def cost(self, days: Sequence[Day]) -> int:
+        """Return how many requests were reserved for a plan: none after a deadline in this job."""
+        return 0 if days[0].date in self._late_now else self._source.requests_for(days[:1])
+
+    def can_split(self, days: Sequence[Day], parts: int) -> bool:
+        """Whether the next plan may have more partitions: this one has more than the one that was late."""
+        if len(days) > 1:
+            return True
+        may = self._source.parts_at_once > 1 and days[0].date not in self._left_whole
+        return may and parts > self._tried(days[0])
+
+    def polled(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> Answers:
+        """Poll days; a day that ran into its deadline again, in more partitions.
+
+        Days that ran into a deadline together are asked for one by one.
+
+        :param poll: plans days and polls them once.
+        :raises ConnectError: the plan is of other days, or Spark lost a task.
+        :raises QuotaError: the job may not send as many requests any more.
+        """
+        together = days.days
+        if len(together) > 1 and any(day.date in self._parts for day in together):
+            return self._polled_singly(days, poll)
+        began, spent = time.monotonic(), 0
+        while True:
+            polled = poll(days)
+            answers = {day: self._accepted(day, polled.of(day)) for day in together}
+            failures = _failures(polled.outcomes)
+            if not polled.planned.ends_late or DeadlineError.__name__ not in failures:
+                return answers
+            parts = len(polled.planned.parts)
+            for day in together:
+                self._note(day, days.attempt_of(day), parts if len(together) == 1 else 0)
+            spent += sum(len(outcome.sent) for outcome in polled.outcomes)
+            is_spent = (
+                time.monotonic() - began >= self._source.retry_budget_seconds
+                or spent >= self._source.retry_budget_requests
+            )
+            # Whatever else went wrong, smaller partitions would meet as well.
+            if is_spent or failures != {DeadlineError.__name__}:
+                return {day: _to_be_split(answer) for day, answer in answers.items()}
+            if len(together) > 1:
+                say(f"days {together[0]}..{together[-1]}: a request ran into its deadline: each day is asked for alone")
+                return self._polled_singly(days, poll)
+            say(f"day {together[0]}: a request ran into its deadline: the day is asked for in more than {parts}")
+
+    def _polled_singly(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> Answers:
+        """Poll days one after the other; after a failure that concerns all, the rest is not asked for."""
+        answers: Answers = {}
+        for day in days.days:
+            try:
+                answers |= self.polled(days.only(day), poll)
+            except Exception as error:  # noqa: BLE001  # the days before have come, and are published
+                answers[day] = Failure.of(error)
+            last = answers[day]
+            if isinstance(last, Failure) and last.forbids_more:
+                return dict.fromkeys(days.days, last) | answers
+        return answers
+
+    def _accepted(self, day: Day, answer: Polled | Failure) -> Polled | Failure:
+        if isinstance(answer, Polled) and answer.parts > 1:
+            try:
+                self._poller.accept(day, answer.counts)
+            except ConnectError as error:
+                return Failure.of(error)
+        return answer
+
+    def _tried(self, day: Day) -> int:
+        """Return in how many partitions a day alone ran into its deadline; 0 if it did not, or cannot be split."""
+        return 0 if day.date in self._left_whole else self._parts.get(day.date, 0)
+
+    def _note(self, day: Day, attempt: str, parts: int) -> None:
+        """Keep that a day in so many partitions ran into its deadline; in 0, together with others."""
+        self._parts[day.date] = parts
+        self._late_now.add(day.date)
+        note = _Note(fingerprint=self._leftovers.fingerprint, parts=parts)
+        try:
+            self._leftovers.root.write(deadline_file(attempt), note.model_dump_json().encode())
+        except ConnectError as error:  # it must not hide the deadline
+            say(f"day {day}: the next try will not know that it ran into its deadline: {error}")
 
 
 def _failures(outcomes: Sequence[PollOutcome]) -> set[str]:
     return {outcome.failure.type for outcome in outcomes if outcome.failure is not None}
+
+
+def _to_be_split(answer: Polled | Failure) -> Polled | Failure:
+    """Say of a failure at the deadline what comes next."""
+    if not isinstance(answer, Failure) or answer.type != DeadlineError.__name__:
+        return answer
+    return answer.model_copy(update={"message": f"{answer.message}; the next try asks for the day in more requests"})

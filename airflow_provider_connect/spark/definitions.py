@@ -7,11 +7,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from airflow_provider_connect.definition import Comparison, compare, days_loaded_otherwise
+from airflow_provider_connect.definition import Comparison, before_definitions, compare, days_loaded_otherwise, with_key
 from airflow_provider_connect.errors import ConfigError, RowsLostError
+from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.ledger import task_of
-from airflow_provider_connect.sink import DefinitionInForce, Intent, Publisher
+from airflow_provider_connect.sink import DefinitionInForce, Intent, Publisher, Sink
 from airflow_provider_connect.source import Source
+from airflow_provider_connect.spark.context import Intake, Outlet
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import (
@@ -58,23 +60,32 @@ class DefinitionGuard:
     """Admits the days of one job to be polled. Several threads may ask.
 
     :param definition: definition of the stream, with the key that the source has resolved.
-    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` returns it.
-    :param replaces_whole: as :meth:`.Sink.replaces_whole` returns it.
     :param earlier: definition of days from before ledgers kept definitions, if its key is known to differ.
-    :param warnings: warnings about changes, for the job's report.
+    :ivar warnings: warnings about changes, for the job's report.
     """
 
     definition: StreamDefinition
     source: Source
+    sink: Sink
     publisher: Publisher
     intent: Intent
-    identifies_by_key: bool
-    replaces_whole: bool = False
     earlier: StreamDefinition | None = None
-    warnings: list[str] = field(default_factory=list)
-    _admitted: set[str] = field(default_factory=set)
-    _is_kept: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    warnings: list[str] = field(default_factory=list, init=False)
+    _admitted: set[str] = field(default_factory=set, init=False)
+    _is_kept: bool = field(default=False, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    @classmethod
+    def of(cls, job: JobConfig, intake: Intake, outlet: Outlet) -> DefinitionGuard:
+        """Return the guard of a job."""
+        metadata = intake.read.metadata
+        definition = with_key(job.definition, metadata)
+        earlier = before_definitions(definition, metadata)
+        return cls(definition, intake.source, outlet.sink, outlet.publisher, job.intent, earlier)
+
+    @property
+    def _identifies_by_key(self) -> bool:
+        return self.sink.identifies_by_key(self.source.kind)
 
     def command(self, name: str, options: str = "") -> str:
         """Return a command about this task as a person types it. The command line cannot look at a mapped task."""
@@ -144,7 +155,10 @@ class DefinitionGuard:
         if len(days):
             if self.earlier is not None:
                 key = compare(
-                    self.earlier, self.definition, is_same_task=True, identifies_by_key=self.identifies_by_key
+                    self.earlier,
+                    self.definition,
+                    is_same_task=True,
+                    identifies_by_key=self._identifies_by_key,
                 )
                 self._require_admissible(key, SAFE_WAYS[True], is_accepted=False)
             self._warn(
@@ -160,7 +174,10 @@ class DefinitionGuard:
             )
         is_same_task = in_force.task == self.intent.task_digest
         comparison = compare(
-            published, self.definition, is_same_task=is_same_task, identifies_by_key=self.identifies_by_key
+            published,
+            self.definition,
+            is_same_task=is_same_task,
+            identifies_by_key=self._identifies_by_key,
         )
         is_accepted = self._is_accepted(in_force.digest, notes)
         ways = f"The target's days were loaded by {_writer(notes, in_force)}. {SAFE_WAYS[is_same_task]}"
@@ -187,7 +204,7 @@ class DefinitionGuard:
 
     def _loaded_otherwise(self, notes: Sequence[LedgerNote]) -> str:
         ledger = self.publisher.ledger
-        days = reloadable_days(ledger.days(), replaces_whole=self.replaces_whole)
+        days = reloadable_days(ledger.days(), replaces_whole=self.sink.replaces_whole(self.source.kind))
         if not len(days):
             return "No day is published yet"
         rows = ledger.between(min(days), max(days))

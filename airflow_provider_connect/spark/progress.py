@@ -132,14 +132,14 @@ class Progress:
     interval_seconds: float
     total: int
     rows: Rows | None = None
-    done: int = 0
-    _polled: dict[Day, float] = field(default_factory=dict)
-    _ended: int = 0
-    _polls: dict[Poll, float] = field(default_factory=dict)
-    _publishing: dict[Day, tuple[int, float]] = field(default_factory=dict)
-    _retries: dict[Sign, int] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _end: threading.Event = field(default_factory=threading.Event)
+    done: int = field(default=0, init=False)
+    _polled: dict[Day, float] = field(default_factory=dict, init=False)
+    _ended: int = field(default=0, init=False)
+    _polls: dict[Poll, float] = field(default_factory=dict, init=False)
+    _publishing: dict[Day, tuple[int, float]] = field(default_factory=dict, init=False)
+    _retries: dict[Sign, int] = field(default_factory=dict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _end: threading.Event = field(default_factory=threading.Event, init=False)
 
     def __enter__(self) -> Progress:
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)

@@ -1,14 +1,14 @@
-"""The executor's half of a publish, for sinks that send staged files themselves."""
+"""Publishes by sinks that send staged files themselves: the executor's half, and what the driver does about it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import Failure, worst
-from airflow_provider_connect.sink import Connections, Sink, StreamKey
+from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.manifest import StagedFile
 
@@ -46,3 +46,31 @@ def receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
         overtaken = [failure for failure in failures if failure.type == "OvertakenError"]
         raise (overtaken[0] if overtaken and found.type == "RetriableError" else found).error()
     return [receipt for receipt, _ in outcomes]
+
+
+def begin(publisher: Publisher, publish: Publish) -> Any:
+    """Prepare a publish; return the token that goes to the executors."""
+    return publisher.begin(publish)
+
+
+def put_and_commit(
+    publisher: Publisher, publish: Publish, token: Any, put_shares: Callable[..., list[Any]] | None
+) -> LedgerRow:
+    """Send a day's shares and commit it; after any error let the sink clean up.
+
+    :param put_shares: runs :func:`run` on the executors; None if the sink has no ``put``.
+    """
+    try:
+        shares = publisher.shares(publish.manifest.polled.files)
+        return publisher.commit(publish, token, put_shares(token, shares) if put_shares else [])
+    except BaseException:
+        _abort(publisher, publish, token)
+        raise
+
+
+def _abort(publisher: Publisher, publish: Publish, token: Any) -> None:
+    """Let the sink clean up; its failure must not hide why the publish failed."""
+    try:
+        publisher.abort(publish, token)
+    except Exception as error:  # noqa: BLE001
+        say(f"day {publish.day}: the sink could not clean up after the failed publish: {Failure.of(error).message}")

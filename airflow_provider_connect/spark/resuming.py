@@ -7,17 +7,19 @@ erase list before it polled. A clear, a backfill and a reload have an intent of 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.spark.asked import planned
+from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.states import DaysToPoll
 from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage.manifest import Seen, attempt_folder
-from airflow_provider_connect.stage.plans import Plan, note, plan_file, taken_over, whole_parts
+from airflow_provider_connect.stage.plans import PLAN, Plan, note, plan_file, taken_over, whole_parts
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.temporary import SILENT
 from airflow_provider_connect.window import Day
@@ -28,44 +30,39 @@ FRESH = SILENT / 2
 
 @dataclass(frozen=True)
 class Resuming:
-    """The plans of a job's days, those that earlier tries left among them.
+    """The plans of a job's days, those that earlier tries left among them."""
 
-    :param identity: digest of all that decides which rows a partition has, and what they look like.
-    :param left: earlier attempts of the same intent that left a plan, newest first.
-    :param plans: this job's.
-    """
-
-    root: Folder
     poller: Poller
-    identity: str
-    left: Sequence[str]
-    plans: dict[Day, Plan]
+    leftovers: Leftovers
+    plans: dict[Day, Plan] = field(default_factory=dict, init=False)
 
-    def planned(
-        self, days: Sequence[Day], attempts: Mapping[Day, str], seen: Callable[[Day], Seen], *, is_split: bool
-    ) -> list[InputPartition]:
+    @property
+    def root(self) -> Folder:
+        """Root of the stage."""
+        return self.leftovers.root
+
+    def planned(self, days: DaysToPoll, *, is_split: bool) -> list[InputPartition]:
         """Return the partitions of some days: those that an earlier try left, or new ones.
 
-        :param attempts: the attempt's name for each day.
-        :param seen: tells what a commit of a day compares.
         :param is_split: whether the day ran into its deadline, so that other partitions are wanted than before.
         :raises ConnectError: the source cannot plan the days, or plans others.
         """
-        day, attempt = days[0], attempts[days[0]]
+        day, *others = days.days
+        attempt, seen = days.attempt_of(day), days.seen(day)
         self.plans.pop(day, None)
-        if len(days) > 1 or is_split or not (self.poller.resumes or self.poller.begins_anew):
-            return planned(self.poller, days)
-        found = self._resumed(day, attempt, seen(day))
+        if others or is_split or not (self.poller.resumes or self.poller.begins_anew):
+            return planned(self.poller, days.days)
+        found = self._resumed(day, attempt, seen)
         if found is None:
             begun = dt.datetime.now(dt.UTC)
-            parts = planned(self.poller, days)
+            parts = planned(self.poller, days.days)
             if len(parts) < 2:  # the only one is all or nothing
                 return parts
             found = Plan(
                 day=day,
                 attempt=attempt,
-                identity=self.identity,
-                seen=seen(day),
+                identity=self.leftovers.fingerprint,
+                seen=seen,
                 begun=begun,
                 resumes=self.poller.resumes,
                 parts=_documents(parts),
@@ -98,7 +95,7 @@ class Resuming:
         if plan is None:
             return None
         what = f"day {day}: an earlier try was reading it in {len(plan.parts):,} partitions"
-        if (plan.identity, plan.seen) != (self.identity, seen):
+        if (plan.identity, plan.seen) != (self.leftovers.fingerprint, seen):
             why = "options or columns have changed, or somebody has published or erased rows since"
             say(f"{what}, and all of them are read again: {why}")
             return None
@@ -123,7 +120,7 @@ class Resuming:
 
     def _left(self, day: Day) -> Plan | None:
         """Return the plan of the last try that left one."""
-        for attempt in self.left:
+        for attempt in self.leftovers.attempts(PLAN):
             if not attempt.endswith(f"-{day.date:%Y%m%d}"):
                 continue
             try:

@@ -12,8 +12,8 @@ from airflow_provider_connect.spark.progress import say
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.sink import Ledger
-    from airflow_provider_connect.spark.freezer import Freezer
+    from airflow_provider_connect.spark.context import Context
+    from airflow_provider_connect.spark.states import DayFreezer
     from airflow_provider_connect.spark.transform.frames import Transformation
     from airflow_provider_connect.stage.manifest import Manifest
     from airflow_provider_connect.stage.storage import Folder
@@ -50,22 +50,13 @@ def hint(result: pa.Schema, source: pa.Schema) -> str:
     return f". These are the columns of the transform's result, not of the source.{lost_key(result, source)}"
 
 
-def polling(transformation: Transformation | None, root: Folder) -> tuple[type[Freezer], Folder]:
-    """Return what freezes polled days, and where: in the stage itself, unless a transform is still to come."""
-    from airflow_provider_connect.spark.freezer import Freezer  # noqa: PLC0415  # pyarrow loads while the JVM starts
-    from airflow_provider_connect.spark.transform.freezer import PolledFreezer  # noqa: PLC0415
-    from airflow_provider_connect.stage.temporary import polled_root  # noqa: PLC0415
-
-    return (Freezer, root) if transformation is None else (PolledFreezer, polled_root(root))
-
-
-def freezing(transformation: Transformation | None, polling: Freezer, root: Folder, ledger: Ledger) -> Freezer:
+def freezing(transformation: Transformation | None, polled: DayFreezer, context: Context) -> DayFreezer:
     """Return what freezes that which is published: the results, or what was polled."""
     if transformation is None:
-        return polling
-    from airflow_provider_connect.spark.transform.freezer import ResultFreezer  # noqa: PLC0415
+        return polled
+    from airflow_provider_connect.spark.transform.results import ResultFreezer  # noqa: PLC0415
 
-    return ResultFreezer.over(polling, root, transformation, ledger.erased)
+    return ResultFreezer(context, polled, transformation)
 
 
 def figures(manifest: Manifest) -> dict[str, Any]:
@@ -85,6 +76,6 @@ def swept(root: Folder) -> int:
 
     Done without a transform, too: one that is given up leaves none behind.
     """
-    from airflow_provider_connect.spark.transform.freezer import sweep  # noqa: PLC0415
+    from airflow_provider_connect.spark.transform.results import sweep  # noqa: PLC0415
 
     return sweep(root)

@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_connect.connection import write_connections
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Connections
+from airflow_provider_connect.spark import application, watchdog
 from airflow_provider_connect.spark import job as driver
 
 
@@ -38,7 +39,7 @@ def drive(job: JobConfig, connections: Connections) -> JobReport:
     job_file.write_text(job.model_dump_json())
     write_connections(report.with_name(driver.CONNECTIONS_FILE), connections)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "_start_spark", lambda: SparkHere)
-        patch.setattr(driver.watchdog, "sees_task", lambda: True)
+        patch.setattr(application, "start", lambda: SparkHere)
+        patch.setattr(watchdog, "sees_task", lambda: True)
         driver.main(["job.py", str(job_file)])
     return JobReport.model_validate_json(report.read_text())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import functools
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import SecretStr
 
@@ -19,8 +20,14 @@ from airflow_provider_connect.shapes import Chain
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
-from airflow_provider_connect.spark.days import Days
-from airflow_provider_connect.spark.freezer import Freezer
+from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.composition import freezer_of
+from airflow_provider_connect.spark.context import Context, Executors, Intake, Outlet
+from airflow_provider_connect.spark.counts import Counts
+from airflow_provider_connect.spark.days.check import Checker
+from airflow_provider_connect.spark.days.freeze import Freezer
+from airflow_provider_connect.spark.days.life import Days
+from airflow_provider_connect.spark.days.publish import DayPublisher
 from airflow_provider_connect.spark.lanes import PollParts
 from airflow_provider_connect.spark.progress import Progress
 from airflow_provider_connect.stage.rejects import RejectsKeep
@@ -94,34 +101,17 @@ class Lab:
             for name, key in (keys or {}).items()
         }
         read, shaping = poller.schema(), Shaping(Chain.of(job.shape), secrets)
-        schema = shaping.chain.schema(read)
         poll_parts = functools.partial(poll.run, schema=read, connection=CONNECTION, shaping=shaping)
         send = functools.partial(put.run, sink_name="tiny", sink=job.sink, key=KEY, stage=root.url, connections={})
-        return Days(
-            job=job,
-            source=source,
-            sink=sink,
-            publisher=sink.open(KEY, {}),
-            key=KEY,
-            schema=schema,
-            root=root,
-            keeps_stage=keeps_stage,
-            progress=progress,
-            freezer=Freezer(
-                job=job,
-                source=source,
-                sink=sink,
-                connection=CONNECTION,
-                poller=poller,
-                schema=schema,
-                root=root,
-                progress=progress,
-                poll_parts=lambda tasks: list(poll_parts(tasks)),
-                shaping=shaping,
-            ),
+        intake = Intake(source, CONNECTION, poller, read, shaping)
+        outlet = Outlet(sink, sink.open(KEY, {}), KEY, intake.schema, root, keeps_stage=keeps_stage)
+        executors = Executors(
+            poll_parts=lambda tasks: list(poll_parts(tasks)),
             put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
-            task_lives=lambda: task_lives,
+            parts_at_once=sys.maxsize,
+            plans_at_once=None,
         )
+        return wired(Context(job, intake, outlet, progress), executors, task_lives=task_lives)
 
     def move(self, **options: Any) -> DayReport:
         return moved(self.days(**options))
@@ -149,6 +139,49 @@ def moved(days: Days) -> DayReport:
     return report
 
 
+def wired(
+    context: Context,
+    executors: Executors,
+    dealer: Dealer | None = None,
+    counts: Counts | None = None,
+    *,
+    task_lives: bool = True,
+) -> Days:
+    """Put the steps of a job's days together."""
+    freezer = freezer_of(context, executors, dealer or Dealer(), counts)
+    publisher = DayPublisher(context, executors.put_shares)
+    return Days(context, freezer, Checker(context, counts), publisher, lambda: task_lives)
+
+
+def rewired(
+    days: Days,
+    *,
+    context: Context | None = None,
+    dealer: Dealer | None = None,
+    counts: Counts | None = None,
+    **executors: Any,
+) -> Days:
+    """Return days with another context, another budget, other counts, or others on the executors."""
+    old = freezer_in(days)
+    new = wired(
+        context or days.context,
+        dataclasses.replace(old.poller.executors, **executors),
+        dealer or old.poller.dealer,
+        counts or old.planner.counts,
+    )
+    return dataclasses.replace(new, task_lives=days.task_lives)
+
+
+def poll_parts_of(days: Days) -> PollParts:
+    """Return what polls partitions of days."""
+    return freezer_in(days).poller.executors.poll_parts
+
+
+def freezer_in(days: Days) -> Freezer:
+    """Return what freezes days, where no transform stands."""
+    return cast("Freezer", days.freezer)
+
+
 def polling(days: Days, poll_parts: PollParts) -> Days:
     """Return days with another way to poll."""
-    return dataclasses.replace(days, freezer=dataclasses.replace(days.freezer, poll_parts=poll_parts))
+    return rewired(days, poll_parts=poll_parts)

@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_provider_connect.spark.days import Days
-from airflow_provider_connect.spark.freezer import Freezer
-from airflow_provider_connect.spark.transform.freezer import PolledFreezer, ResultFreezer
-from airflow_provider_connect.stage.temporary import polled_root
+from airflow_provider_connect.spark.days.life import Days
+from airflow_provider_connect.spark.transform.results import ResultFreezer
+from tests.equipment.spark.lab import rewired
 
 Make = Callable[[pa.Table], pa.Table]
 
@@ -53,8 +52,8 @@ def transforming(
     days: Days, make: Make, *, schema: pa.Schema | None = None, digest: str = "d"
 ) -> tuple[Days, TransformationHere]:
     """Return days with a transform, and that transform."""
-    same = {each.name: getattr(days.freezer, each.name) for each in dataclasses.fields(Freezer)}
-    polled = PolledFreezer(**same | {"root": polled_root(days.root)})
-    here: Any = TransformationHere(days.schema, make, schema, digest)
-    freezer = ResultFreezer.over(polled, days.root, here, days.publisher.ledger.erased)
-    return dataclasses.replace(days, freezer=freezer, schema=here.schema), here
+    here: Any = TransformationHere(days.context.intake.schema, make, schema, digest)
+    outlet = dataclasses.replace(days.context.outlet, schema=here.schema)
+    context = dataclasses.replace(days.context, outlet=outlet, is_transformed=True)
+    days = rewired(days, context=context)
+    return dataclasses.replace(days, freezer=ResultFreezer(context, days.freezer, here)), here

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -141,13 +143,14 @@ def test_a_key_that_an_earlier_version_made_otherwise_is_refused_where_rows_are_
     shop.run(MONDAY, **BY_DAY)
     forget_definitions(shop)
     source = SqlSource(conn_id="shop", table="orders", **BY_DAY)
+    sink: Any = SimpleNamespace(identifies_by_key=lambda kind: identifies_by_key, replaces_whole=lambda kind: False)
     now = StreamDefinition(key=("cust: n", "doc: t"))
     guard = DefinitionGuard(
         now,
         source,
+        sink,
         shop.publisher,
         Intent(token="t", run="dag/r/load"),
-        identifies_by_key=identifies_by_key,
         earlier=now.model_copy(update={"key": ("cust: n",)}),
     )
     if not identifies_by_key:

@@ -16,7 +16,9 @@ from airflow_provider_connect import registry
 from airflow_provider_connect.errors import ConfigError, DataError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.spark import job
+from airflow_provider_connect.spark.days.sweep import swept
+from airflow_provider_connect.spark.days.window import move_all
+from airflow_provider_connect.spark.stage_root import stage_root
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, span
 
@@ -50,7 +52,7 @@ class Mover:
 
 
 def moved(mover: Any, width: int) -> list[str]:
-    reports = job._all_days(mover, 1, width)
+    reports = move_all(mover, 1, width)
     assert [report.day for report in reports] == [day.date for day in WEEK]
     return [report.status for report in reports]
 
@@ -86,13 +88,13 @@ def test_a_sweep_that_fails_is_said_and_does_not_lose_the_report(
     (path / "_delta_log" / "00000000000000000000.json").write_text("no json")
     sink = registry.sink_class("delta")(path=str(path))  # type: ignore[call-arg]
     publisher = sink.open(StreamKey(connector="a", stream="b"), {})
-    assert job._swept(sink.target, publisher.sweep) == 0
+    assert swept(sink.target, publisher.sweep) == 0
     assert f"under {path} could not be swept" in capsys.readouterr().err
 
 
 def stage_of(staging: str | None, own: str | None = None) -> str:
-    wanted: Any = SimpleNamespace(staging=staging, sink_name="bigquery")
-    return job._stage(own, wanted).url
+    job: Any = SimpleNamespace(staging=staging, sink_name="bigquery")
+    return stage_root(own, job).url
 
 
 @pytest.mark.parametrize("depth", ["", "stage", "stage/deeper/still", "day=2026-10-05", "_connect"])

@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark import job
+from airflow_provider_connect.spark.days.window import move_all
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
 from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import Day, span
@@ -177,7 +177,7 @@ def test_a_lasting_500_costs_a_window_no_more_than_the_days_that_are_polled_at_o
     standin.faults.replace([Fault("status", status=500, times=None)])
     before = requests_of(standin)
     window: Any = Window(standin, tmp_path, days=30)
-    reports = job._all_days(window, 1, width)
+    reports = move_all(window, 1, width)
     failed = sum(report.status == "failed" for report in reports)
     assert requests_of(standin) - before == 5 * failed
     assert 1 <= failed <= width, "the first may have stopped the others before they began"
@@ -189,4 +189,4 @@ def test_trouble_that_is_over_within_the_budget_stops_no_further_day(
 ) -> None:
     standin.faults.replace([Fault("status", status=500, times=4)])
     window: Any = Window(standin, tmp_path, days=3)
-    assert {report.status for report in job._all_days(window, 1, 1)} == {"published"}
+    assert {report.status for report in move_all(window, 1, 1)} == {"published"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 import os
@@ -22,12 +23,12 @@ from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.days.life import Days
 from airflow_provider_connect.spark.lanes import in_lanes, lanes
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import Manifest
-from tests.equipment.spark.lab import DAY, Lab, moved, polling
+from tests.equipment.spark.lab import DAY, Lab, moved, poll_parts_of, polling, rewired
 
 PARTS = 6
 SOURCE = {"parts": PARTS, "resumes": True, "at_once": 2, "rejects": 1}
@@ -39,7 +40,7 @@ class KilledError(BaseException):
 
 def killed_after(days: Days, parts: int) -> Days:
     """Return days whose driver dies once so many partitions were polled."""
-    poll_parts, lock, left = days.freezer.poll_parts, threading.Lock(), [parts]
+    poll_parts, lock, left = poll_parts_of(days), threading.Lock(), [parts]
 
     def poll(tasks: list[str]) -> list[str]:
         with lock:
@@ -244,8 +245,9 @@ def test_a_clear_and_another_source_begin_anew(lab: Lab, other: dict[str, Any]) 
 def test_another_schema_begins_anew(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     die(lab, 4)
     days = lab.days(source=SOURCE, attempt="2")
-    wider = days.schema.set(1, pa.field("n", pa.int64(), metadata={"comment": "was narrower"}))
-    object.__setattr__(days.freezer, "schema", wider)
+    wider = days.context.outlet.schema.set(1, pa.field("n", pa.int64(), metadata={"comment": "was narrower"}))
+    intake = dataclasses.replace(days.context.intake, read=wider)
+    days = rewired(days, context=dataclasses.replace(days.context, intake=intake))
     assert moved(days).status == "published"
     assert len(polled(lab)) == 4 + PARTS
 
@@ -281,7 +283,7 @@ def test_an_earlier_driver_that_lives_on_does_no_harm(
     new = lab.days(source=SOURCE | {"at_once": 1}, attempt="2", keeps_stage=keeps_stage)
     stalls, goes_on = threading.Event(), threading.Event()
     reports: dict[str, DayReport] = {}
-    poll_old, poll_new, count = old.freezer.poll_parts, new.freezer.poll_parts, [0]
+    poll_old, poll_new, count = poll_parts_of(old), poll_parts_of(new), [0]
 
     def stalling(tasks: list[str]) -> list[str]:
         count[0] += 1
@@ -345,7 +347,7 @@ def test_partitions_are_polled_as_many_at_once_as_the_source_says() -> None:
 def test_one_spark_job_polls_all_where_nothing_bounds_them(
     lab: Lab, resumes: bool, asked: int | None, most: int, parts: int, found: int | None
 ) -> None:
-    poller = lab.days(source={"resumes": resumes, "at_once": asked}).freezer.poller
+    poller = lab.days(source={"resumes": resumes, "at_once": asked}).context.intake.poller
     assert lanes(poller, parts, most) == found
 
 

@@ -37,7 +37,10 @@ def test_a_day_that_fails_after_retries_tells_them_too(lab: Lab, capsys: pytest.
 
 
 def test_what_was_told_while_the_day_was_polled_is_not_told_again(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    progress, poll = lab.days().progress, Poll([DAY], {0: Sign(DAY, "_connect/attempts/t-1/progress-00000.json")})
+    progress, poll = (
+        lab.days().context.progress,
+        Poll([DAY], {0: Sign(DAY, "_connect/attempts/t-1/progress-00000.json")}),
+    )
     for reasons in (["waits a", "waits b"], ["waits a", "waits b", "waits c"], ["waits a"]):
         progress.retried(poll, 0, reasons)
     assert lines(capsys) == [f"retry {number} of partition 0" for number in (1, 2, 3)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import os
 import time
@@ -11,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.spark import job
-from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.days.life import Days
+from airflow_provider_connect.spark.days.window import move_all
 from airflow_provider_connect.stage import temporary
 from airflow_provider_connect.window import span
-from tests.equipment.spark.lab import Lab, polling
+from tests.equipment.spark.lab import Lab, poll_parts_of, polling, rewired
 
 WEEK = tuple(span(dt.date(2026, 10, 5), dt.date(2026, 10, 7), "UTC"))
 MONDAY, TUESDAY, WEDNESDAY = WEEK
@@ -53,24 +52,24 @@ def slow_monday(lab: Lab, **options: Any) -> Days:
     days = lab.days(source={"together": 3}, window=WEEK, **options)
 
     def put_shares(token: Any, shares: Any) -> list[Any]:
-        assert days.put_shares is not None
-        receipts = days.put_shares(token, shares)
+        assert days.publisher.put_shares is not None
+        receipts = days.publisher.put_shares(token, shares)
         if token["attempt"].endswith("20261005"):
             grow_old(lab, "20261005")
             attempts_heard_of(lab, 2)
-            temporary.sweep(days.root, days.root.now() - dt.timedelta(hours=1))
+            temporary.sweep(days.context.outlet.root, days.context.outlet.root.now() - dt.timedelta(hours=1))
         return receipts
 
-    return dataclasses.replace(days, put_shares=put_shares)
+    return rewired(days, put_shares=put_shares)
 
 
 def test_a_sweep_leaves_the_days_that_wait(lab: Lab) -> None:
-    reports = job._all_days(slow_monday(lab), 3, 1)
+    reports = move_all(slow_monday(lab), 3, 1)
     assert [report.status for report in reports] == ["published"] * 3
 
 
 def test_a_day_whose_turn_has_come_leaves_nothing_in_a_stage_that_is_not_kept(lab: Lab) -> None:
-    job._all_days(slow_monday(lab, keeps_stage=False), 3, 1)
+    move_all(slow_monday(lab, keeps_stage=False), 3, 1)
     assert files(lab) == []
 
 
@@ -81,9 +80,9 @@ def test_a_day_of_an_earlier_try_waits_too_while_its_neighbours_are_polled(lab: 
     def poll_parts(tasks: list[str]) -> list[str]:
         grow_old(lab)
         assert attempts_heard_of(lab, 2) >= {"aaaa-1-20261006", "aaaa-1-20261007"}
-        return days.freezer.poll_parts(tasks)
+        return poll_parts_of(days)(tasks)
 
-    reports = job._all_days(polling(days, poll_parts), 3, 1)
+    reports = move_all(polling(days, poll_parts), 3, 1)
     assert [(report.status, report.poll_seconds > 0) for report in reports] == [
         ("published", True),
         ("published", False),

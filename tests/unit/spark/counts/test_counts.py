@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from airflow_provider_connect.spark.counts import CountBudget, Counts
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.clock import NoTime
-from tests.equipment.spark.lab import DAY, Lab
+from tests.equipment.spark.lab import DAY, Lab, rewired
 
 REQUESTS = 2  # for one count
 
@@ -63,7 +62,7 @@ def allowance(requests: int, **more: Any) -> Allowance:
 
 def moved(lab: Lab, given: Counts, token: str = "aaaa", attempt: str = "1", rows: int = 100) -> DayReport:
     days = lab.days(token=token, attempt=attempt, source={"rows": rows})
-    days = dataclasses.replace(days, counts=given, freezer=dataclasses.replace(days.freezer, counts=given))
+    days = rewired(days, counts=given)
     (report,) = days.move([DAY])
     return report
 
@@ -114,7 +113,7 @@ def test_an_answer_that_changed_nothing_and_a_lookback_day_are_compared_too(lab:
     assert moved(lab, counts(Vendor(200)), "bbbb").status == "failed"
     vendor, before = Vendor(50), Day(date=DAY.date - ONE_DAY)
     days = lab.days(token="cccc", source={"rows": 100}, lookback=(before,))
-    reports = dataclasses.replace(days, counts=counts(vendor)).move([DAY, before])
+    reports = rewired(days, counts=counts(vendor)).move([DAY, before])
     assert [(report.status, report.lookback) for report in reports] == [("failed", False), ("failed", True)]
     assert vendor.asked == [DAY, before]
 
@@ -123,7 +122,7 @@ def test_an_answer_that_changed_nothing_and_a_lookback_day_are_compared_too(lab:
 def test_a_lookback_day_that_did_not_change_is_compared_too(lab: Lab, mode: str) -> None:
     moved(lab, counts(Vendor(100)))
     days = lab.days(token="bbbb", window=(), lookback=(DAY,), source={"rows": 100})
-    (report,) = dataclasses.replace(days, counts=counts(Vendor(200), mode)).move([DAY])
+    (report,) = rewired(days, counts=counts(Vendor(200), mode)).move([DAY])
     text = report.failure.message if report.failure is not None else report.warnings[0]
     assert report.status == ("failed" if mode == "fail" else "unchanged")
     assert "answered with 100 rows, and counts 200 itself" in text

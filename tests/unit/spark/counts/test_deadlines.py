@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.job import JobReport
-from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.days.check import Checker
 from tests.standins.mixpanel.access import Account
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.faults import Fault
@@ -127,7 +127,7 @@ def test_it_is_found_also_by_who_comes_after_a_kill(
         raise RuntimeError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Days, "_publish_frozen", killed)
+        patch.setattr(Checker, "check", killed)
         job(standin, tmp_path, Fault("none"), Fault("empty"))
     report, sent = asked(standin, tmp_path)
     assert report.failure is not None

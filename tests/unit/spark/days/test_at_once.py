@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.equipment.spark.lab import Lab, moved
+from tests.equipment.spark.lab import Lab, moved, rewired
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ def test_each_poll_is_told_how_many_there_are(
 ) -> None:
     days = lab.days(source={"parts": parts})
     told: list[int | None] = []
-    kind = type(days.freezer.poller)
+    kind = type(days.context.intake.poller)
     poll = kind.poll
 
     def noted(self: Any, *args: Any) -> Iterator[Any]:
@@ -33,6 +32,6 @@ def test_each_poll_is_told_how_many_there_are(
         return poll(self, *args)
 
     monkeypatch.setattr(kind, "poll", noted)
-    freezer = dataclasses.replace(days.freezer, parts_at_once=parts_at_once, plans_at_once=plans_at_once)
-    assert moved(dataclasses.replace(days, freezer=freezer)).status == "published"
+    days = rewired(days, parts_at_once=parts_at_once, plans_at_once=plans_at_once)
+    assert moved(days).status == "published"
     assert told == [polls_at_once] * parts

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_connect.completeness import RowBounds, Rules
 from airflow_provider_connect.job import DayReport
-from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.days.life import Days
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, moved
 
@@ -54,12 +54,12 @@ def test_warn_publishes_and_says_so_in_the_report(lab: Lab) -> None:
 def test_a_sink_in_which_nothing_is_replaced_is_not_compared(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.move(source={"rows": 1000})
     days = lab.days(token="bbbb", source={"rows": 1}, rules=Rules())
-    monkeypatch.setattr(type(days.sink), "replaces", lambda sink, kind: False)
+    monkeypatch.setattr(type(days.context.outlet.sink), "replaces", lambda sink, kind: False)
     assert moved(days).status == "published"
 
 
 def snapshots(days: Days, monkeypatch: pytest.MonkeyPatch) -> Days:
-    monkeypatch.setattr(type(days.source), "kind", property(lambda source: "snapshot"))
+    monkeypatch.setattr(type(days.context.intake.source), "kind", property(lambda source: "snapshot"))
     return days
 
 

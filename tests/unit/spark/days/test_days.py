@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import datetime as dt
 import os
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.window import Day
-from tests.equipment.spark.lab import DAY, Lab, moved, polling
+from tests.equipment.spark.lab import DAY, Lab, moved, poll_parts_of, polling, rewired
 
 
 def test_a_day_is_polled_frozen_and_published(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,13 +80,13 @@ def test_what_the_ledger_has_is_not_touched_again(lab: Lab) -> None:
 
 def test_a_report_has_the_sinks_own_counts(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     days = lab.days()
-    commit = type(days.publisher).commit
+    commit = type(days.context.outlet.publisher).commit
 
     def counting(self: Any, *given: Any) -> Any:
         row = commit(self, *given)
         return row.model_copy(update={"counts": row.counts | {"vanished": 7}})
 
-    monkeypatch.setattr(type(days.publisher), "commit", counting)
+    monkeypatch.setattr(type(days.context.outlet.publisher), "commit", counting)
     report = moved(days)
     assert (report.status, report.counts["vanished"], report.rows_read) == ("published", 7, 3)
     assert not {"rows_read", "rejected", "wire_bytes"} & set(report.counts)
@@ -162,7 +161,7 @@ def test_the_time_to_wait_reaches_the_report(lab: Lab) -> None:
 
 def test_a_partition_without_an_answer_fails_the_day(lab: Lab) -> None:
     days = lab.days(source={"parts": 2})
-    report = moved(polling(days, lambda tasks: days.freezer.poll_parts(tasks[:1])))
+    report = moved(polling(days, lambda tasks: poll_parts_of(days)(tasks[:1])))
     assert report.failure is not None
     assert "2 partitions were planned, but 1 answered" in report.failure.message
     assert lab.steps == []
@@ -193,7 +192,7 @@ def test_other_options_poll_again(frozen: Lab) -> None:
 
 
 def test_another_version_of_the_package_polls_again(frozen: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.spark.freezer.__version__", "99.0")
+    monkeypatch.setattr("airflow_provider_connect.spark.digests.__version__", "99.0")
     assert again(frozen).status == "published"
     assert frozen.polls == 2
 
@@ -236,10 +235,10 @@ def test_foreign_files_among_the_attempts_are_no_trouble(frozen: Lab) -> None:
 
 def test_without_a_put_nothing_is_sent(lab: Lab) -> None:
     days = lab.days()
-    report = moved(dataclasses.replace(days, put_shares=None))
+    report = moved(rewired(days, put_shares=None))
     assert report.status == "published"
     assert lab.steps == ["begin", "commit"]
-    assert days.publisher.has_put
+    assert days.context.outlet.publisher.has_put
 
 
 def test_why_the_only_day_failed_is_left_to_the_task(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:

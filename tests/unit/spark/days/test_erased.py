@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.stage.erasing import EraseList
-from tests.equipment.spark.lab import DAY, Lab, moved, polling
+from tests.equipment.spark.lab import DAY, Lab, moved, poll_parts_of, polling
 
 
 def erase(lab: Lab, *values: str) -> None:
@@ -29,7 +29,7 @@ def test_an_erase_during_the_poll_makes_it_poll_again(lab: Lab, capsys: pytest.C
     days = lab.days()
 
     def poll_parts(tasks: list[str]) -> list[str]:
-        answers = days.freezer.poll_parts(tasks)
+        answers = poll_parts_of(days)(tasks)
         if not (lab.root / "erased").exists():
             erase(lab, "1")
         return answers
@@ -46,7 +46,7 @@ def test_a_lookback_day_is_polled_again_after_an_erase(lab: Lab) -> None:
 
     def poll_parts(tasks: list[str]) -> list[str]:
         answers.append(1)
-        found = days.freezer.poll_parts(tasks)
+        found = poll_parts_of(days)(tasks)
         if len(answers) == 1:
             erase(lab, "1")
         elif len(answers) == 2:  # the erase comes to this day

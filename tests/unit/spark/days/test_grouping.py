@@ -14,7 +14,7 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import Sizes, Together
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark import job
+from airflow_provider_connect.spark.days.window import move_all
 from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
 from airflow_provider_connect.window import Day, span
 
@@ -63,7 +63,7 @@ def move(poller: Choosy, ledger: Any, size_of: Any = lambda day: 40, days: Seque
 
     mover: Any = SimpleNamespace(job=SimpleNamespace(all_days=tuple(days), lookback=()), move=moved)
     made: Any = poller
-    reports = job._all_days(mover, Grouping(made, days, ledger), 1)
+    reports = move_all(mover, Grouping(made, days, ledger), 1)
     assert [report.day for report in reports] == [day.date for day in days]
     return groups
 
@@ -155,5 +155,5 @@ def test_an_error_in_one_thread_ends_the_others_and_is_raised() -> None:
 
     mover: Any = SimpleNamespace(job=SimpleNamespace(all_days=tuple(DAYS), lookback=()), move=moved)
     with pytest.raises(ConfigError, match="a defect"):
-        job._all_days(mover, 2, 2)
+        move_all(mover, 2, 2)
     assert len(began) <= 4

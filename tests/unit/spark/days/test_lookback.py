@@ -10,11 +10,11 @@ import pytest
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.sink import Publish
-from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.days.life import Days
 from airflow_provider_connect.spark.poll import PollTask
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.window import Day
-from tests.equipment.spark.lab import DAY, Lab, moved, polling
+from tests.equipment.spark.lab import DAY, Lab, moved, poll_parts_of, polling
 
 BEFORE = Day(date=dt.date(2026, 10, 4))
 
@@ -22,7 +22,7 @@ BEFORE = Day(date=dt.date(2026, 10, 4))
 def test_a_lookback_day_that_somebody_else_publishes_meanwhile_is_done(lab: Lab) -> None:
     lab.days(window=(BEFORE,)).move([BEFORE])
     days = lab.days(token="bbbb", lookback=(BEFORE,))
-    poll = days.freezer.poll_parts
+    poll = poll_parts_of(days)
 
     def overtaken(tasks: list[str]) -> list[str]:
         answers = poll(tasks)
@@ -67,7 +67,7 @@ def telling(days: Days, answer: Differences | Exception | None) -> tuple[Days, l
             raise answer
         return answer
 
-    publisher: Any = days.publisher
+    publisher: Any = days.context.outlet.publisher
     publisher.differences = differences
     return days, asked
 
@@ -102,7 +102,7 @@ def test_figures_of_an_overtaken_attempt_are_dropped_with_it(lab: Lab) -> None:
     lab.move()
     asked: list[int] = []
     days = lab.days(token="bbbb")
-    publisher: Any = days.publisher
+    publisher: Any = days.context.outlet.publisher
 
     def differences(publish: Publish) -> Differences:
         asked.append(publish.manifest.seen.generation)
@@ -120,7 +120,7 @@ def test_executors_are_told_when_the_day_was_polled_before(lab: Lab) -> None:
     tasks: list[PollTask] = []
 
     def seeing(days: Days) -> Days:
-        poll = days.freezer.poll_parts
+        poll = poll_parts_of(days)
 
         def poll_parts(texts: list[str]) -> list[str]:
             tasks.extend(PollTask.model_validate_json(text) for text in texts)

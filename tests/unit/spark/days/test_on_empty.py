@@ -85,7 +85,7 @@ def test_the_next_try_asks_the_source_again_after_an_empty_answer(lab: Lab, *, k
 def test_where_nothing_would_be_gone_an_empty_answer_is_an_answer(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.move()
     days = lab.days(token="bbbb", source=NOTHING)
-    monkeypatch.setattr(type(days.sink), "replaces", lambda sink, kind: False)
+    monkeypatch.setattr(type(days.context.outlet.sink), "replaces", lambda sink, kind: False)
     assert moved(days).status == "published"
 
 

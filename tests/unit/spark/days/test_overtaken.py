@@ -11,8 +11,8 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.spark.days import Days
-from tests.equipment.spark.lab import DAY, Lab, moved, polling
+from airflow_provider_connect.spark.days.life import Days
+from tests.equipment.spark.lab import DAY, Lab, moved, poll_parts_of, polling, rewired
 
 RUN = "d/r/t"
 
@@ -38,7 +38,7 @@ def overtaken(lab: Lab, *tokens: str, run: str = "d/other/t", clear_number: int 
     days, waiting = lab.days(**mine, **options), list(tokens)
 
     def poll_parts(tasks: list[str]) -> list[str]:
-        answers = days.freezer.poll_parts(tasks)
+        answers = poll_parts_of(days)(tasks)
         if waiting:
             publishes(lab, waiting.pop(0), run=run, clear_number=clear_number)
         return answers
@@ -109,8 +109,9 @@ def test_a_connection_that_leads_to_another_project_polls_again(lab: Lab, monkey
     lab.move(sink=["begin:RetriableError"])
     days = lab.days(attempt="2")
     project = Connection(conn_id="tiny", extra={"project_id": "2", "note": "changed"})
-    freezer = dataclasses.replace(days.freezer, connection=project)
-    assert moved(dataclasses.replace(days, freezer=freezer)).status == "published"
+    intake = dataclasses.replace(days.context.intake, connection=project)
+    days = rewired(days, context=dataclasses.replace(days.context, intake=intake))
+    assert moved(days).status == "published"
     assert lab.polls == 2
 
 

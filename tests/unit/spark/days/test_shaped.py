@@ -57,9 +57,11 @@ def test_a_sink_that_looks_for_itself_is_told_that_a_day_is_meant_to_be_empty(
 ) -> None:
     days = lab.days(source={"rows": 3}, shape=(below(0),))
     told = []
-    begin = type(days.publisher).begin
+    begin = type(days.context.outlet.publisher).begin
     monkeypatch.setattr(
-        type(days.publisher), "begin", lambda self, publish: told.append(publish.on_empty) or begin(self, publish)
+        type(days.context.outlet.publisher),
+        "begin",
+        lambda self, publish: told.append(publish.on_empty) or begin(self, publish),
     )
     assert moved(days).status == "published"
     moved(lab.days(token="bbbb", source={"rows": 0}, shape=(below(0),)))
@@ -84,7 +86,7 @@ def test_a_vendor_s_count_is_compared_with_what_came(lab: Lab) -> None:
 
     found: list[int] = []
     days = lab.days(source={"rows": 10}, shape=(below(4),))
-    object.__setattr__(days, "counts", Counted())
+    object.__setattr__(days.checker, "counts", Counted())
     assert moved(days).status == "published"
     assert found == [10]
 

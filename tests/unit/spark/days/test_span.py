@@ -21,14 +21,16 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sources._mixpanel import span as span_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark import job, poll
+from airflow_provider_connect.spark import poll
 from airflow_provider_connect.spark.allowance import Dealer
-from airflow_provider_connect.spark.days import Days
+from airflow_provider_connect.spark.context import Intake
+from airflow_provider_connect.spark.days.life import Days
+from airflow_provider_connect.spark.days.window import move_all
 from airflow_provider_connect.spark.grouping import Grouping
 from airflow_provider_connect.spark.poll import shared_out
 from airflow_provider_connect.window import Day, span
 from tests.equipment.mixpanel import connection
-from tests.equipment.spark.lab import Lab, polling
+from tests.equipment.spark.lab import Lab, poll_parts_of, polling, rewired
 from tests.standins.mixpanel.access import Limits
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.faults import Fault
@@ -52,20 +54,16 @@ def days_of(lab: Lab, server: StandIn, dealer: Dealer | None = None, together: A
     job_ = days.job.model_copy(update={"source_name": "mixpanel", "source": source.serialize()})
     poller = source.open(connection(server))
     run = functools.partial(poll.run, schema=poller.schema(), connection=connection(server))
-    freezer = dataclasses.replace(
-        days.freezer,
-        job=job_,
-        source=source,
-        connection=connection(server),
-        poller=poller,
-        poll_parts=lambda tasks: list(run(tasks)),
-        dealer=dealer or Dealer(),
-    )
-    return dataclasses.replace(days, job=job_, source=source, schema=poller.schema(), freezer=freezer)
+    intake = Intake(source, connection(server), poller, poller.schema())
+    outlet = dataclasses.replace(days.context.outlet, schema=intake.schema)
+    context = dataclasses.replace(days.context, job=job_, intake=intake, outlet=outlet)
+    return rewired(days, context=context, dealer=dealer or Dealer(), poll_parts=lambda tasks: list(run(tasks)))
 
 
 def move(days: Days, width: int = 1) -> list[DayReport]:
-    return job._all_days(days, Grouping(days.freezer.poller, days.job.all_days, days.publisher.ledger), width)
+    return move_all(
+        days, Grouping(days.context.intake.poller, days.job.all_days, days.context.outlet.publisher.ledger), width
+    )
 
 
 def asked(server: StandIn) -> dict[str, int]:
@@ -110,7 +108,7 @@ def test_a_day_that_loses_is_asked_for_alone(lab: Lab, standin: StandIn) -> None
     others = ["bbbb"]
 
     def poll_parts(tasks: list[str]) -> list[str]:
-        answers = days.freezer.poll_parts(tasks)
+        answers = poll_parts_of(days)(tasks)
         for token in others:
             row = LedgerRow(day=TUESDAY.date, generation=1, token=token, run="d/other/t", rows=7)
             lab.ledger.path.write_text(row.model_dump_json() + "\n")
@@ -130,7 +128,7 @@ def test_a_day_that_loses_is_asked_for_alone(lab: Lab, standin: StandIn) -> None
 def test_the_seen_generations_of_all_days_are_read_before_the_request(lab: Lab, standin: StandIn) -> None:
     days = days_of(lab, standin, window=WEEK[:3])
     order: list[str] = []
-    ledger = days.publisher.ledger
+    ledger = days.context.outlet.publisher.ledger
 
     class Told:
         def __getattr__(self, name: str) -> Any:
@@ -142,10 +140,11 @@ def test_the_seen_generations_of_all_days_are_read_before_the_request(lab: Lab, 
 
     def poll_parts(tasks: list[str]) -> list[str]:
         order.append("poll")
-        return days.freezer.poll_parts(tasks)
+        return poll_parts_of(days)(tasks)
 
-    publisher: Any = SimpleNamespace(ledger=Told(), **_methods(days.publisher))
-    move(dataclasses.replace(polling(days, poll_parts), publisher=publisher))
+    publisher: Any = SimpleNamespace(ledger=Told(), **_methods(days.context.outlet.publisher))
+    outlet = dataclasses.replace(days.context.outlet, publisher=publisher)
+    move(rewired(days, context=dataclasses.replace(days.context, outlet=outlet), poll_parts=poll_parts))
     assert order == [*(f"newest {day}" for day in WEEK[:3]), "poll"]
 
 
@@ -170,7 +169,7 @@ def test_days_of_the_lookback_are_requests_of_their_own(lab: Lab, standin: Stand
 def test_a_request_of_several_days_is_one_of_the_jobs_requests(lab: Lab, standin: StandIn) -> None:
     dealer = Dealer(Allowance(requests=2, until=time.time() + 60))
     days = days_of(lab, standin, dealer, window=WEEK)
-    dealer.expect(days.source.requests_for(WEEK), most_each=1)
+    dealer.expect(days.context.intake.source.requests_for(WEEK), most_each=1)
     reports = move(days)
     assert statuses(reports) == [*["published"] * 6, "not_started"]
     assert len(dealer.figures()["sent"]) == 2
@@ -187,7 +186,7 @@ def three_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_auto_groups_costs_one_request_each(lab: Lab, standin: StandIn) -> None:
     dealer = Dealer(Allowance(requests=3, until=time.time() + 60))
     days = days_of(lab, standin, dealer, together="auto", window=WEEK)
-    dealer.expect(days.source.requests_for(WEEK), most_each=1)
+    dealer.expect(days.context.intake.source.requests_for(WEEK), most_each=1)
     assert statuses(move(days)) == ["published"] * 7
     assert asked(standin) == {"2026-03-02": 1, "2026-03-03..2026-03-05": 1, "2026-03-06..2026-03-08": 1}
 
@@ -249,7 +248,7 @@ def test_a_year_of_history_in_one_window_takes_less_than_an_hours_requests() -> 
     ledger: Any = SimpleNamespace(between=lambda *_: [])
     with StandIn(Project(events_per_day=2), limits=Limits(queries_per_hour=60)) as server:
         year: Any = Year(server, requests=60)
-        reports = job._all_days(year, Grouping(year.poller, year.job.all_days, ledger), 1)
+        reports = move_all(year, Grouping(year.poller, year.job.all_days, ledger), 1)
         assert len(reports) == 365
         assert {(report.status, report.rows_written) for report in reports} == {("published", 2)}
         assert sum(asked(server).values()) == 53
@@ -304,17 +303,17 @@ def test_what_waits_of_many_days_is_bounded_together(
                 yield day, batch
 
     days = days_of(lab, standin, window=WEEK, together=7)
-    part = days.freezer.poller.plan(WEEK)[0]
+    part = days.context.intake.poller.plan(WEEK)[0]
     task = poll.PollTask(
         source_name="mixpanel",
         source={},
         part=part,
-        root=days.root.url,
+        root=days.context.outlet.root.url,
         attempts=tuple(f"a-{day.date:%Y%m%d}" for day in WEEK),
         progress_seconds=60,
     )
     made: Any = Mixed()
-    found = poll.poll_once(made, days.root, task, schema, tally=Tally(WEEK), retries=[])
+    found = poll.poll_once(made, days.context.outlet.root, task, schema, tally=Tally(WEEK), retries=[])
     assert [polled.rows_written for polled in found.values()] == [10] * 7
     assert limit - largest < most <= limit
     files = [lab.stage / polled.files[0].path for polled in found.values()]

@@ -11,9 +11,11 @@ import pytest
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport, JobReport
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher
-from airflow_provider_connect.spark import freezer
+from airflow_provider_connect.spark import digests
+from airflow_provider_connect.spark.days import check
+from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.window import Day
-from tests.equipment.spark.lab import DAY, Lab, polling
+from tests.equipment.spark.lab import DAY, Lab, poll_parts_of, polling
 
 BEFORE = Day(date=dt.date(2026, 10, 4))
 
@@ -34,7 +36,7 @@ def published(lab: Lab) -> Lab:
 
 def publisher_class(lab: Lab) -> Any:
     """Return the class that the registry has imported."""
-    return type(lab.days().publisher)
+    return type(lab.days().context.outlet.publisher)
 
 
 def staged(lab: Lab) -> list[Path]:
@@ -64,7 +66,7 @@ def test_the_same_answer_counts_a_check_and_no_generation(published: Lab, capsys
     ids=["a row", "a reject", "a column"],
 )
 def test_another_answer_is_published(published: Lab, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freezer.Freezer, "fingerprint", "as before")
+    monkeypatch.setattr(Leftovers, "fingerprint", "as before")
     look_back(published, "cccc")
     assert look_back(published, "dddd").status == "unchanged"
     report = look_back(published, source=change)
@@ -83,7 +85,7 @@ def test_the_same_answer_to_other_options_is_published(published: Lab, change: d
 
 
 def test_another_version_of_this_package_publishes_again(published: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freezer, "__version__", "99.0.0")
+    monkeypatch.setattr(digests, "__version__", "99.0.0")
     assert look_back(published).status == "published"
 
 
@@ -106,7 +108,7 @@ def test_a_ledger_row_without_an_answer_is_never_unchanged(published: Lab) -> No
 def test_rows_of_a_type_that_cannot_be_read_are_published_again(
     published: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(freezer.Freezer, "answer", lambda *_: None)
+    monkeypatch.setattr(check, "answer_of", lambda *_: None)
     row = published.ledger.row(BEFORE.date)
     published.ledger.add(row.model_copy(update={"answer": None}))
     assert look_back(published).status == "published"
@@ -119,7 +121,7 @@ def test_the_rules_of_completeness_are_not_asked_again(lab: Lab) -> None:
 
 def test_who_is_overtaken_while_it_confirms_is_done(published: Lab) -> None:
     days = published.days(token="bbbb", lookback=(BEFORE,))
-    poll = days.freezer.poll_parts
+    poll = poll_parts_of(days)
 
     def overtaken(tasks: list[str]) -> list[str]:
         answers = poll(tasks)
@@ -136,7 +138,7 @@ def test_who_is_overtaken_while_it_confirms_is_done(published: Lab) -> None:
 
 def test_an_older_answer_does_not_land_on_a_confirmed_one(published: Lab) -> None:
     days = published.days(token="bbbb", window=(BEFORE,), task_lives=False, source={"rows": 9})
-    poll = days.freezer.poll_parts
+    poll = poll_parts_of(days)
 
     def confirmed_meanwhile(tasks: list[str]) -> list[str]:
         answers = poll(tasks)

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.spark.transform.freezer import sweep
+from airflow_provider_connect.spark.transform.results import sweep
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import Manifest
 from airflow_provider_connect.stage.storage import Folder
@@ -128,12 +128,12 @@ def test_a_day_without_rows_may_have_a_result(lab: Lab) -> None:
 def test_the_erase_list_counts_for_a_result_too(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     erased = EraseList().with_values("who", ["bob"])
     days = lab.days()
-    schema = days.schema.append(pa.field("who", pa.string()))
+    schema = days.context.outlet.schema.append(pa.field("who", pa.string()))
 
     def joined(table: pa.Table) -> pa.Table:
         return table.append_column(schema.field("who"), pa.array(["ann", "bob", None]))
 
-    monkeypatch.setattr(type(days.publisher.ledger), "erased", lambda self: erased)
+    monkeypatch.setattr(type(days.context.outlet.publisher.ledger), "erased", lambda self: erased)
     report = moved(transforming(days, joined, schema=schema)[0])
     assert (report.rows_written, report.counts["rows_polled"], report.counts["erased_from_result"]) == (2, 3, 1)
     # A result that does not say whose its rows are is refused before the source is asked.
@@ -218,7 +218,7 @@ def test_a_stage_that_is_not_kept_is_left_empty(lab: Lab) -> None:
 
 def test_a_sink_s_own_form_of_the_stage_is_the_result_s_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     days = lab.days()
-    monkeypatch.setattr(type(days.sink), "stages_marks", lambda self, kind: True)
+    monkeypatch.setattr(type(days.context.outlet.sink), "stages_marks", lambda self, kind: True)
     seen: list[list[str]] = []
 
     def look(table: pa.Table) -> pa.Table:

@@ -14,16 +14,15 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from airflow_provider_connect.errors import ConnectError, Failure, worst
-from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.freezer import Freezer, Known
-from airflow_provider_connect.spark.poll import PollTask
+from airflow_provider_connect.spark.context import Context
+from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.states import DayFreezer, DaysToPoll
 from airflow_provider_connect.spark.transform import blame
 from airflow_provider_connect.spark.transform.frames import Transformation
 from airflow_provider_connect.spark.transform.freezing import OUTCOME, FreezeTask, Frozen, empty, freezer
@@ -51,69 +50,64 @@ def sweep(root: Folder) -> int:
     return temporary.sweep(polled, polled.now() - temporary.SILENT) if polled.files() else 0
 
 
-class PolledFreezer(Freezer):
-    """Freezes days as they were polled: in one table, without marks, and on an erase list by the source's columns."""
-
-    def _task(self, part: InputPartition, *args: Any, **kwargs: Any) -> str:
-        task = PollTask.model_validate_json(super()._task(part, *args, **kwargs))
-        update: dict[str, Any] = {"tables": None, "soft_deletes": False}
-        update["erased"] = task.erased.limited_to(self.schema.names)  # the result has all of its columns
-        return task.model_copy(update=update).model_dump_json()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResultFreezer(Freezer):
+@dataclass(frozen=True)
+class ResultFreezer:
     """Freezes results.
 
     :param polled: freezes what they are made of.
     :param transformation: makes them.
-    :param erase_list: reads the stream's erase list anew.
     """
 
-    polled: Freezer
+    context: Context
+    polled: DayFreezer
     transformation: Transformation
-    erase_list: Callable[[], EraseList]
 
-    @classmethod
-    def over(
-        cls, polled: Freezer, root: Folder, transformation: Transformation, erase_list: Callable[[], EraseList]
-    ) -> ResultFreezer:
-        """Return what freezes the results of what another freezes."""
-        same = {each.name: getattr(polled, each.name) for each in fields(Freezer)}
-        return cls(**same | {"root": root}, polled=polled, transformation=transformation, erase_list=erase_list)
+    @cached_property
+    def leftovers(self) -> Leftovers:
+        """Results of earlier tries."""
+        return Leftovers(self.root, self.context.job.attempt, self._fingerprint)
 
-    def poll(self, known: Known, attempt: str) -> dict[Day, Manifest | Failure]:
-        """Poll days, and freeze the result of each; parameters and errors are those of the one that polls."""
-        Eraser(known.erased, self.transformation.schema)
-        found = self.polled.poll(known, attempt)
-        with Waiting(self.polled.root) as waiting:
+    @property
+    def root(self) -> Folder:
+        """Stage of the results."""
+        return self.context.outlet.root
+
+    @property
+    def polled_root(self) -> Folder:
+        """Stage of polled days."""
+        return self.context.polled_root
+
+    def freeze(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
+        """Poll days, and freeze the result of each; errors are those of the poll."""
+        Eraser(days.erased, self.transformation.schema)
+        found = self.polled.freeze(days)
+        with Waiting(self.polled_root) as waiting:
             waiting.begin(each.attempt for each in found.values() if isinstance(each, Manifest))
             for day, each in found.items():
                 if isinstance(each, Manifest):
-                    found[day] = self._result_or_failure(each, attempt, known.erased, waiting)
+                    found[day] = self._result_or_failure(each, days.attempt, days.erased, waiting)
         return found
 
     def kept(self, day: Day, seen: Seen) -> Manifest | None:
         """Return the result that an earlier try left, or make one of what it had polled; None if it left nothing."""
-        result = super().kept(day, seen)
+        result = self.leftovers.whole(day, seen)
         if result is not None:
             self._forget_polled(day)
             return result
         polled = self.polled.kept(day, seen)
         if polled is None:
             return None
-        erased = self.erase_list()
+        erased = self.context.outlet.publisher.ledger.erased()
         if erased.version != seen.erased:
             return None  # somebody erases right now: the day is polled under the new list
-        with Waiting(self.polled.root) as waiting:
+        with Waiting(self.polled_root) as waiting:
             waiting.tell(polled.attempt)
-            return self._result(polled, self.job.attempt, erased, waiting)
+            return self._result(polled, self.context.job.attempt, erased, waiting)
 
-    @cached_property
-    def fingerprint(self) -> str:
+    def _fingerprint(self) -> str:
         """Digest of all that decides what a result is: how it is polled, and the transform with its columns."""
         columns = self.transformation.schema.serialize().to_pybytes().hex()
-        text = json.dumps([self.polled.fingerprint, self.transformation.digest, columns])
+        text = json.dumps([self.polled.leftovers.fingerprint, self.transformation.digest, columns])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _result_or_failure(
@@ -136,7 +130,7 @@ class ResultFreezer(Freezer):
             manifest = polled.model_copy(
                 update={
                     "attempt": name,
-                    "fingerprint": self.fingerprint,
+                    "fingerprint": self.leftovers.fingerprint,
                     "polled": made,
                     "transformed": Transformed(
                         rows=polled.polled.rows_written, contents=polled.polled.contents, seconds=seconds
@@ -160,10 +154,10 @@ class ResultFreezer(Freezer):
             day=polled.day,
             attempt=attempt,
             erased=erased,
-            tables=self.sink.tables,
-            soft_deletes=self.sink.stages_marks(self.source.kind),
+            tables=self.context.outlet.sink.tables,
+            soft_deletes=self.context.has_marks,
         )
-        urls = [spark_url(f"{self.polled.root.url}/{file.path}") for file in polled.polled.files]
+        urls = [spark_url(f"{self.polled_root.url}/{file.path}") for file in polled.polled.files]
         frame = self.transformation.over(urls, polled.day)
         try:
             rows = frame.mapInArrow(freezer(task, schema), f"{OUTCOME} string").collect()
@@ -188,14 +182,14 @@ class ResultFreezer(Freezer):
         return tuple(named)
 
     def _forget_polled(self, day: Day) -> None:
-        for left in self.polled.leftovers(day):
+        for left in self.polled.leftovers.manifests(day):
             self._forget(left)
 
     def _forget(self, polled: Manifest) -> None:
         """Delete what was polled: its result is frozen. A failure does not fail the day: a later sweep tries again."""
         try:
-            refuse(self.polled.root, polled)
-            temporary.forget(self.polled.root, polled)
+            refuse(self.polled_root, polled)
+            temporary.forget(self.polled_root, polled)
         except ConnectError as error:
             say(f"day {polled.day}: polled files could not be deleted: {error}")
 

@@ -1,0 +1,59 @@
+"""The Spark application of a job: started while the driver imports, asked for tasks, left without a word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.spark.progress import say
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+def start() -> Any:
+    """Start the Spark context while this thread imports; return a function that waits for it."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+
+    # Arrow's own pool gives little back: a poll that needs 20 MB at a time would hold 40 MB more, and be no faster.
+    conf = SparkConf().setIfMissing("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
+    started = pool.submit(SparkContext, conf=conf)
+    # A first task starts the Python workers meanwhile, too.
+    pool.submit(lambda: started.result().parallelize([0], 1).count())
+    pool.shutdown(wait=False)
+    return started.result
+
+
+def collect(sc: SparkContext, items: list[Any], run: Callable[[Iterable[Any]], Iterable[Any]]) -> list[Any]:
+    """Run one Spark task for each item. Tasks return their errors as data: one raised here is Spark's own."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+
+    if not items:
+        return []
+    try:
+        return sc.parallelize(items, len(items)).mapPartitions(run).collect()
+    except Py4JError as error:
+        raise RetriableError(
+            f"Spark lost a task: {_cause(str(getattr(error, 'java_exception', None) or error))}"
+        ) from None
+
+
+def silence(sc: SparkContext) -> None:
+    """Keep the JVM's shutdown out of the log: all is done, and Spark's complaints then help nobody."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+
+    try:
+        sc.setLogLevel("OFF")
+    except Py4JError as error:
+        say(f"the JVM ended before its job: {_cause(str(error))}")
+
+
+def _cause(text: str) -> str:
+    """Return the line of a Spark error that names the cause: the last of a Python traceback, else the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ends = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
+    return (ends or lines or ["no message"])[0][:300]

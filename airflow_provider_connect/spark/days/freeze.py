@@ -1,0 +1,61 @@
+"""The step from days to poll to frozen days: planned, polled, and named by a manifest, which is written last."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from dataclasses import dataclass
+
+from airflow_provider_connect.errors import Failure
+from airflow_provider_connect.spark.context import Intake
+from airflow_provider_connect.spark.days.plan import Planner
+from airflow_provider_connect.spark.days.poll import PlanPoller
+from airflow_provider_connect.spark.following import span_of
+from airflow_provider_connect.spark.leftovers import Leftovers
+from airflow_provider_connect.spark.states import DaysToPoll, PolledDays
+from airflow_provider_connect.stage.manifest import Manifest, Seen, manifest_file
+from airflow_provider_connect.window import Day
+
+
+@dataclass(frozen=True)
+class Freezer:
+    """Freezes days as they were polled, each under an attempt of its own."""
+
+    intake: Intake
+    leftovers: Leftovers
+    planner: Planner
+    poller: PlanPoller
+
+    def freeze(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
+        """Poll days, and write their manifests."""
+        started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
+        spans = {day: span_of(self.intake, day, days.newest[day], days.restart) for day in days.days}
+        answers = self.planner.deadlines.polled(days, self._poll)
+        seconds = time.monotonic() - started
+        frozen: dict[Day, Manifest | Failure] = {}
+        for day, answer in answers.items():
+            if isinstance(answer, Failure):
+                frozen[day] = answer
+                continue
+            frozen[day] = manifest = Manifest(
+                day=day,
+                attempt=days.attempt_of(day),
+                fingerprint=self.leftovers.fingerprint,
+                polled=answer.model_copy(update={"seconds": seconds}),
+                seen=days.seen(day),
+                polled_at=self.planner.resuming.begun(day) or polled_at,
+                span=spans[day],
+            )
+            text = manifest.model_dump_json().encode()
+            self.leftovers.root.write(manifest_file(manifest.attempt), text, durable=True)
+        return frozen
+
+    def _poll(self, days: DaysToPoll) -> PolledDays:
+        return self.poller.poll(self.planner.plan(days))
+
+    def kept(self, day: Day, seen: Seen) -> Manifest | None:
+        """Return what an earlier try has polled. It is compared with the count that decided its partitions."""
+        manifest = self.leftovers.whole(day, seen)
+        if manifest is not None and manifest.polled.parts > 1:
+            self.planner.hold_split([day])
+        return manifest

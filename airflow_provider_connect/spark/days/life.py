@@ -1,0 +1,181 @@
+"""The life of a day: from the first look into the ledger to its row there, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from airflow_provider_connect.errors import Failure, OvertakenError, QuotaError, RowsLostError, SupersededError
+from airflow_provider_connect.job import DayReport, DayStatus, JobConfig
+from airflow_provider_connect.spark.context import Context
+from airflow_provider_connect.spark.days.check import Checker
+from airflow_provider_connect.spark.days.look import Look
+from airflow_provider_connect.spark.days.publish import DayPublisher
+from airflow_provider_connect.spark.days.reports import describe
+from airflow_provider_connect.spark.definitions import NOT_COMPARED, DefinitionGuard
+from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.states import DayFreezer, DayState, DaysToPoll, FrozenDay, UnpolledDay
+from airflow_provider_connect.spark.waiting import Waiting
+from airflow_provider_connect.window import Day, groups
+
+
+@dataclass(frozen=True)
+class Days:
+    """Moves days from a source into a sink.
+
+    :param task_lives: tells whether the Airflow task that wants these days is known to be alive.
+    :param guard: compares the stream's definition with the ledger's; None to compare nothing.
+    """
+
+    context: Context
+    freezer: DayFreezer
+    checker: Checker
+    publisher: DayPublisher
+    task_lives: Callable[[], bool]
+    guard: DefinitionGuard | None = None
+
+    @property
+    def job(self) -> JobConfig:
+        """The job whose days these are."""
+        return self.context.job
+
+    @cached_property
+    def look(self) -> Look:
+        """The first step."""
+        return Look(self.context, self.freezer)
+
+    def move(self, days: Sequence[Day]) -> list[DayReport]:
+        """Bring days into the sink: the days of one plan are polled together, and each is published alone.
+
+        An error fails the days it concerns, and no others.
+        """
+        reports = []
+        with Waiting(self.context.outlet.root) as waiting:
+            states = self._freeze(days, self.job.attempt, waiting)
+            failures = [state for state in states.values() if isinstance(state, Failure)]
+            for day, state in states.items():
+                if isinstance(state, FrozenDay):
+                    waiting.end(state.manifest.attempt)
+                # What one day was told holds for all: no other of them asks the source again.
+                report = self._move(day, state, may_poll_again=not any(failure.forbids_more for failure in failures))
+                reports.append(report := report.model_copy(update={"lookback": self._is_lookback(day)}))
+                failures += [report.failure] if report.failure is not None else []
+        return reports
+
+    def _move(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
+        progress = self.context.progress
+        try:
+            report = self._publish_newest(day, state, may_poll_again=may_poll_again)
+        except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
+            status = _status_of(error, is_lookback=self._is_lookback(day))
+            retries = 0 if status == "superseded" else progress.retries(day)
+            report = DayReport.of(day, status, failure=Failure.of(error), retries=retries)
+        if report.status != "not_started":
+            progress.end(day, describe(report, with_reason=self._shows_reasons or report.status != "failed"))
+        return report
+
+    def _is_lookback(self, day: Day) -> bool:
+        return day in self.job.lookback
+
+    @property
+    def _shows_reasons(self) -> bool:
+        """Whether the driver says why a day failed: for a single local day the task says it in the next line."""
+        return len(self.job.all_days) > 1 or self.job.is_remote
+
+    def _publish_newest(self, day: Day, state: DayState, *, may_poll_again: bool) -> DayReport:
+        """Publish a day; poll it again for each other intent that published it meanwhile, while our task lives.
+
+        A driver without its task does not poll again: nobody wants its answer.
+
+        :param may_poll_again: false once the source has said stop.
+        """
+        overtaken_by: set[str] = set()
+        while True:
+            if isinstance(state, DayReport):
+                return state
+            if isinstance(state, Failure):
+                raise state.error()
+            assert isinstance(state, FrozenDay)
+            try:
+                return self.publisher.publish(self.checker.check(state))
+            except OvertakenError as error:
+                may_poll_again &= error.may_poll_again and error.by not in overtaken_by
+                # Who has published a day of the lookback has looked at the source; who has erased has not.
+                may_poll_again &= error.is_erase or not self._is_lookback(day)
+                if not may_poll_again or not self.task_lives():
+                    raise
+                overtaken_by.add(error.by)
+                say(f"day {day}: {error}; polling it again")
+            state = self._freeze([day], f"{self.job.attempt}{'r' * len(overtaken_by)}")[day]
+
+    def _freeze(self, days: Sequence[Day], attempt: str, waiting: Waiting | None = None) -> dict[Day, DayState]:
+        """Return for each day its report if it is already published, else its frozen state or its failure.
+
+        :param waiting: is given the frozen days.
+        """
+        try:
+            erased = self.look.erase_list()
+        except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
+            return dict.fromkeys(days, Failure.of(error))
+        states = self.look.states(days, erased)
+        if all(isinstance(state, DayReport | Failure) for state in states.values()):
+            return states
+        try:
+            admission = self.guard.admit() if self.guard is not None else NOT_COMPARED
+        except Exception as error:  # noqa: BLE001
+            return {day: state if isinstance(state, DayReport) else Failure.of(error) for day, state in states.items()}
+        _let_wait(states.values(), waiting)
+        newest = {day: state.newest for day, state in states.items() if isinstance(state, UnpolledDay)}
+        stops = False
+        for group in groups(list(newest), len(days)):
+            if stops:
+                states |= {day: DayReport.of(day, "not_started") for day in group}
+                continue
+            to_poll = DaysToPoll({day: newest[day] for day in group}, attempt, erased, admission.restart)
+            polled = self._poll(to_poll)
+            states |= polled
+            stops = any(isinstance(state, Failure) and state.forbids_more for state in polled.values())
+            _let_wait(states.values(), waiting)
+        return {
+            day: replace(state, admission=admission) if isinstance(state, FrozenDay) else state
+            for day, state in states.items()
+        }
+
+    def _poll(self, to_poll: DaysToPoll) -> dict[Day, FrozenDay | Failure]:
+        try:
+            frozen = self.freezer.freeze(to_poll)
+        except Exception as error:  # noqa: BLE001  # the report carries it to Airflow, by type
+            return dict.fromkeys(to_poll.days, self._failure_of(error, to_poll))
+        return {
+            day: answer if isinstance(answer, Failure) else FrozenDay(answer, to_poll.newest[day])
+            for day, answer in frozen.items()
+        }
+
+    def _failure_of(self, error: Exception, to_poll: DaysToPoll) -> Failure:
+        """Return the failure of days; of lost rows after keeping an alarm in the ledger.
+
+        If the ledger cannot keep it, that is the failure: the next try raises the alarm again.
+        """
+        newest = to_poll.newest[to_poll.days[0]]
+        is_alarm = self.guard is not None and newest is not None and newest.span is not None
+        if isinstance(error, RowsLostError) and is_alarm:
+            try:
+                self.guard.raise_alarm(newest.span, error)
+            except Exception as unkept:  # noqa: BLE001  # the report carries it to Airflow, by type
+                return Failure.of(unkept)
+        return Failure.of(error)
+
+
+def _status_of(error: Exception, *, is_lookback: bool) -> DayStatus:
+    if isinstance(error, SupersededError):
+        return "superseded"
+    if isinstance(error, QuotaError):
+        return "not_started"
+    # Who has published it meanwhile has looked at the source, too, as recently as the lookback wanted to.
+    return "overtaken" if isinstance(error, OvertakenError) and is_lookback else "failed"
+
+
+def _let_wait(states: Iterable[DayState], waiting: Waiting | None) -> None:
+    if waiting is not None:
+        waiting.begin(state.manifest.attempt for state in states if isinstance(state, FrozenDay))

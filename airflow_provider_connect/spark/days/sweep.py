@@ -1,0 +1,43 @@
+"""The last step: deletes the stage of a day that is published, and once a job what dead attempts left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from airflow_provider_connect.errors import ConnectError, Failure
+from airflow_provider_connect.spark.context import Outlet
+from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.transform import begin as transforming
+from airflow_provider_connect.stage import temporary
+from airflow_provider_connect.stage.manifest import Manifest
+
+
+def forget(outlet: Outlet, manifest: Manifest) -> None:
+    """Delete a stage that nobody will publish any more, unless the sink keeps it.
+
+    A failure to delete does not fail the day: a later sweep tries again.
+    """
+    if outlet.keeps_stage:
+        return
+    try:
+        temporary.forget(outlet.root, manifest)
+    except ConnectError as error:
+        say(f"day {manifest.day}: staged files could not be deleted: {error}")
+
+
+def sweep(outlet: Outlet) -> int:
+    """Delete what attempts left that are long dead, in the sink and in the stage; return how many files."""
+    root = outlet.root
+    files = swept(outlet.sink.target, outlet.publisher.sweep) + swept(root.url, lambda: transforming.swept(root))
+    if not outlet.keeps_stage:
+        files += swept(root.url, lambda: temporary.sweep(root, root.now() - temporary.SILENT))
+    return files
+
+
+def swept(place: str, delete: Callable[[], int]) -> int:
+    """Clean up; a failure is only logged, since it must not hide how the days ended."""
+    try:
+        return delete()
+    except Exception as error:  # noqa: BLE001
+        say(f"files of dead attempts under {place} could not be swept: {Failure.of(error).message}")
+        return 0

@@ -1,0 +1,56 @@
+"""The days of a job, several at a time: in groups, oldest first, until one of them forbids to go on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
+from airflow_provider_connect.window import Day
+
+
+class Mover(Protocol):
+    """What moves days."""
+
+    @property
+    def job(self) -> JobConfig:
+        """The job whose days these are."""
+
+    def move(self, days: Sequence[Day]) -> list[DayReport]:
+        """Bring days into the sink."""
+
+
+def move_all(days: Mover, together: int | Grouping, width: int) -> list[DayReport]:
+    """Move every day: those of the window, oldest first, then those of the lookback.
+
+    :param together: how many days one plan takes, or what decides that before each.
+    :param width: how many plans are under way at once.
+
+    No further day begins after a ConfigError, after the source asked for more time than a task may wait, or after a
+    poll spent its budget of requests: each day would only send more requests, which sources count.
+    """
+    stop = threading.Event()
+    left = DaysLeft(days.job.all_days, together)
+
+    def move_some() -> None:
+        while group := left.take():
+            if stop.is_set():
+                left.end([DayReport.of(day, "not_started", lookback=day in days.job.lookback) for day in group])
+                continue
+            try:
+                reports = days.move(group)
+            except BaseException:
+                stop.set()
+                raise
+            left.end(reports)
+            if any(report.failure is not None and report.failure.forbids_more for report in reports):
+                stop.set()
+
+    threads = max(1, min(width, len(days.job.all_days)))
+    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="day") as pool:
+        for moved in [pool.submit(move_some) for _ in range(threads)]:
+            moved.result()
+    return left.reports

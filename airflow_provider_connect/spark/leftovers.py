@@ -1,0 +1,83 @@
+"""What earlier tries of the same intent left in the stage: whole days, plans, and notes of deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.stage.manifest import (
+    CONTROL,
+    DEADLINE,
+    MANIFEST,
+    Manifest,
+    Seen,
+    manifest_file,
+)
+from airflow_provider_connect.stage.plans import PLAN
+from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.window import Day
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """Reads what earlier tries left.
+
+    :param attempt: name of the job's own attempt, which begins with its intent's.
+    :param digest: makes the fingerprint, once it is needed.
+    """
+
+    root: Folder
+    attempt: str
+    digest: Callable[[], str]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of all that decides what the stage has of a day: what other options led to is left alone."""
+        return self.digest()
+
+    def attempts(self, name: str) -> list[str]:
+        """Return the attempts that left a file of this name, newest first."""
+        return [attempt for attempt, file in self._files if file == name]
+
+    def manifests(self, day: Day) -> Iterator[Manifest]:
+        """Yield a day's manifests of the same fingerprint, newest first."""
+        for attempt in self.attempts(MANIFEST):
+            if attempt.endswith(f"-{day.date:%Y%m%d}"):
+                manifest = self._manifest(day, attempt)
+                if manifest is not None and manifest.fingerprint == self.fingerprint:
+                    yield manifest
+
+    def whole(self, day: Day, seen: Seen) -> Manifest | None:
+        """Return the newest manifest of a try that has seen the same publish, and whose files are all there."""
+        manifests = self.manifests(day)
+        return next((each for each in manifests if each.seen == seen and self._is_whole(each)), None)
+
+    @cached_property
+    def _files(self) -> list[tuple[str, str]]:
+        """Attempts and the names of their files, newest first. Listed once a job, since dead tries finish nothing."""
+        intent = self.attempt.split("-")[0]
+        files = [
+            (entry.modified, folder.rpartition("/")[2], name)
+            for entry in self.root.files(f"{CONTROL}/attempts")
+            for folder, _, name in [entry.name.rpartition("/")]
+            if name in (MANIFEST, DEADLINE, PLAN)
+        ]
+        return [(attempt, name) for _, attempt, name in sorted(files, reverse=True) if attempt.startswith(f"{intent}-")]
+
+    def _manifest(self, day: Day, attempt: str) -> Manifest | None:
+        """Read a manifest; None if a sweep has just deleted it, or it is not one of this version."""
+        name = manifest_file(attempt)
+        try:
+            return Manifest.read(self.root.read(name), day, attempt)
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            say(f"{self.root.url}/{name} is ignored: another version of this package wrote it, or somebody changed it")
+            return None
+
+    def _is_whole(self, manifest: Manifest) -> bool:
+        files = (*manifest.polled.files, *manifest.polled.rejects)
+        entries = self.root.entries([file.path for file in files])
+        return all(file.path in entries and entries[file.path].size_bytes == file.size_bytes for file in files)

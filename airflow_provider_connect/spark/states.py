@@ -1,0 +1,160 @@
+"""The states of a day between the first look into the ledger and its report. Each step makes one of another."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from airflow_provider_connect.errors import ConnectError, Failure, worst
+from airflow_provider_connect.job import DayReport
+from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.spark.definitions import NOT_COMPARED, Admission
+from airflow_provider_connect.spark.leftovers import Leftovers
+from airflow_provider_connect.spark.poll import PollOutcome
+from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
+from airflow_provider_connect.stage.spans import Restart
+from airflow_provider_connect.window import Day
+
+
+@dataclass(frozen=True)
+class UnpolledDay:
+    """A day that neither the ledger nor the stage has.
+
+    :param newest: the ledger's newest row, which the publish must follow.
+    """
+
+    newest: LedgerRow | None
+
+
+@dataclass(frozen=True)
+class FrozenDay:
+    """A day in the stage.
+
+    :param newest: the ledger's newest row before the publish.
+    :param is_kept: whether an earlier try froze it.
+    :param admission: the definition that it is published with.
+    """
+
+    manifest: Manifest
+    newest: LedgerRow | None
+    is_kept: bool = False
+    admission: Admission = NOT_COMPARED
+
+
+DayState = DayReport | UnpolledDay | FrozenDay | Failure
+"""Of a day that is not published yet: unpolled, frozen, or failed; a report ends its life."""
+
+
+@dataclass(frozen=True)
+class DaysToPoll:
+    """The days of one plan, with all that the ledger says of them.
+
+    :param newest: by day, in ascending order, the publish that the next one must follow.
+    :param attempt: the attempt's name, without the day.
+    :param erased: erase list, whose rows are left out.
+    :param restart: where an increment begins after an alarm.
+    """
+
+    newest: Mapping[Day, LedgerRow | None]
+    attempt: str
+    erased: EraseList
+    restart: Restart | None = None
+
+    @property
+    def days(self) -> tuple[Day, ...]:
+        """The days, in ascending order."""
+        return tuple(self.newest)
+
+    def only(self, day: Day) -> DaysToPoll:
+        """Return one of the days alone."""
+        return replace(self, newest={day: self.newest[day]})
+
+    def attempt_of(self, day: Day) -> str:
+        """Return the attempt's name for a day."""
+        return f"{self.attempt}-{day.date:%Y%m%d}"
+
+    def seen(self, day: Day) -> Seen:
+        """Return what the commit compares."""
+        return seen_in(self.newest[day], self.erased.version)
+
+    def polled_at(self, day: Day) -> dt.datetime | None:
+        """Return when the day itself was polled last."""
+        newest = self.newest[day]
+        return newest.polled_at if newest is not None and newest.day == day.date else None
+
+
+@dataclass(frozen=True)
+class PlannedDays:
+    """Days cut into partitions.
+
+    :param taken: outcomes that an earlier try has left, by the partition's index.
+    :param cost: how many requests were reserved for them.
+    :param ends_late: whether a request that runs into its deadline ends the poll, as smaller ones can be planned.
+    """
+
+    days: DaysToPoll
+    parts: Sequence[InputPartition]
+    taken: Mapping[int, PollOutcome]
+    cost: int
+    ends_late: bool
+
+
+@dataclass(frozen=True)
+class PolledDays:
+    """What the partitions of a plan brought.
+
+    :param outcomes: in the order of the partitions; fewer if not all were begun.
+    """
+
+    planned: PlannedDays
+    outcomes: Sequence[PollOutcome]
+
+    def of(self, day: Day) -> Polled | Failure:
+        """Return what the partitions that name a day brought of it, or the worst of their failures."""
+        planned = [part for part in self.planned.parts if day in part.days]
+        pairs = zip(self.planned.parts, self.outcomes, strict=False)
+        answers = [outcome for part, outcome in pairs if day in part.days]
+        failure = worst([answer.failure for answer in answers if answer.failure])
+        if failure is not None:
+            return failure
+        polled = [answer.polled[day.date] for answer in answers if answer.polled is not None]
+        if len(polled) != len(planned):
+            text = f"day {day}: {len(planned)} partitions were planned, but {len(polled)} answered"
+            return Failure.of(ConnectError(text))
+        return Polled.total(polled)
+
+
+@dataclass(frozen=True)
+class CheckedDay:
+    """A frozen day that may be published.
+
+    :param confirms: whether it is the published answer once more, which the sink only notes.
+    :param warnings: what looks wrong with it.
+    """
+
+    frozen: FrozenDay
+    publish: Publish
+    confirms: bool
+    warnings: tuple[str, ...]
+
+
+class DayFreezer(Protocol):
+    """The steps from a day to poll to a frozen day, with or without a transform among them."""
+
+    @property
+    def leftovers(self) -> Leftovers:
+        """Frozen days of earlier tries of the same intent."""
+
+    def freeze(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
+        """Poll the days of one plan, and write a manifest for each that could be frozen.
+
+        :raises ConnectError: what is wrong with all of them.
+        """
+
+    def kept(self, day: Day, seen: Seen) -> Manifest | None:
+        """Return the newest whole manifest of an earlier try of the same intent that has seen the same publish."""
