@@ -81,6 +81,10 @@ def _assertion() -> None:
     raise AssertionError("1 != 2")
 
 
+def _result_that_lacks_something() -> None:
+    {}["erased"]
+
+
 def _several() -> None:
     raise ExceptionGroup("two failures", [OSError(), AssertionError()])
 
@@ -101,6 +105,7 @@ def _late() -> None:
         (_assertion, True),
         (_nothing_raised, True),
         (_several, True),
+        (_result_that_lacks_something, True),
         (_of_the_test, False),
         (_broken_import, False),
         (_late, False),
