@@ -40,7 +40,9 @@ class Results:
         with self._lock:
             fields = {"break": repr(fault), "narrow_only": narrow_only, "verdict": dataclasses.asdict(verdict)}
             self._kept[fault.name] = fields
-            self._path.write_text(json.dumps(self._kept, indent=1), encoding="utf-8")
+            partial = self._path.with_suffix(".partial")
+            partial.write_text(json.dumps(self._kept, indent=1), encoding="utf-8")
+            partial.replace(self._path)
 
 
 def main() -> int:

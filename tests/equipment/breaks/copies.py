@@ -26,10 +26,10 @@ _EDITABLE = "_editable_impl_airflow_provider_connect"
 
 
 def tree_digest() -> str:
-    """Return a digest of package and tests, without the list of breaks itself."""
-    digest = hashlib.sha256()
+    """Return a digest of package and tests, without the list of breaks and what runs it."""
+    digest, own = hashlib.sha256(), (Path(__file__).parent, ROOT / "tests" / "unit" / "equipment")
     for path in sorted(path for top in ("airflow_provider_connect", "tests") for path in (ROOT / top).rglob("*")):
-        if path.is_file() and path.suffix != ".pyc" and path.parent != Path(__file__).parent:
+        if path.is_file() and path.suffix != ".pyc" and path.parent not in own:
             digest.update(f"{path.relative_to(ROOT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]
 

@@ -45,6 +45,11 @@ class Ended:
     cpu_seconds: float
     problem: str = ""
 
+    @property
+    def found(self) -> list[dict[str, Any]]:
+        """The failures that say something of the product."""
+        return [failure for failure in self.failures if failure["is_found"]]
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -88,23 +93,28 @@ class Trials:
 
     def _round(self, fault: Break, markers: str, files: Sequence[str], limit_seconds: float) -> tuple[str, str, float]:
         """Run files until one fails that passes without the break. Returns the test, a note and CPU seconds."""
-        cpu_seconds, left_out = 0.0, sorted({test for file in files for test in self.unsound.get(file, ())})
+        cpu_seconds = 0.0
+        left_out = sorted({test for file in files for test in self.unsound.get(file, ())})
         while True:
             with self.copy.broken(fault):
                 ended = self.run(files, markers, left_out, limit_seconds)
-            cpu_seconds += ended.cpu_seconds
+                cpu_seconds += ended.cpu_seconds
+                if ended.failures and not ended.found:  # a later test may say more
+                    ended = self.run(files, markers, left_out, limit_seconds, stops=False)
+                    cpu_seconds += ended.cpu_seconds
             if ended.problem or not ended.failures:
                 return "", ended.problem, cpu_seconds
-            (failure, *_) = ended.failures
-            if not failure["is_found"]:
-                return "", f"unclear: {failure['test']}: {failure['reason']}", cpu_seconds
+            if not ended.found or ended.found[0]["test"] in left_out:
+                unclear = ended.failures[0]
+                return "", f"unclear: {unclear['test']}: {unclear['reason']}", cpu_seconds
+            test, reason = ended.found[0]["test"], ended.found[0]["reason"]
             if set(files) <= self.unsound.keys():
-                return failure["test"], failure["reason"], cpu_seconds
-            alone = self.run([failure["test"].removeprefix("tests/")], markers, (), limit_seconds)
+                return test, reason, cpu_seconds
+            alone = self.run([test.removeprefix("tests/")], markers, (), limit_seconds)
             cpu_seconds += alone.cpu_seconds
             if not alone.problem and not alone.failures:
-                return failure["test"], failure["reason"], cpu_seconds
-            left_out = [*left_out, failure["test"]]
+                return test, reason, cpu_seconds
+            left_out = [*left_out, test]
 
     def require_sound(self, files: Sequence[str]) -> float:
         """Run files without a break, each set once, and note which tests fail. Returns CPU seconds.

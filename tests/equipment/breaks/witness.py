@@ -37,21 +37,26 @@ def pytest_sessionfinish() -> None:
 
 
 def judged(call: pytest.CallInfo[None]) -> tuple[bool, str]:
-    """Tell whether a failure says something of the product: an assertion, or an error that came through its code."""
+    """Tell whether a failure says something of the product.
+
+    An assertion does, and an error that came through the product's code; in the test itself also a library's error, as
+    of a table that the product has left broken. A machine that lacks something does not: imports, ports, time.
+    """
     if call.excinfo is None:
         return True, "passed, and is expected to fail"
     error = call.excinfo.value
     lines = str(error).strip().splitlines()
-    return _is_of_product(error), f"{type(error).__name__}: {lines[0][:160] if lines else ''}"
+    reason = f"{type(error).__name__}: {lines[0][:160] if lines else ''}"
+    return _is_of_product(error, is_in_test=call.when == "call"), reason
 
 
-def _is_of_product(error: BaseException) -> bool:
+def _is_of_product(error: BaseException, *, is_in_test: bool) -> bool:
     if isinstance(error, BaseExceptionGroup):  # Hypothesis gathers failures that differ
-        return any(map(_is_of_product, error.exceptions))
+        return any(_is_of_product(each, is_in_test=is_in_test) for each in error.exceptions)
     if isinstance(error, _NEVER) or (isinstance(error, pytest.fail.Exception) and "Timeout" in str(error)):
         return False
-    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    is_assertion = isinstance(error, AssertionError | pytest.fail.Exception)
-    # A test that takes a result apart, and finds less in it than it needs.
-    is_result = isinstance(error, LookupError | AttributeError | TypeError) and Path(files[-1]).name.startswith("test_")
-    return is_assertion or is_result or any(_PACKAGE in file for file in files)
+    if isinstance(error, AssertionError | pytest.fail.Exception):
+        return True
+    if any(_PACKAGE in frame.filename for frame in traceback.extract_tb(error.__traceback__)):
+        return True
+    return is_in_test and not isinstance(error, OSError) and not type(error).__module__.startswith("hypothesis")

@@ -82,7 +82,8 @@ def _assertion() -> None:
 
 
 def _result_that_lacks_something() -> None:
-    {}["erased"]
+    counts: dict[str, int] = {}
+    assert counts["erased"] == 1
 
 
 def _several() -> None:
@@ -114,3 +115,9 @@ def _late() -> None:
 def test_what_counts_as_found(failure: Callable[[], None], is_found: bool) -> None:
     call: pytest.CallInfo[None] = pytest.CallInfo.from_call(failure, "call")
     assert judged(call)[0] is is_found
+
+
+def test_a_fixture_that_fails_by_itself_finds_nothing() -> None:
+    call: pytest.CallInfo[None] = pytest.CallInfo.from_call(_result_that_lacks_something, "setup")
+    assert judged(call)[0] is False
+    assert judged(pytest.CallInfo.from_call(_of_the_product, "setup"))[0] is True
