@@ -8,7 +8,7 @@ from functools import partial
 from airflow_provider_connect.cli.accept import person
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import agreed, note, show
-from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.cli.tasks import Pipeline, connect_task, opened
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.stage.notes import Resumption, answers_before, newest_alarm, resumption_note
@@ -58,6 +58,6 @@ def _position(pipeline: Pipeline, connections: Connections, text: str) -> str:
     :raises ConfigError: the text is not a position of this source.
     """
     day = pipeline.task.day(None)
-    with pipeline.poller(connections) as poller:
+    with opened(pipeline.source, connections[pipeline.source.conn_id]) as poller:
         poller.schema()
         return poller.follow(day, None, None) if text == _NOW else poller.follow(day, text, text)

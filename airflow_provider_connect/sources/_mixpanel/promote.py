@@ -42,9 +42,8 @@ def normal(value: Any) -> Any:
     """
     if value == "auto":
         raise ValueError(
-            "'auto' is refused, because a column's type must not change with what a day holds: let 'python -m "
-            "airflow_provider_connect.hooks.propose <conn_id>', or MixpanelHook(conn_id).propose_promote() in Python, "
-            "propose a dict from a sample, and set that"
+            "'auto' is refused, because a column's type must not change with what a day holds: let 'airflow "
+            "connect propose mixpanel --conn-id <conn_id>' propose a dict from a sample, and set that"
         )
     problems: list[str] = []
     if isinstance(value, list | tuple):
