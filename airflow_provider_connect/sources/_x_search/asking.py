@@ -8,17 +8,17 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.asking.call import Call, Reply
+from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.asking.rules import Moment
+from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.patience import CLOCK
-from airflow_provider_connect.polling.asking.asker import Asker
-from airflow_provider_connect.polling.asking.call import Call
-from airflow_provider_connect.polling.asking.judging import Heard
-from airflow_provider_connect.polling.asking.limits import RateLimits
-from airflow_provider_connect.polling.asking.rules import Moment
+from airflow_provider_connect.polling.counted import CountedApi
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
@@ -70,21 +70,16 @@ class Asking:
         self._secrets = Secrets([*there.credentials.auth().secrets, *there.route.secrets])
         self._answers = 0
         limits = RateLimits() if quota is None else _WINDOWS.model_copy(update={"per_second": quota.per_second})
-        self._asker = Asker(
+        api = JsonApi(
             replace(there, url=there.url + path),
-            refusal=self._refusal,
             limits=limits,
-            quota=quota,
             share=share,
             max_bytes=_MAX_BYTES,
-            times=Limits(
-                connect_timeout_seconds=options.connect_timeout_seconds,
-                read_timeout_seconds=options.read_timeout_seconds,
-                deadline_seconds=options.request_deadline_seconds,
-            ),
+            times=options.times,
             patience_seconds=MOST_WAIT_SECONDS,
             clock=self._clock,
         )
+        self._api = CountedApi(api, quota)
 
     def document(self, params: Mapping[str, str], read: Callable[[bytes, Asking], _T]) -> _T:
         """Return what ``read`` makes of the document that answers a request.
@@ -95,11 +90,12 @@ class Asking:
         :raises RetriableError: X is away, in trouble or busy, or what it sent is not a whole document.
         :raises ConfigError: it refuses the request, the token, or more posts.
         """
-        call = Call("", params=tuple(params.items()), is_repeatable=False)
+        call = Call("", params=params, is_repeatable=False)
+        refusal = partial(self._refusal, is_later_page="next_token" in params)
         tries = 0
         while True:
             try:
-                found = read(self._asker.ask(call, self._tally).body, self)
+                found = read(self._api.ask(call, self._tally, refusal=refusal).body, self)
             except RetriableError as error:
                 tries += 1
                 if not self._answers or tries > len(_PAUSES) or isinstance(error, TokenError):
@@ -119,23 +115,18 @@ class Asking:
             f"{self._host} sent no whole answer ({size_bytes} bytes): a proxy or a login page may answer in its place"
         )
 
-    def _refusal(self, call: Call, heard: Heard) -> ConnectError | None:
-        seen = heard.seen
-        if seen.status == 200:
+    def _refusal(self, reply: Reply, *, is_later_page: bool) -> ConnectError | None:
+        if reply.status == 200:
             return None
-
-        def header(name: str) -> str:
-            return seen.headers.get(name.lower(), "")
-
         return refusal(
-            seen.status,
-            seen.body.decode("utf-8", "replace"),
+            reply.status,
+            reply.text,
             host=self._host,
             day=self.day,
-            secrets=heard.secrets,
-            window=window(header, now()),
-            retry_after=header("Retry-After"),
+            secrets=reply.secrets,
+            window=window(reply.header, now()),
+            retry_after=reply.header("Retry-After"),
             now=now(),
-            is_cut=heard.is_cut,
-            is_later_page="next_token" in dict(call.params),
+            is_cut=reply.is_cut,
+            is_later_page=is_later_page,
         )

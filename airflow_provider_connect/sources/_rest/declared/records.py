@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.config import nearest
-from airflow_provider_connect.polling.asking.rules import Declared
 from airflow_provider_connect.values.json.places import Place
 from airflow_provider_connect.values.json.typed import MAX_DIGITS
 from airflow_provider_connect.window import zone as known_zone
