@@ -78,10 +78,6 @@ class _Request:
     received: Callable[[int, int], None] | None
     params: Sequence[tuple[str, str]]
 
-    @property
-    def method(self) -> str:
-        return self.call.method or ("GET" if self.call.body is None else "POST")
-
 
 class JsonApi(Closable):
     """One way to an API, of a poll or a publisher. Several threads may ask at once.
@@ -158,7 +154,7 @@ class JsonApi(Closable):
                 return self._judged(call, reply)
             except RetriableError as error:
                 self._answers.require()
-                if not call.is_repeatable or not patience.again(error.retry_after_seconds):
+                if not call.may_repeat or not patience.again(error.retry_after_seconds):
                     raise _given_up(error, patience) from None
 
     def close(self) -> None:
@@ -240,7 +236,7 @@ class JsonApi(Closable):
 
         :raises ConfigError: it leads nowhere, or what was sent must not be sent again elsewhere.
         """
-        location, method = reply.header("Location"), one.method
+        location, method = reply.header("Location"), one.call.verb
         if reply.status not in _REDIRECTS or not location or method not in ("GET", "HEAD"):
             raise ConfigError(
                 f"{_host(one.url)} redirects a {method} (status {reply.status}), which is followed for GET only: "
@@ -263,12 +259,12 @@ class JsonApi(Closable):
                 auth if is_own else NO_AUTH,
                 self._times,
                 params=one.params,
-                method=one.method,
+                method=one.call.verb,
                 body=one.call.body,
                 headers=headers,
                 takes_redirects=self._follows_redirects,
                 sent=partial(self._tell, one.sent),
-                pool=self._pool if one.call.is_repeatable else None,
+                pool=self._pool if one.call.may_repeat else None,
                 opened=lambda link: stack.enter_context(self._answers.reading(link)),
             )
             stack.enter_context(answer)

@@ -31,7 +31,7 @@ class Call:
     :param body: of a POST, PUT or PATCH: see ``json_body`` and ``form_body``.
     :param allowed: statuses beside 2xx that are an answer, too: one that is ``ignored``.
     :param is_repeatable: whether it may be asked again alone after a failure that may pass; else such a failure is
-        raised, and the poll begins again.
+        raised, and the poll begins again. By default a GET or HEAD may.
     :param about: what it asks for, for messages: no secret and no record's value.
     """
 
@@ -41,8 +41,18 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: Body | None = field(default=None, repr=False)
     allowed: Collection[int] = ()
-    is_repeatable: bool = True
+    is_repeatable: bool | None = None
     about: str = ""
+
+    @property
+    def verb(self) -> str:
+        """The method."""
+        return self.method or ("GET" if self.body is None else "POST")
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it may be sent twice."""
+        return self.verb in ("GET", "HEAD") if self.is_repeatable is None else self.is_repeatable
 
 
 @dataclass(frozen=True)
