@@ -32,10 +32,10 @@ $(READY): constraints.txt pyproject.toml
 	@touch $(READY)
 
 demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel, rest, sql or x_search; SINK=delta, or bigquery and kafka for mixpanel).
-	@exec $(BIN)/python -m airflow_provider_connect.demo --source "$(SOURCE)" --sink "$(SINK)"
+	@exec $(BIN)/python -m tests.demo --source "$(SOURCE)" --sink "$(SINK)"
 
 demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
-	@exec $(BIN)/python -m airflow_provider_connect.demo --stop
+	@exec $(BIN)/python -m tests.demo --stop
 
 check: $(READY)  ## Format, lint, the walls between the rooms, types, the site and the fast tests.
 	@$(BIN)/ruff format --check .

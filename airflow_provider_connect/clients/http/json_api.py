@@ -39,7 +39,7 @@ from airflow_provider_connect.secrets import Secrets
 
 MAX_BYTES = 256 << 20
 """The most that one answer may hold by default: it is in memory whole."""
-TIMES = Limits(connect_timeout_seconds=10, read_timeout_seconds=120, deadline_seconds=600)
+TIMES = Limits(read_timeout_seconds=120, deadline_seconds=600)
 
 _PAUSES = doubling(1.0, 60.0)
 _MOST_REDIRECTS = 5

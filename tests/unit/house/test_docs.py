@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from airflow_provider_connect import registry
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources._x_search.columns import STREAMS as X_STREAMS
 from airflow_provider_connect.stage.counts import LATE, LATE_COUNTS
@@ -27,6 +28,16 @@ def maker(name: str) -> ModuleType:
 
 def test_the_page_of_options_is_made_from_the_code():
     assert (ROOT / "docs" / "options.md").read_text() == maker("make_options").page(), "run: make docs"
+
+
+def test_the_page_of_options_knows_each_rare_option():
+    options = maker("make_options")
+    connectors = [registry.source_class(name) for name in registry.names("sources")]
+    connectors += [registry.sink_class(name) for name in registry.names("sinks")]
+    known = {connector.__name__: {*connector.model_fields} for connector in connectors}
+    assert {*options.RARE} == {*known}
+    assert all({*names.split()} <= known[name] for name, names in options.RARE.items())
+    assert {*options.RARE_ANYWHERE.split()} <= set[str]().union(*known.values())
 
 
 @pytest.mark.parametrize("page", ["architecture.md", "mixpanel.md", "report.md", "x-search.md"])
