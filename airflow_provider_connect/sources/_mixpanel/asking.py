@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
-from airflow_provider_connect.clients.http.client import form_body
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
@@ -21,21 +20,6 @@ from airflow_provider_connect.window import Day
 def now() -> dt.datetime:
     """Return the present instant; tests replace this clock."""
     return dt.datetime.now(dt.UTC)
-
-
-@dataclass(frozen=True)
-class Request:
-    """One question to the API.
-
-    :param path: after the host; ``{project_id}`` in it is the connection's. It goes into the query of other paths.
-    :param form: of a POST; None makes a GET.
-    :param about: what it asks for, and which option names that, for the message of a refusal.
-    """
-
-    path: str
-    params: Mapping[str, str] = field(default_factory=dict)
-    form: Mapping[str, str] | None = None
-    about: str = ""
 
 
 class Asking:
@@ -52,29 +36,28 @@ class Asking:
 
     def whole(
         self,
-        asked: Request,
+        call: Call,
         *,
         is_counted: bool = True,
         refusal: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> bytes:
-        """Return the bytes of the document that answers a request.
+        """Return the bytes of the document that answers a call.
 
+        :param call: ``{project_id}`` in its path is the connection's, which goes into the query of other paths.
         :param is_counted: whether it counts to the project's limit of queries.
-        :param refusal: returns the error that a refusal is; None for what it means to every request.
+        :param refusal: returns the error that a refusal is; None for what it means to every call.
         :raises RetriableError: the API is away, in trouble or busy, or what it sent is not a whole document.
         :raises ConfigError: it refuses the request, the credentials or the plan.
         """
         project_id = self._access.project_id
-        params, path = dict(asked.params), asked.path.replace("{project_id}", project_id or "")
-        if path == asked.path and project_id is not None:
+        params, path = dict(call.params), call.url.replace("{project_id}", project_id or "")
+        if path == call.url and project_id is not None:
             params["project_id"] = project_id
-        body = None if asked.form is None else form_body(asked.form)
-        call = Call(path, params=params, body=body, is_repeatable=False)
         reply = self._api.ask(
-            call,
+            replace(call, url=path, params=params, is_repeatable=False),
             sent=self.tally.request if is_counted else None,
             received=self.tally.received,
-            refusal=lambda reply: refusal(reply) or self._refusal(reply, asked.about),
+            refusal=lambda reply: refusal(reply) or self._refusal(reply, call.about),
         )
         return reply.body
 

@@ -12,12 +12,13 @@ from airflow_provider_connect.polling.keys import as_hex, keys
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._rest.columns import ParentColumn, arrow_type, schema
 from airflow_provider_connect.sources._rest.declared.records import DOCUMENT, RECORD_KEY, Records
-from airflow_provider_connect.sources._rest.reading import Cut, Slices
+from airflow_provider_connect.sources._rest.reading import Cut
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.typed import made
 from airflow_provider_connect.sources._rest.values import Decoded, Decoder, Undeclared
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.values.json.slices import Slices
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:

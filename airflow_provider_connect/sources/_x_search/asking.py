@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
 from airflow_provider_connect.clients.http.asking.limits import RateLimits
-from airflow_provider_connect.clients.http.asking.rules import Moment
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError
@@ -24,7 +24,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.sources._x_search.access import access
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
-from airflow_provider_connect.sources._x_search.refusals import MOST_WAIT_SECONDS, TokenError, Window, refusal, window
+from airflow_provider_connect.sources._x_search.refusals import MOST_WAIT_SECONDS, RESET, TokenError, refusal
 from airflow_provider_connect.window import Day
 
 _T = TypeVar("_T")
@@ -35,7 +35,7 @@ _MAX_BYTES = 64 << 20
 _PAUSES = (1.0, 5.0, 20.0)
 """Before a later page is asked for again."""
 
-_WINDOWS = RateLimits(remaining="x-rate-limit-remaining", reset=Moment(header="x-rate-limit-reset", format="epoch_s"))
+_WINDOWS = RateLimits(remaining="x-rate-limit-remaining", reset=RESET)
 
 
 def now() -> dt.datetime:
@@ -66,7 +66,7 @@ class Asking:
         self.day = day
         self._tally = tally
         self._clock = CLOCK
-        self._host = there.url.partition("://")[2]
+        self._url = there.url
         self._secrets = Secrets([*there.credentials.auth().secrets, *there.route.secrets])
         self._answers = 0
         limits = RateLimits() if quota is None else _WINDOWS.model_copy(update={"per_second": quota.per_second})
@@ -105,28 +105,17 @@ class Asking:
                 self._answers += 1
                 return found
 
-    def refused(self, status: int, body: str) -> ConnectError:
+    def refused(self, status: int, body: bytes) -> ConnectError:
         """Return the error for a problem that came with status 200."""
-        return refusal(status, body, host=self._host, day=self.day, secrets=self._secrets, window=Window(), now=now())
+        reply = Reply(status, {}, body, self._url, secrets=self._secrets)
+        return refusal(reply, self.day, now())
 
     def not_an_answer(self, size_bytes: int) -> RetriableError:
         """Return the error for what is no document of the shape that was asked for."""
+        host = urlsplit(self._url).netloc
         return RetriableError(
-            f"{self._host} sent no whole answer ({size_bytes} bytes): a proxy or a login page may answer in its place"
+            f"{host} sent no whole answer ({size_bytes} bytes): a proxy or a login page may answer in its place"
         )
 
     def _refusal(self, reply: Reply, *, is_later_page: bool) -> ConnectError | None:
-        if reply.status == 200:
-            return None
-        return refusal(
-            reply.status,
-            reply.text,
-            host=self._host,
-            day=self.day,
-            secrets=reply.secrets,
-            window=window(reply.header, now()),
-            retry_after=reply.header("Retry-After"),
-            now=now(),
-            is_cut=reply.is_cut,
-            is_later_page=is_later_page,
-        )
+        return None if reply.status == 200 else refusal(reply, self.day, now(), is_later_page=is_later_page)

@@ -12,6 +12,7 @@ from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, Body
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.values.json.places import MISSING, found, steps
+from airflow_provider_connect.values.json.slices import Slices
 
 _MOST_JSON_BYTES = 1 << 20
 
@@ -111,31 +112,14 @@ class Reply:
 
         Of a page of rows no more is decoded than what stands there.
         """
-        if len(self.body) <= ERROR_TEXT_BYTES:
-            try:
+        try:
+            if len(self.body) <= ERROR_TEXT_BYTES:
                 return found(json.loads(self.body), place)
-            except (ValueError, RecursionError):
-                return MISSING
-        return _within(self.body, place)
+            value = Slices().at(self.body.strip(), steps(place))
+            return value if value is MISSING else _decoded(bytes(value))
+        except (ValueError, RecursionError):
+            return MISSING
 
 
-def _within(body: bytes, place: str) -> Any:
-    import msgspec
-
-    data: Any = body
-    try:
-        for step in steps(place):
-            data = bytes(data).lstrip()
-            if data[:1] == b"{":
-                data = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get(step, MISSING)
-            elif data[:1] == b"[" and step.isascii() and step.isdigit():
-                elements = msgspec.json.decode(data, type=list[msgspec.Raw])
-                data = elements[int(step)] if int(step) < len(elements) else MISSING
-            else:
-                return MISSING
-            if data is MISSING:
-                return MISSING
-        value = bytes(data).lstrip()
-        return json.loads(value) if len(value) <= _MOST_JSON_BYTES else value[:1]
-    except (ValueError, RecursionError, msgspec.DecodeError):
-        return MISSING
+def _decoded(value: bytes) -> Any:
+    return json.loads(value) if len(value) <= _MOST_JSON_BYTES else value[:1]

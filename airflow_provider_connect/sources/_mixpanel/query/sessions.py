@@ -6,13 +6,14 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_connect.clients.http.asking.call import Reply
+from airflow_provider_connect.clients.http.asking.call import Call, Reply
+from airflow_provider_connect.clients.http.client import form_body
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import as_hex, keys
 from airflow_provider_connect.polling.prefetch import prefetch
-from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import schema
 from airflow_provider_connect.sources._mixpanel.query.pages import PageReader
 from airflow_provider_connect.sources._mixpanel.query.paging import GoneError, Session, gone, is_gone
@@ -68,7 +69,7 @@ class Profiling:
         :param constant: columns that have the same value in every row.
         :raises RetriableError: the session is lost, or its pages do not fit together.
         """
-        page, results = self._reader.read(self._there.whole(Request(PATH, form=form, about=about)))
+        page, results = self._reader.read(self._there.whole(Call(PATH, body=form_body(form), about=about)))
         session = Session(page)
         if not constant:  # else there are more sessions
             self._tally.announced_rows = session.total
@@ -104,7 +105,7 @@ class Profiling:
 
     def _page(self, form: dict[str, str], session: Session, number: int) -> bytes:
         """Return a later page. One that does not come is asked for again: its session is still there."""
-        asked = Request(PATH, form=form | {"session_id": session.id, "page": str(number)})
+        asked = Call(PATH, body=form_body(form | {"session_id": session.id, "page": str(number)}))
         patience = Patience(pauses=_PAGE_PAUSES, jitter=FROM_HALF, tries=_PAGE_TRIES, clock=self._there.clock)
 
         def refusal(reply: Reply) -> GoneError | None:

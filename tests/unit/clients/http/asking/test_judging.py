@@ -87,6 +87,11 @@ def test_something_at_a_place_is_neither_null_false_nor_empty(pad: int, error: A
     assert then(seen(200, body), {"at": "/rows/what", "then": "wait"}) == "rows"
 
 
+def test_half_of_a_pair_in_a_large_page_hides_no_error() -> None:
+    body = b'{"rows": ["%b\\ud800"], "error": "quota"}' % (b"x" * 50_000)
+    assert then(seen(200, body), {"at": "error", "values": "quota", "then": "wait"}) == "wait"
+
+
 def test_numbers_at_a_place_are_compared_as_json_has_them() -> None:
     rule = {"at": "/errors/0/code", "values": [88, "89"], "then": "wait"}
     assert then(seen(400, {"errors": [{"code": 88}]}), rule) == "wait"
