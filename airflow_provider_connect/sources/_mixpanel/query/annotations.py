@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.columns import Column
 from airflow_provider_connect.sources._mixpanel.query.answers import listed
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
 from airflow_provider_connect.sources._mixpanel.query.fields import document, text, wall, whole

@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body
+from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.columns import Column
 from airflow_provider_connect.sources._mixpanel.query import answers
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
 from airflow_provider_connect.sources._mixpanel.query.fields import flag, text, wall, whole

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.columns import Column
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents

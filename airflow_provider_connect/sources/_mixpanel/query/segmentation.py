@@ -12,8 +12,8 @@ from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.columns import Column
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
