@@ -108,3 +108,20 @@ def test_what_fails_is_asked_once_without_patience(clock: NoTime) -> None:
         with pytest.raises(RetriableError, match=r"answered 503: it cannot serve this now; it said: '\{\}'$"):
             api.ask(Call("a"))
         assert (len(server.heard), clock.pauses) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("call", "requests"),
+    [
+        (Call("a"), 2),
+        (Call("a", body=json_body({})), 1),
+        (Call("a", "PUT"), 1),
+        (Call("a", body=json_body({}), is_repeatable=True), 2),
+        (Call("a", is_repeatable=False), 1),
+    ],
+)
+def test_what_writes_is_not_sent_twice_unless_it_may_be(asker_of: Make, call: Call, requests: int) -> None:
+    with AnsweringServer(lambda _: Said(b"", 503)) as server:
+        with pytest.raises(RetriableError):
+            asker_of(server, patience_seconds=1.5).ask(call)
+        assert len(server.heard) == requests
