@@ -91,9 +91,10 @@ from pydantic import Field, model_validator
 
 from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.capabilities.proposes import ProposalRequest, Proposes
+from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.polling.asking.limits import RateLimits
-from airflow_provider_connect.polling.asking.rules import ErrorRule, Moment
+from airflow_provider_connect.polling.counted import declared_quota
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
@@ -238,7 +239,7 @@ class RestSource(RestOptions, Inspects, Proposes):
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the declared limit that all who name the connection share; None if none is declared."""
-        return None if self.limits is None else self.limits.quota(self.conn_id)
+        return declared_quota(self.limits, self.conn_id)
 
     def count_problems(self) -> list[str]:
         """Say why the API's own count cannot be compared with the rows; [] if it can."""

@@ -44,7 +44,7 @@ WALLS = {
     CONTRACTS: ("values", "clients", "polling", "readers", *CONNECTORS, *TOP),
     "capabilities": ("values", "clients", "polling", "readers", *CONNECTORS, *TOP),
     "values": ("clients", "stage", "polling", "readers", *CONNECTORS, *TOP),
-    "clients": ("values", "window", "stage", "polling", "readers", *CONNECTORS, *TOP),
+    "clients": ("window", "stage", "polling", "readers", *CONNECTORS, *TOP),
     "stage": ("clients", "polling", "readers", "shapes", *CONNECTORS, *TOP),
     "polling": ("readers", "shapes", *CONNECTORS, *TOP),
     "shapes": ("window", "polling", "readers", *CONNECTORS, *TOP),

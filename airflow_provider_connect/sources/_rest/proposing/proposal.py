@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_provider_connect.capabilities.proposes import ProposalRequest
+from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.polling.asking.asker import Asker
-from airflow_provider_connect.polling.asking.call import Call
-from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._rest.files import read
 from airflow_provider_connect.sources._rest.proposing.declaration import declaration
 from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi
@@ -47,6 +46,6 @@ def proposed_by_answer(path: str, connection: Connection) -> str:
 
     :raises ConnectError: as a poll does; :class:`.DataError` if the answer holds no records.
     """
-    with Asker(connection, patience_seconds=_PATIENCE_SECONDS) as asker:
-        reply = asker.ask(Call(url=path), Tally([]))
+    with JsonApi(connection, patience_seconds=_PATIENCE_SECONDS) as api:
+        reply = api.ask(Call(path))
     return declaration(path, [], shape_of(reply.body, reply.headers))
