@@ -168,7 +168,10 @@ class Link:
 
     def is_quiet(self) -> bool:
         """Tell whether a kept connection is open yet, and nothing has come that nobody has asked for."""
-        return self._stream is not None and not self._stream.get_extra_info("is_readable")
+        if self._stream is None or self._stream.get_extra_info("is_readable"):
+            return False
+        connected = self._stream.get_extra_info("socket")
+        return not (isinstance(connected, ssl.SSLSocket) and connected.pending())  # decrypted, and not read yet
 
     def reopen(self, limits: Limits) -> None:
         """Begin with another request."""
