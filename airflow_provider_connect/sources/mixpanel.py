@@ -126,7 +126,7 @@ class MixpanelSource(MixpanelOptions, Source):
     connection_types: ClassVar[tuple[str, ...]] = ("mixpanel",)
     connection_fields: ClassVar[tuple[str, ...]] = ("project_id", "region", "timestamps")
     row_options: ClassVar[Mapping[str, RowRole]] = {
-        "project_timezone": "reading",
+        "zone": "reading",
         "timestamps": "reading",
         "deduplicate": "narrowing",
         "event": "narrowing",
@@ -165,7 +165,7 @@ class MixpanelSource(MixpanelOptions, Source):
     @property
     def timezone(self) -> str:
         """The project's zone."""
-        return self.project_timezone
+        return self.zone
 
     @property
     def counts_late(self) -> bool:

@@ -8,7 +8,7 @@
     register(spark)
     events = (
         spark.read.format("mixpanel")
-        .option("config", MixpanelSource(project_timezone="US/Pacific", timestamps="utc").model_dump_json())
+        .option("config", MixpanelSource(zone="US/Pacific", timestamps="utc").model_dump_json())
         .option("days", "2026-10-05..2026-10-06")
         .load()
     )

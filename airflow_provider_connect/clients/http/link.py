@@ -50,9 +50,9 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    connect_timeout_seconds: float
     read_timeout_seconds: float
     deadline_seconds: float
+    connect_timeout_seconds: float = 10.0
 
 
 class Link:

@@ -168,7 +168,7 @@ _ASK_FOR_LATER_DAYS = "the project's plan does not show data that is so old: loa
 
 _TABLE = (
     _Meaning(
-        400, _FUTURE, ConfigError, "the day lies in the future of the project's zone: project_timezone or timestamps "
+        400, _FUTURE, ConfigError, "the day lies in the future of the project's zone: zone or timestamps "
         "are not the project's own",
     ),
     _Meaning(

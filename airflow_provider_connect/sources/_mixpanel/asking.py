@@ -158,7 +158,6 @@ class Asking:
             params,
             access.auth,
             Limits(
-                connect_timeout_seconds=options.connect_timeout_seconds,
                 read_timeout_seconds=options.read_timeout_seconds,
                 deadline_seconds=options.request_deadline_seconds,
             ),

@@ -71,7 +71,7 @@ class MixpanelPoller(Poller):
         """
         regime = self._options.regime(self._connection)
         for day in days:
-            require_over(day, self._options.project_timezone, now())
+            require_over(day, self._options.zone, now())
         together = groups(days, self.days_per_plan)
         wanted = [(group, params) for group in together for params in self._requests(group, regime)]
         return [InputPartition(days=group, index=index, params=params) for index, (group, params) in enumerate(wanted)]
@@ -112,7 +112,7 @@ class MixpanelPoller(Poller):
         :raises RetriableError: Mixpanel is away, in trouble or busy.
         """
         options = self._options
-        require_over(day, options.project_timezone, now())
+        require_over(day, options.zone, now())
         access = Access.from_connection(self._connection, "query")
         with closing(Asking(options, access, day, tally)) as there:
             names = options.event or self._events
@@ -184,7 +184,6 @@ def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: 
     if "limit" in part.params:  # of a sample
         params["limit"] = part.params["limit"]
     limits = Limits(
-        connect_timeout_seconds=options.connect_timeout_seconds,
         read_timeout_seconds=options.read_timeout_seconds,
         deadline_seconds=options.request_deadline_seconds,
     )

@@ -78,7 +78,6 @@ class Asking:
             share=share,
             max_bytes=_MAX_BYTES,
             times=Limits(
-                connect_timeout_seconds=options.connect_timeout_seconds,
                 read_timeout_seconds=options.read_timeout_seconds,
                 deadline_seconds=options.request_deadline_seconds,
             ),

@@ -34,7 +34,7 @@ from airflow_provider_connect.shapes import Constant, Drop, Mask
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 
-SOURCE = dict(conn_id="cli_mixpanel", stream="export", project_timezone="UTC")
+SOURCE = dict(conn_id="cli_mixpanel", stream="export", zone="UTC")
 start = dict(schedule=None, start_date=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
 with DAG("cli_one", params={"name": "events"}, **start):
     ConnectOperator(
@@ -175,7 +175,7 @@ def test_a_preview_shows_rows_and_reserves_its_request(run: Run, lake: Path) -> 
 
 
 def test_a_preview_without_room_takes_no_place_in_the_queue(run: Run) -> None:
-    source = MixpanelSource(conn_id="cli_mixpanel", project_timezone="UTC")
+    source = MixpanelSource(conn_id="cli_mixpanel", zone="UTC")
     quota = source.quota(credentials.resolve("cli_mixpanel"))
     assert quota is not None
     turns = Turns(variables.VariableStore(), quota)
@@ -196,7 +196,7 @@ def test_ledger_plan_and_sweep_ask_the_sink_itself(run: Run, lake: Path) -> None
     assert (code, lines(out)) == (1, [])
     assert "has nothing of 2026-03-01" in err
     path, date = lake / "events", dt.date(2026, 3, 1)
-    sink, source = DeltaSink(path=str(path)), MixpanelSource(conn_id="cli_mixpanel", project_timezone="UTC")
+    sink, source = DeltaSink(path=str(path)), MixpanelSource(conn_id="cli_mixpanel", zone="UTC")
     key = StreamKey(connector=source.name, stream=source.stream_key)
     publisher = sink.open(key, {})
     assert publisher.preflight(SCHEMA, (), "day") == []

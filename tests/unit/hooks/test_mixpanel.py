@@ -131,7 +131,7 @@ def test_the_form_shows_a_line_for_all_that_was_looked_at(mixpanel: Mixpanel) ->
 
 
 def test_a_source_is_checked_with_its_own_connection(mixpanel: Mixpanel) -> None:
-    assert MixpanelHook().check(MixpanelSource(project_timezone="US/Pacific", timestamps="utc")).passed
+    assert MixpanelHook().check(MixpanelSource(zone="US/Pacific", timestamps="utc")).passed
     (asked,) = mixpanel.asked
     assert asked[0].startswith("/api/2.0/export?")
     with pytest.raises(ConfigError, match=r"reads connection 'other'.*MixpanelHook\('other'\)"):

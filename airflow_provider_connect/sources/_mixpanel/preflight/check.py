@@ -220,7 +220,7 @@ class _Check:
             )
 
     def _read_regime(self, probed: Probed) -> None:
-        zone = self._options.project_timezone if self._options else None
+        zone = self._options.zone if self._options else None
         reading = read_regime(probed.samples, zone)
         chosen = self._connection.option("timestamps")
         if self._options is not None:
@@ -298,7 +298,7 @@ def _about_times(
         if reading.ahead_minutes:
             todo = (
                 "look up the project's zone in its settings in Mixpanel; if it is so far behind UTC, set "
-                f"project_timezone to it, and timestamps=project_local {where}"
+                f"zone to it, and timestamps=project_local {where}"
             )
         return Finding(about, level, f"events of {day} do not tell: {reading.why}", todo)
     found = f"events of {day} show timestamps={reading.regime}: {reading.why}"
@@ -309,12 +309,12 @@ def _about_times(
                 about,
                 "problem",
                 f"{found}, which {zone} was not",
-                f"set project_timezone to the project's own zone and timestamps=project_local {where}",
+                f"set zone to the project's own zone and timestamps=project_local {where}",
             )
     if configured == reading.regime:
         return Finding(about, "ok", f"{found}, as configured")
     if configured is None and not has_source:
-        unless = ", unless the zone is UTC" if reading.regime == "utc" else ", and project_timezone on each source"
+        unless = ", unless the zone is UTC" if reading.regime == "utc" else ", and zone on each source"
         return Finding(about, "ok", found, f"set timestamps={reading.regime} {where}{unless}")
     said = f"but timestamps={configured} is configured" if configured else "and nothing is configured"
     return Finding(about, "problem", f"{found}, {said}", f"set timestamps={reading.regime} {where}")

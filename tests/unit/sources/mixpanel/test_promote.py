@@ -11,10 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns as bigquery_columns
 from airflow_provider_connect.sinks._delta.table import delta_columns
@@ -22,6 +18,10 @@ from airflow_provider_connect.sinks._kafka.converters import converter
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.values import ddl
 from tests.equipment.mixpanel import poll
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
 from tests.unit.sources.mixpanel.test_rows import read, record
 
 TYPED = {

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks.mixpanel import MixpanelHook
 from airflow_provider_connect.sources._mixpanel.columns import COLUMNS
 from airflow_provider_connect.sources._mixpanel.propose import propose
 from airflow_provider_connect.sources._mixpanel.records import FIELDS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
 from tests.unit.sources.mixpanel.test_rows import read, record
 
 FIXED = (*COLUMNS, "day")

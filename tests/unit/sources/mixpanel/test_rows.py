@@ -223,7 +223,7 @@ def test_promote_of_a_base_property():
         {"promote": {"Day": "string"}},
         {"promote": {"a b": "string", "A_b": "string"}},
         {"promote": {"a": "varchar"}},
-        {"project_timezone": "Mars/Base"},
+        {"zone": "Mars/Base"},
         {"timestamps": "local"},
         {"event": []},
         {"max_rejects": -1},
@@ -274,11 +274,8 @@ def test_check_names_what_is_wrong(fields, text):
 
 def test_check_finds_everything_at_once_and_asks_for_the_regime():
     assert len(MixpanelSource().check(connection(password="", extra={"region": "x"}, host="http://a.b"))) == 4
-    (problem,) = MixpanelSource(project_timezone="US/Pacific").check(connection())
+    (problem,) = MixpanelSource(zone="US/Pacific").check(connection())
     assert "1 January 2023" in problem
-    assert MixpanelSource(project_timezone="US/Pacific", timestamps="utc").check(connection()) == []
-    assert (
-        MixpanelSource(project_timezone="US/Pacific").check(connection(extra={"project_id": 1, "timestamps": "utc"}))
-        == []
-    )
+    assert MixpanelSource(zone="US/Pacific", timestamps="utc").check(connection()) == []
+    assert MixpanelSource(zone="US/Pacific").check(connection(extra={"project_id": 1, "timestamps": "utc"})) == []
     assert MixpanelSource().check(connection(login=None, extra={})) == []

@@ -15,10 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.access import Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
@@ -33,6 +29,10 @@ from airflow_provider_connect.spark.poll import shared_out
 from airflow_provider_connect.window import Day, span
 from tests.equipment.mixpanel import connection
 from tests.equipment.spark.lab import Lab, polling
+from tests.standins.mixpanel.access import Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 WEEK = tuple(span(dt.date(2026, 3, 2), dt.date(2026, 3, 8), "UTC"))
 MONDAY, TUESDAY, WEDNESDAY = WEEK[:3]

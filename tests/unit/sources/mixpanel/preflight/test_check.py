@@ -14,10 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Account, Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.book import Hold, prefix_of
@@ -28,6 +24,10 @@ from airflow_provider_connect.sources._mixpanel.preflight.probe import clock_dif
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import ENGAGE, connection
 from tests.equipment.quota import Keys
+from tests.standins.mixpanel.access import Account, Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 CANARY = "canary-secret"
 ELSEWHERE = Account(secret=CANARY, access="other_region")
@@ -275,7 +275,7 @@ TIMES = "time zone and timestamps"
             "US/Pacific",
             "project_local",
             "problem",
-            "set project_timezone",
+            "set zone",
         ),
         (Project(events_per_day=0), "US/Pacific", None, "problem", "day of creation"),
         (Project(events_per_day=0), "US/Pacific", "utc", "unknown", ""),
@@ -286,11 +286,11 @@ def test_times_are_compared_with_what_is_configured(
 ) -> None:
     regions["us"].server.account = AT_HOME
     regions["us"].server.project = project
-    source = MixpanelSource(project_timezone=zone, timestamps=timestamps)
+    source = MixpanelSource(zone=zone, timestamps=timestamps)
     found = row(check(to(), source, store=Keys(), clock=lambda: NOW), TIMES)
     assert (found.level, todo in found.todo, bool(todo) == bool(found.todo)) == (level, True, True), found
     by_connection = to() if timestamps is None else to(timestamps=timestamps)
-    assert row(check(by_connection, MixpanelSource(project_timezone=zone), clock=lambda: NOW), TIMES) == found
+    assert row(check(by_connection, MixpanelSource(zone=zone), clock=lambda: NOW), TIMES) == found
 
 
 def test_the_values_of_events_stay_out_of_the_report(regions: dict[str, Region]) -> None:
@@ -321,7 +321,7 @@ def test_an_answer_of_the_query_api_has_to_be_one(regions: dict[str, Region], ki
 
 
 def test_the_page_shows_what_a_report_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = MixpanelSource(project_timezone="US/Pacific", timestamps="utc")
+    source = MixpanelSource(zone="US/Pacific", timestamps="utc")
     with StandIn(PACIFIC, account=AT_HOME, now=lambda: NOW) as server:
         monkeypatch.setitem(access.HOSTS, "us", server.url)
         report = check(to(), source, store=Keys(), clock=lambda: NOW)
@@ -339,7 +339,7 @@ def test_without_a_source_the_regime_is_told_and_what_is_still_to_be_set(regions
     tokyo = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
     assert "9:00 h ahead of UTC" in tokyo.found
     assert "timestamps=project_local" in tokyo.todo
-    assert "project_timezone on each source" in tokyo.todo
+    assert "zone on each source" in tokyo.todo
     regions["us"].server.project = PACIFIC
     behind = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
     assert behind.level == "unknown"
