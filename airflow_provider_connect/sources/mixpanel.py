@@ -33,8 +33,8 @@ host         another host, as ``https://name`` or ``name``, for all APIs; empty 
              loopback only
 port         of that host
 extra        ``region``: us (default), eu, in · ``project_id``: needed with a service account ·
-             ``timestamps``: see below · ``proxy``: URL of the proxy; no other is used ·
-             ``ca_bundle``: authorities to trust beside the public ones, for proxies that inspect TLS: PEM
+             ``timestamps``: see below · ``proxy``: URL of the proxy, or ``environment``; without it none is used
+             · ``ca_bundle``: authorities to trust beside the public ones, for proxies that inspect TLS: PEM
              text, or the absolute path of a PEM file on the worker and every Spark node · ``limits``: other
              limits than Mixpanel's own, such as ``{"export": {"requests": 400}}``; ``export`` and ``query``,
              each with ``requests`` in ``seconds``, ``per_second`` and ``at_once``

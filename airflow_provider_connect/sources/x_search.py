@@ -16,9 +16,9 @@ port         of that host
 extra        ``app``: a name for the app, the same in all connections that have its token, so that they share
              its limits · ``limits``: other limits than X's own, such as ``{"all": {"requests": 100}}``:
              ``recent``, ``all`` and ``counts``, each with ``requests`` in ``seconds``, ``per_second`` and
-             ``at_once`` · ``proxy``: URL of the proxy; no other is used · ``ca_bundle``: authorities to
-             trust beside the public ones: PEM text, or the absolute path of a PEM file on the worker and
-             every Spark node
+             ``at_once`` · ``proxy``: URL of the proxy, or ``environment``; without it none is used ·
+             ``ca_bundle``: authorities to trust beside the public ones: PEM text, or the absolute path of a PEM
+             file on the worker and every Spark node
 ============ =====================================================================================
 
 **Days** are UTC's, from 21 March 2006 on. A day is asked for from its first second up to before the next day's, and at

@@ -27,8 +27,8 @@ session                    a login at ``auth_url`` with the fields ``auth_params
 ``auth_url`` is a whole URL, a path from the host's root (``/token``), or one below ``host`` (``token``).
 
 For all: ``headers``: more headers of every request · ``allowed_hosts``: other hosts that links and redirects may lead
-to, none of which gets credentials · ``proxy``: URL of the proxy; no other is used · ``ca_bundle``: authorities to trust
-beside the public ones.
+to, none of which gets credentials · ``proxy``: URL of the proxy, or ``environment`` for the proxies and authorities
+that the environment names; without it none is used · ``ca_bundle``: authorities to trust beside the public ones.
 """
 
 from __future__ import annotations

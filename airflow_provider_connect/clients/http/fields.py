@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
 from airflow_provider_connect.clients.http.host import host_problem, is_loopback
+from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, is_proxy_url
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.connection import Connection
@@ -172,14 +173,8 @@ def own_host_problem(connection: Connection) -> list[str]:
 def proxy_problems(connection: Connection) -> Iterator[str]:
     """Tell if the extra's ``proxy`` is none. For connections of any type."""
     proxy = connection.option("proxy")
-    if proxy is not None:
-        try:
-            parts = urlsplit(proxy)
-            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            is_url = False
-        if not is_url:
-            yield "extra field 'proxy' is not an http or https URL"
+    if proxy not in (None, ENVIRONMENT) and not is_proxy_url(proxy):
+        yield f"extra field 'proxy' is not an http or https URL, nor {ENVIRONMENT!r}"
 
 
 def ca_bundle_problems(connection: Connection) -> Iterator[str]:
