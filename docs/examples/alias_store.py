@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.clients.http.json_api import JsonApi, connection_problems
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.publishing import next_generation, row_of
@@ -100,7 +102,7 @@ class _Ledger(Ledger):
         return self._api.ask(self._notes + index, body=body, allowed=(409,)).status != 409
 
 
-class _Publisher(Publisher):
+class _Publisher(Publisher, StagesByExecutors, Sweeps):
     def __init__(self, sink: AliasStoreSink, key: StreamKey, connections: Connections) -> None:
         self._alias, self._api = sink.alias, JsonApi(connections[sink.conn_id], "basic")
         self._ledger = _Ledger(self._api, sink.alias, key)
@@ -145,17 +147,27 @@ class _Publisher(Publisher):
     def abort(self, publish: Publish, token: str) -> None:
         self._bury(token, publish.day.date)
 
+    def leftovers(self) -> list[str]:
+        notes = {index: self._ledger.note(index)[1] for index in self._old()}
+        return [index for index, note in notes.items() if not self._may_show(note, index, _day_of(index))]
+
     def sweep(self) -> int:
+        return sum(self._bury(index, _day_of(index)) for index in self._old())
+
+    def _old(self) -> list[str]:
         ages = self._api.ask("/indexes", {"prefix": self._ledger.prefix}).document.items()
-        old = [index for index, seconds in ages if seconds > _KEPT_SECONDS]
-        return sum(self._bury(index, dt.date.fromisoformat(index.split(":")[-2])) for index in old)
+        return [index for index, seconds in ages if seconds > _KEPT_SECONDS]
+
+    def _may_show(self, note: dict[str, Any], index: str, day: dt.date) -> bool:
+        """Tell whether readers see an index, or still may come to."""
+        return "replaces" in note and self._ledger.look(day)[0] in (index, note["replaces"])
 
     def _bury(self, index: str, day: dt.date) -> bool:
         """Delete an index, unless readers see it or still may come to."""
         seq_no, note = self._ledger.note(index)
         if not note and not self._ledger.write(index, {"swept": True}, seq_no):  # this keeps a late commit out
             return False
-        if "replaces" in note and self._ledger.look(day)[0] in (index, note["replaces"]):
+        if self._may_show(note, index, day):
             return False
         self._api.ask(f"/indexes/{index}/delete", body={}, allowed=(404,))
         return True
@@ -165,3 +177,7 @@ class _Publisher(Publisher):
         if status == 404:
             raise RetriableError(_SWEPT)
         return status
+
+
+def _day_of(index: str) -> dt.date:
+    return dt.date.fromisoformat(index.split(":")[-2])
