@@ -1,1 +1,1 @@
-"""Capabilities: what only some sources can do, each a small class that a source names as a base."""
+"""What only some connectors can do, a small class each: asked by ``isinstance``, or of options by ``capability``."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.capabilities.inspects import Inspects
+from airflow_provider_connect.capabilities.inspecting import InspectsTarget
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import show
@@ -174,12 +175,12 @@ def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None
         elif schema is None:
             report.add("sink", UNKNOWN, "the columns that it would get are not known")
         else:
-            problems = publisher.inspect(schema, [day], pipeline.source.kind)
-            if problems is None:
+            problems: list[str] = []
+            if not isinstance(publisher, InspectsTarget):
                 report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} cannot tell before the first day is loaded")
-            elif not problems:
+            elif not (problems := publisher.inspect(schema, [day], pipeline.source.kind)):
                 report.add("sink", FINE, f"{pipeline.sink.target} takes these columns")
-            for problem in problems or ():
+            for problem in problems:
                 report.add("sink", PROBLEM, problem)
         done = publisher.ledger.days()
         report.add("ledger", FINE, f"{len(done):,} days are published" + (f", {day} too" if day.date in done else ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
+from airflow_provider_connect.capabilities.notes import KeepsNotes
 from airflow_provider_connect.cli.accept import person
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import agreed, note, show
@@ -27,7 +28,7 @@ def resume(args: Namespace) -> int:
     with pipeline.publisher(connections) as publisher:
         notes = publisher.ledger.notes()
         alarm = newest_alarm(notes)
-        if alarm is None:
+        if alarm is None or not isinstance(publisher, KeepsNotes):
             note(f"{task.name}: the ledger has no alarm. Nothing to answer")
             return 0
         position = _position(pipeline, connections, getattr(args, "from"))

@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.clients.http.access import problems
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import Body, json_body
@@ -103,7 +105,7 @@ class _Ledger(Ledger):
         return self._api.ask(Call(self._notes + index, body=body, allowed=(409,))).status != 409
 
 
-class _Publisher(Publisher):
+class _Publisher(Publisher, StagesByExecutors, Sweeps):
     def __init__(self, sink: AliasStoreSink, key: StreamKey, connections: Connections) -> None:
         self._alias, self._api = sink.alias, JsonApi(connections[sink.conn_id])
         self._ledger = _Ledger(self._api, sink.alias, key)
@@ -148,17 +150,27 @@ class _Publisher(Publisher):
     def abort(self, publish: Publish, token: str) -> None:
         self._bury(token, publish.day.date)
 
+    def leftovers(self) -> list[str]:
+        notes = {index: self._ledger.note(index)[1] for index in self._old()}
+        return [index for index, note in notes.items() if not self._may_show(note, index, _day_of(index))]
+
     def sweep(self) -> int:
+        return sum(self._bury(index, _day_of(index)) for index in self._old())
+
+    def _old(self) -> list[str]:
         ages = self._api.ask(Call("/indexes", params={"prefix": self._ledger.prefix})).document.items()
-        old = [index for index, seconds in ages if seconds > _KEPT_SECONDS]
-        return sum(self._bury(index, dt.date.fromisoformat(index.split(":")[-2])) for index in old)
+        return [index for index, seconds in ages if seconds > _KEPT_SECONDS]
+
+    def _may_show(self, note: dict[str, Any], index: str, day: dt.date) -> bool:
+        """Tell whether readers see an index, or still may come to."""
+        return "replaces" in note and self._ledger.look(day)[0] in (index, note["replaces"])
 
     def _bury(self, index: str, day: dt.date) -> bool:
         """Delete an index, unless readers see it or still may come to."""
         seq_no, note = self._ledger.note(index)
         if not note and not self._ledger.write(index, {"swept": True}, seq_no):  # this keeps a late commit out
             return False
-        if "replaces" in note and self._ledger.look(day)[0] in (index, note["replaces"]):
+        if self._may_show(note, index, day):
             return False
         self._api.ask(Call(f"/indexes/{index}/delete", "POST", allowed=(404,)))
         return True
@@ -171,3 +183,7 @@ class _Publisher(Publisher):
         if status == 404:
             raise RetriableError(_SWEPT)
         return status
+
+
+def _day_of(index: str) -> dt.date:
+    return dt.date.fromisoformat(index.split(":")[-2])
