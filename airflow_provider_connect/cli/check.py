@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.capabilities.inspecting import InspectsTarget
+from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import show
