@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
@@ -123,7 +124,7 @@ def _executors(context: Context, connections: Connections, sc: Any, most: int) -
 
     return width, Executors(
         poll_parts=_poll_parts(sc, intake),
-        put_shares=put_shares if outlet.publisher.has_put else None,
+        put_shares=put_shares if isinstance(outlet.publisher, StagesByExecutors) else None,
         parts_at_once=max(1, most // plans),
         plans_at_once=plans,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_provider_connect.capabilities.confirming import Confirms
 from airflow_provider_connect.publishing import is_unchanged
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.spark.context import Context
@@ -10,7 +11,7 @@ from airflow_provider_connect.stage.manifest import Manifest
 
 def confirms(context: Context, publish: Publish, newest: LedgerRow | None) -> bool:
     """Whether to confirm a day instead of publishing it. A clear and a backfill load it whatever it holds."""
-    is_free = publish.day in context.job.lookback and context.outlet.publisher.can_confirm
+    is_free = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
     return is_free and context.outlet.sink.reloads and is_unchanged(publish, newest)
 
 
@@ -19,6 +20,7 @@ def confirm(context: Context, publish: Publish) -> LedgerRow:
 
     :raises ConnectError: as a commit.
     """
+    assert isinstance(context.outlet.publisher, Confirms)
     return context.outlet.publisher.confirm(publish)
 
 

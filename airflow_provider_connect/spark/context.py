@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_provider_connect.capabilities.soft_deletes import stages_marks
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.shapes.chain import Shaping
@@ -79,7 +80,7 @@ class Context:
     @property
     def has_marks(self) -> bool:
         """Whether published rows have the columns of soft deletes."""
-        return self.outlet.sink.stages_marks(self.intake.source.kind)
+        return stages_marks(self.outlet.sink, self.intake.source.kind)
 
     def staging(self, erased: EraseList) -> dict[str, Any]:
         """Return how polled rows are staged: of a transform's input in one table, without marks."""

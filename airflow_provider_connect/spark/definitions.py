@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from airflow_provider_connect.capabilities.notes import KeepsNotes
 from airflow_provider_connect.definition import Comparison, before_definitions, compare, days_loaded_otherwise, with_key
 from airflow_provider_connect.errors import ConfigError, RowsLostError
 from airflow_provider_connect.job import JobConfig
@@ -15,6 +15,7 @@ from airflow_provider_connect.sink import DefinitionInForce, Intent, Publisher, 
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark.context import Intake, Outlet
 from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.states import NOT_COMPARED, Admission
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import (
     Acceptance,
@@ -32,27 +33,11 @@ from airflow_provider_connect.stage.notes import (
 from airflow_provider_connect.stage.spans import Restart, Span
 from airflow_provider_connect.window import DaySet, reloadable_days
 
-
-class Admission(NamedTuple):
-    """Definitions that a commit compares, and the beginning of an increment.
-
-    :param digest: digest of the attempt's definition; None if the ledger keeps no definitions.
-    :param seen: digest of the definition in force when the attempt compared; None if there was none.
-    :param restart: position where the stream goes on after an alarm; None without an alarm.
-    """
-
-    digest: str | None = None
-    seen: str | None = None
-    restart: Restart | None = None
-
-
 SAFE_WAYS = {
     True: "Set it as before, or give this task a target of its own",
     False: "Give this task a target of its own, or let one task load both",
 }
 """How to go on without other rows, by whether the same task published the newest day."""
-NOT_COMPARED = Admission()
-"""Admission for a ledger that keeps no notes."""
 
 
 @dataclass
@@ -103,7 +88,7 @@ class DefinitionGuard:
         :raises ConfigError: the definition differs from the one in force in a way that a person must decide, or an
             alarm stands.
         """
-        if not self.publisher.can_note:
+        if not isinstance(self.publisher, KeepsNotes):
             return NOT_COMPARED
         with self._lock:
             ledger, digest = self.publisher.ledger, self.definition.digest
@@ -126,9 +111,12 @@ class DefinitionGuard:
 
         :param span: the stream's newest span.
         """
-        if self.publisher.can_note:
-            alarm = Alarm(number=span.number, position=span.to, reason=str(error))
-            self.publisher.note(alarm_note(alarm, self.intent.run))
+        alarm = Alarm(number=span.number, position=span.to, reason=str(error))
+        self._note(alarm_note(alarm, self.intent.run))
+
+    def _note(self, note: LedgerNote) -> None:
+        if isinstance(self.publisher, KeepsNotes):
+            self.publisher.note(note)
 
     def _restart(self, notes: Sequence[LedgerNote]) -> Restart | None:
         """Return the position where the stream goes on after its last alarm; None without an alarm.
@@ -147,7 +135,7 @@ class DefinitionGuard:
                 f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the lost "
                 f"rows, run: {self.command('resume', ' --from now')}"
             )
-        self.publisher.note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
+        self._note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
         return Restart(alarm.number, alarm.position, None)
 
     def _compare_with_days_before(self, days: DaySet) -> None:
@@ -217,7 +205,7 @@ class DefinitionGuard:
 
     def _keep(self, notes: Sequence[LedgerNote]) -> None:
         if self.definition.digest not in definitions_in(notes):
-            self.publisher.note(definition_note(self.definition, self.intent.run))
+            self._note(definition_note(self.definition, self.intent.run))
         self._is_kept = True
 
     def _warn(self, text: str) -> None:

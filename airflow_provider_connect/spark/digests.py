@@ -16,8 +16,8 @@ def fingerprint_of(context: Context) -> str:
     Takes 50 ms for each key of a mask.
     """
     job, intake, sink = context.job, context.intake, context.outlet.sink
-    extra = {name: intake.connection.extra.get(name) for name in intake.source.connection_fields}
-    place = intake.connection.model_dump(include={"conn_id", "host", "port", "path"}) | extra
+    place = intake.connection.model_dump(include={"conn_id", "host", "port", "path"})
+    place |= {name: intake.connection.extra.get(name) for name in intake.source.connection_fields}
     # Sinks with different ledgers may share one stage.
     target = [job.sink_name, sink.target, context.has_marks]
     options = job.model_dump(include={"source_name", "source", "shape", "rejects_keep"})
@@ -30,9 +30,8 @@ def fingerprint_of(context: Context) -> str:
 def answer_of(context: Context, manifest: Manifest) -> str | None:
     """Return the digest of an answer and of all that decides what becomes of it; None if its rows have none.
 
-    The sink's options count, unlike in the fingerprint: the same rows go into another table, or another format, if
-    they change. So does this package's version: a later one may write them otherwise, or have been right where the
-    earlier one was wrong.
+    The sink's options count, unlike in the fingerprint: with others the same rows go into another table or format.
+    So does this package's version: a later one may write them otherwise.
     """
     contents = manifest.polled.contents
     if contents is None:

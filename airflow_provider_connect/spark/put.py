@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, Sink, StreamKey
@@ -28,6 +29,7 @@ def run(
     for share in shares:
         try:
             with closing_quietly(target.open(key, connections), say) as publisher:
+                assert isinstance(publisher, StagesByExecutors)
                 receipt = publisher.put(token, stage, share)
         except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
             yield None, Failure.of(error)
@@ -50,16 +52,18 @@ def receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
 
 def begin(publisher: Publisher, publish: Publish) -> Any:
     """Prepare a publish; return the token that goes to the executors."""
-    return publisher.begin(publish)
+    return publisher.begin(publish) if isinstance(publisher, StagesByExecutors) else None
 
 
 def put_and_commit(
     publisher: Publisher, publish: Publish, token: Any, put_shares: Callable[..., list[Any]] | None
 ) -> LedgerRow:
-    """Send a day's shares and commit it; after any error let the sink clean up.
+    """Send a day's shares, if the sink takes any, and commit it; after any error let the sink clean up.
 
-    :param put_shares: runs :func:`run` on the executors; None if the sink has no ``put``.
+    :param put_shares: runs :func:`run` on the executors; None to send nothing.
     """
+    if not isinstance(publisher, StagesByExecutors):
+        return publisher.commit(publish, token, [])
     try:
         shares = publisher.shares(publish.manifest.polled.files)
         return publisher.commit(publish, token, put_shares(token, shares) if put_shares else [])
@@ -68,7 +72,7 @@ def put_and_commit(
         raise
 
 
-def _abort(publisher: Publisher, publish: Publish, token: Any) -> None:
+def _abort(publisher: StagesByExecutors, publish: Publish, token: Any) -> None:
     """Let the sink clean up; its failure must not hide why the publish failed."""
     try:
         publisher.abort(publish, token)

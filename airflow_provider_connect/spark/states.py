@@ -5,20 +5,36 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from airflow_provider_connect.errors import ConnectError, Failure, worst
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.definitions import NOT_COMPARED, Admission
 from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.stage.spans import Restart
 from airflow_provider_connect.window import Day
+
+
+class Admission(NamedTuple):
+    """Definitions that a commit compares, and the beginning of an increment.
+
+    :param digest: digest of the attempt's definition; None if the ledger keeps no definitions.
+    :param seen: digest of the definition in force when the attempt compared; None if there was none.
+    :param restart: position where the stream goes on after an alarm; None without an alarm.
+    """
+
+    digest: str | None = None
+    seen: str | None = None
+    restart: Restart | None = None
+
+
+NOT_COMPARED = Admission()
+"""Admission for a ledger that keeps no notes."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from airflow_provider_connect.spark.days.check import Checker
 from airflow_provider_connect.spark.days.look import Look
 from airflow_provider_connect.spark.days.publish import DayPublisher
 from airflow_provider_connect.spark.days.reports import describe
-from airflow_provider_connect.spark.definitions import NOT_COMPARED, DefinitionGuard
+from airflow_provider_connect.spark.definitions import DefinitionGuard
 from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.spark.states import DayFreezer, DayState, DaysToPoll, FrozenDay, UnpolledDay
+from airflow_provider_connect.spark.states import NOT_COMPARED, DayFreezer, DayState, DaysToPoll, FrozenDay, UnpolledDay
 from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.window import Day, groups
 

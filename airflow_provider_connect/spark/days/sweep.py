@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.errors import ConnectError, Failure
 from airflow_provider_connect.spark.context import Outlet
 from airflow_provider_connect.spark.progress import say
@@ -28,7 +29,8 @@ def forget(outlet: Outlet, manifest: Manifest) -> None:
 def sweep(outlet: Outlet) -> int:
     """Delete what attempts left that are long dead, in the sink and in the stage; return how many files."""
     root = outlet.root
-    files = swept(outlet.sink.target, outlet.publisher.sweep) + swept(root.url, lambda: transforming.swept(root))
+    files = swept(outlet.sink.target, outlet.publisher.sweep) if isinstance(outlet.publisher, Sweeps) else 0
+    files += swept(root.url, lambda: transforming.swept(root))
     if not outlet.keeps_stage:
         files += swept(root.url, lambda: temporary.sweep(root, root.now() - temporary.SILENT))
     return files
