@@ -16,9 +16,13 @@ from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark import application, poll, put, watchdog
-from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.counts import Counts
+from airflow_provider_connect.spark.capabilities.deadlines import Deadlines
+from airflow_provider_connect.spark.capabilities.definitions import DefinitionGuard
+from airflow_provider_connect.spark.capabilities.grouping import Grouping
+from airflow_provider_connect.spark.capabilities.resuming import Resuming
 from airflow_provider_connect.spark.context import Context, Executors, Intake, Outlet
-from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.days.check import Checker
 from airflow_provider_connect.spark.days.freeze import Freezer
 from airflow_provider_connect.spark.days.life import Days
@@ -27,13 +31,9 @@ from airflow_provider_connect.spark.days.poll import PlanPoller
 from airflow_provider_connect.spark.days.publish import DayPublisher
 from airflow_provider_connect.spark.days.sweep import sweep
 from airflow_provider_connect.spark.days.window import move_all
-from airflow_provider_connect.spark.deadlines import Deadlines
-from airflow_provider_connect.spark.definitions import DefinitionGuard
 from airflow_provider_connect.spark.digests import fingerprint_of
-from airflow_provider_connect.spark.grouping import Grouping
 from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.progress import Progress, Rows, say
-from airflow_provider_connect.spark.resuming import Resuming
 from airflow_provider_connect.spark.stage_root import stage_root
 from airflow_provider_connect.spark.transform import begin as transforming
 from airflow_provider_connect.stage.temporary import polled_root
@@ -132,7 +132,7 @@ def _executors(context: Context, connections: Connections, sc: Any, most: int) -
 
 def _poll_parts(sc: Any, intake: Intake) -> Callable[[list[str]], list[str]]:
     if intake.poller.is_read_by_spark:
-        from airflow_provider_connect.spark.frames import pollster  # noqa: PLC0415  # slow, and few sources need it
+        from airflow_provider_connect.spark.capabilities.frames import pollster  # noqa: PLC0415  # slow, and few sources need it
 
         return pollster(intake.poller, intake.read, intake.connection, intake.shaping)
     run_poll = functools.partial(poll.run, schema=intake.read, connection=intake.connection, shaping=intake.shaping)
@@ -140,7 +140,7 @@ def _poll_parts(sc: Any, intake: Intake) -> Callable[[list[str]], list[str]]:
 
 
 def _sql_session(sc: Any) -> Any:
-    from airflow_provider_connect.spark.frames import sql_session  # noqa: PLC0415  # slow, and few sources need it
+    from airflow_provider_connect.spark.capabilities.frames import sql_session  # noqa: PLC0415  # slow, and few sources need it
 
     return sql_session(sc)
 

@@ -21,7 +21,7 @@ from airflow_provider_connect.errors import Failure, RetriableError
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.spark import application, watchdog
-from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.allowance import Dealer
 from airflow_provider_connect.spark.progress import say
 
 JOB_FILE, CONNECTIONS_FILE, LOCK_FILE = "job.json", "connections.json", "alive.lock"

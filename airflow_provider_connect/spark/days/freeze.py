@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 
 from airflow_provider_connect.errors import Failure
+from airflow_provider_connect.spark.capabilities.following import span_of
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.spark.days.plan import Planner
 from airflow_provider_connect.spark.days.poll import PlanPoller
-from airflow_provider_connect.spark.following import span_of
 from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.states import DaysToPoll, PolledDays
 from airflow_provider_connect.stage.manifest import Manifest, Seen, manifest_file

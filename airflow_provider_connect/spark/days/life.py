@@ -8,12 +8,12 @@ from functools import cached_property
 
 from airflow_provider_connect.errors import Failure, OvertakenError, QuotaError, RowsLostError, SupersededError
 from airflow_provider_connect.job import DayReport, DayStatus, JobConfig
+from airflow_provider_connect.spark.capabilities.definitions import DefinitionGuard
 from airflow_provider_connect.spark.context import Context
 from airflow_provider_connect.spark.days.check import Checker
 from airflow_provider_connect.spark.days.look import Look
 from airflow_provider_connect.spark.days.publish import DayPublisher
 from airflow_provider_connect.spark.days.reports import describe
-from airflow_provider_connect.spark.definitions import DefinitionGuard
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.states import NOT_COMPARED, DayFreezer, DayState, DaysToPoll, FrozenDay, UnpolledDay
 from airflow_provider_connect.spark.waiting import Waiting

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.spark.counts import Counts
-from airflow_provider_connect.spark.deadlines import Deadlines
-from airflow_provider_connect.spark.resuming import Resuming
+from airflow_provider_connect.spark.capabilities.counts import Counts
+from airflow_provider_connect.spark.capabilities.deadlines import Deadlines
+from airflow_provider_connect.spark.capabilities.resuming import Resuming
 from airflow_provider_connect.spark.states import DaysToPoll, PlannedDays
 from airflow_provider_connect.window import Day
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.allowance import Dealer, Hand
+from airflow_provider_connect.spark.capabilities.allowance import Dealer, Hand
+from airflow_provider_connect.spark.capabilities.resuming import Resuming
 from airflow_provider_connect.spark.context import Context, Executors
 from airflow_provider_connect.spark.lanes import in_lanes, in_waves, lanes, together
 from airflow_provider_connect.spark.poll import PollTask
 from airflow_provider_connect.spark.progress import Poll, Sign
-from airflow_provider_connect.spark.resuming import Resuming
 from airflow_provider_connect.spark.states import PlannedDays, PolledDays
 from airflow_provider_connect.stage.manifest import progress_file
 

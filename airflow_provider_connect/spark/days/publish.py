@@ -10,11 +10,11 @@ from typing import Any
 from airflow_provider_connect.errors import ConnectError, OvertakenError, SupersededError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.spark.confirming import confirm, is_confirmed
+from airflow_provider_connect.spark.capabilities.confirming import confirm, is_confirmed
+from airflow_provider_connect.spark.capabilities.differences import with_differences
 from airflow_provider_connect.spark.context import Context, PutShares
 from airflow_provider_connect.spark.days.reports import already_published, other_counts
 from airflow_provider_connect.spark.days.sweep import forget
-from airflow_provider_connect.spark.differences import with_differences
 from airflow_provider_connect.spark.put import begin, put_and_commit
 from airflow_provider_connect.spark.states import CheckedDay
 from airflow_provider_connect.spark.transform import begin as transforming

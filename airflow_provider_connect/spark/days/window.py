@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from airflow_provider_connect.job import DayReport, JobConfig
-from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
+from airflow_provider_connect.spark.capabilities.grouping import DaysLeft, Grouping
 from airflow_provider_connect.window import Day
 
 

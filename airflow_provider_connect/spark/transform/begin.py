@@ -32,7 +32,7 @@ def begun(job: JobConfig, source: pa.Schema, context: Callable[[], Any]) -> tupl
         return None, 0.0
     sc = context()
     started = time.monotonic()
-    from airflow_provider_connect.spark.frames import any_session  # noqa: PLC0415
+    from airflow_provider_connect.spark.capabilities.frames import any_session  # noqa: PLC0415
     from airflow_provider_connect.spark.transform.frames import Transformation  # noqa: PLC0415
 
     found = Transformation(job.transform, source, any_session(sc), job.all_days[0])

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.spark.frames import settled
+from airflow_provider_connect.spark.capabilities.frames import settled
 from airflow_provider_connect.spark.transform import blame, columns, loading
 from airflow_provider_connect.stage.transform import VIEW, Transform
 from airflow_provider_connect.window import Day

@@ -20,10 +20,10 @@ from airflow_provider_connect.shapes import Chain
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.spark import poll, put
-from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.counts import Counts
 from airflow_provider_connect.spark.composition import freezer_of
 from airflow_provider_connect.spark.context import Context, Executors, Intake, Outlet
-from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.days.check import Checker
 from airflow_provider_connect.spark.days.freeze import Freezer
 from airflow_provider_connect.spark.days.life import Days

@@ -14,7 +14,7 @@ from airflow_provider_connect.errors import Failure, QuotaError, RetriableError,
 from airflow_provider_connect.job import Allowance, DayReport, JobReport
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.allowance import Dealer
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze
 from airflow_provider_connect.window import Day, span
 from tests.equipment.clock import NoTime

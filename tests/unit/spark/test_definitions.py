@@ -14,7 +14,7 @@ from airflow_provider_connect.definition import definition_of
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.sources.sql import SqlSource
-from airflow_provider_connect.spark.definitions import DefinitionGuard
+from airflow_provider_connect.spark.capabilities.definitions import DefinitionGuard
 from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.notes import (
     Acceptance,

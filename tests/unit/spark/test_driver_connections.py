@@ -13,7 +13,7 @@ from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.job import JobConfig, JobReport, SealedConnections
 from airflow_provider_connect.sink import Connections, Intent
 from airflow_provider_connect.spark import job
-from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.allowance import Dealer
 from airflow_provider_connect.submit.sealed import seal
 from airflow_provider_connect.window import Day
 

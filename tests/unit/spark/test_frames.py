@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.sources._sql.jdbc import JdbcPoller
 from airflow_provider_connect.sources.sql import SqlSource
-from airflow_provider_connect.spark import frames
+from airflow_provider_connect.spark.capabilities import frames
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from tests.equipment.spark.lab import DAY
 

@@ -13,7 +13,8 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaErro
 from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import VendorCount
-from airflow_provider_connect.spark.counts import CountBudget, Counts
+from airflow_provider_connect.spark.capabilities.counts import Counts
+from airflow_provider_connect.spark.count_budget import CountBudget
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.clock import NoTime
@@ -47,7 +48,8 @@ class Vendor:
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch: pytest.MonkeyPatch) -> NoTime:
     clock = NoTime()
-    monkeypatch.setattr("airflow_provider_connect.spark.counts.CLOCK", clock)
+    for module in ("capabilities.counts", "count_budget"):
+        monkeypatch.setattr(f"airflow_provider_connect.spark.{module}.CLOCK", clock)
     return clock
 
 

@@ -14,7 +14,7 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.allowance import Dealer
 from airflow_provider_connect.spark.days.life import Days
 from airflow_provider_connect.spark.days.poll import PlanPoller
 from airflow_provider_connect.spark.days.window import move_all

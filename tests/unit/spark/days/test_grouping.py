@@ -14,8 +14,8 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import Sizes, Together
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.spark.capabilities.grouping import DaysLeft, Grouping
 from airflow_provider_connect.spark.days.window import move_all
-from airflow_provider_connect.spark.grouping import DaysLeft, Grouping
 from airflow_provider_connect.window import Day, span
 
 DAYS = span(dt.date(2026, 10, 1), dt.date(2026, 10, 20), "UTC")

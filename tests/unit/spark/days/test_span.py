@@ -22,11 +22,11 @@ from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sources._mixpanel import span as span_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark import poll
-from airflow_provider_connect.spark.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.grouping import Grouping
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.spark.days.life import Days
 from airflow_provider_connect.spark.days.window import move_all
-from airflow_provider_connect.spark.grouping import Grouping
 from airflow_provider_connect.spark.poll import shared_out
 from airflow_provider_connect.window import Day, span
 from tests.equipment.mixpanel import connection

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.errors import QuotaError
 from airflow_provider_connect.job import Allowance
 from airflow_provider_connect.patience import CLOCK
-from airflow_provider_connect.spark.counts import CountBudget
+from airflow_provider_connect.spark.count_budget import CountBudget
 
 if TYPE_CHECKING:
     from airflow_provider_connect.source import InputPartition
