@@ -158,10 +158,10 @@ class Days:
         If the ledger cannot keep it, that is the failure: the next try raises the alarm again.
         """
         newest = to_poll.newest[to_poll.days[0]]
-        is_alarm = self.guard is not None and newest is not None and newest.span is not None
-        if isinstance(error, RowsLostError) and is_alarm:
+        span = None if newest is None else newest.span
+        if isinstance(error, RowsLostError) and self.guard is not None and span is not None:
             try:
-                self.guard.raise_alarm(newest.span, error)
+                self.guard.raise_alarm(span, error)
             except Exception as unkept:  # noqa: BLE001  # the report carries it to Airflow, by type
                 return Failure.of(unkept)
         return Failure.of(error)
