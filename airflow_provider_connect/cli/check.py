@@ -27,9 +27,8 @@ from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.stage.transform import Given
+from airflow_provider_connect.stage.transform import of_text
 from airflow_provider_connect.stage.transform import problem as transform_problem
-from airflow_provider_connect.submit.functions import shipped
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -99,8 +98,8 @@ def look(task: Task, text: str | None, report: Report) -> None:
     schema = _source(pipeline.source, connections[pipeline.source.conn_id], day, report)
     if schema is not None:
         schema = _shaped(pipeline, connections, schema, report)
-    if pipeline.transform is not None:
-        report.of("transform", lambda: _transform(pipeline.transform, report))
+    if (transform := pipeline.transform) is not None:
+        report.of("transform", lambda: _transform(transform, report))
     report.of("sink", lambda: _sink(pipeline, connections, schema, day, report))
     report.of("quota", lambda: _quota(pipeline.source, connections[pipeline.source.conn_id], day, report))
 
@@ -161,11 +160,10 @@ def _shaped(pipeline: Pipeline, connections: Connections, schema: pa.Schema, rep
     return after
 
 
-def _transform(transform: str | Given | None, report: Report) -> None:
-    if isinstance(transform, str) and (problem := transform_problem(transform)) is not None:
+def _transform(transform: str, report: Report) -> None:
+    if (problem := transform_problem(transform)) is not None:
         raise ConfigError(f"transform: {problem}")
-    found = shipped(transform)
-    report.add("transform", UNKNOWN, f"{found} can be sent to Spark, which tries it first thing in a run")
+    report.add("transform", UNKNOWN, f"{of_text(transform)} can be sent to Spark, which tries it first thing in a run")
 
 
 def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None, day: Day, report: Report) -> None:

@@ -23,7 +23,6 @@ from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.shapes.chain import Chain, checked
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
-from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 
@@ -117,7 +116,7 @@ class Pipeline:
     sink: Sink
     chain: Chain
     staging: str | None
-    transform: str | Given | None = None
+    transform: str | None = None
 
     @property
     def key(self) -> StreamKey:
