@@ -391,6 +391,18 @@ class TestSweepsTheLiving(Wrong):
             return 0
 
 
+@fails("a_sweep_deletes_what_it_lists")
+class TestListsWhatItKeeps(Wrong):
+    """Lists what its sweep does not delete."""
+
+    class publisher(FolderPublisher, Sweeps):  # noqa: N801
+        def leftovers(self) -> list[str]:
+            return [path.name for path in self.path.iterdir() if path.is_dir()]
+
+        def sweep(self) -> int:
+            return 0
+
+
 @fails("a_commit_whose_answer_was_lost_may_be_aborted")
 class TestAbortsWhatIsPublished(Wrong):
     """Deletes on abort all that it has sent, without a look at what is published."""
