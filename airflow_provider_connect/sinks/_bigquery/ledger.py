@@ -161,6 +161,14 @@ class BigQueryLedger(Ledger):
         rows = self._read(f"SELECT DISTINCT {LEDGER}.day", f"AND {LEDGER}.day IS NOT NULL")
         return DaySet.of(row["day"] for row in rows)
 
+    def tables(self, day: dt.date | None = None, generation: int = 0) -> dict[str, bool]:
+        """Return every table of a template that ever had rows, and whether one generation of a day put some there."""
+        there = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
+        select = f"SELECT name, LOGICAL_OR({there}) AS there"
+        joined = f", UNNEST({LEDGER}.tables) AS name"
+        rows = self._read(select, f"AND {LEDGER}.day IS NOT NULL GROUP BY name", joined=joined)
+        return {row["name"]: bool(row["there"]) for row in rows}
+
     def erased(self) -> EraseList:
         """Return whose rows are kept out of the target, by one query; by two once somebody is erased.
 

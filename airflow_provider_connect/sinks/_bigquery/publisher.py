@@ -29,9 +29,9 @@ from airflow_provider_connect.sinks._bigquery.preflight import preflight, seen
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_by_day
 from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
+from airflow_provider_connect.sinks._bigquery.split import parts_of, parts_problems, template_problems
 from airflow_provider_connect.sinks._bigquery.staging import (
     REJECTS_END,
-    Part,
     Staging,
     abandoned,
     make_staging,
@@ -39,7 +39,7 @@ from airflow_provider_connect.sinks._bigquery.staging import (
     sweep,
 )
 from airflow_provider_connect.sinks._bigquery.tables import Tables
-from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_marks, ensure_target, has_marks
+from airflow_provider_connect.sinks._bigquery.target import ensure_marks, ensure_target, has_marks
 from airflow_provider_connect.sinks._bigquery.turns import confirm
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
@@ -65,7 +65,9 @@ SWEPT_AFTER = ONE_DAY
 
 
 class BigQueryPublisher(Publisher):
-    """Publishes days of one stream into one table. Threads may share it, and so its sign-in.
+    """Publishes days of one stream into one table, or into the tables of a template (:mod:`.split`).
+
+    Threads may share it, and so its sign-in.
 
     :param connection: of the type ``google_cloud_platform``.
     """
@@ -121,13 +123,23 @@ class BigQueryPublisher(Publisher):
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Find what would fail the publish; make the table and the ledger when nothing would."""
+        dates = sorted(day.date for day in days)
         try:
-            return preflight(self.api, self.tables, self.ledger, schema, sorted(day.date for day in days), kind=kind)
+            return (
+                template_problems(self.options, schema, kind)
+                or preflight(self.api, self.tables, self.ledger, schema, dates, kind=kind)
+                or parts_problems(self.api, self.tables, self.ledger, schema, dates, kind=kind)
+            )
         except (ConfigError, DataError) as error:
             return [str(error)]
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str] | None:
-        """Find what would fail the publish, as far as columns, what is there and dry runs tell."""
+        """Find what would fail the publish, as far as columns, what is there and dry runs tell.
+
+        None for a template: which tables there will be, only the rows of a day tell.
+        """
+        if self.options.tables is not None:
+            return None
         try:
             return seen(self.api, self.tables, schema, kind=kind, probes=False)
         except (ConfigError, DataError) as error:
@@ -156,7 +168,7 @@ class BigQueryPublisher(Publisher):
             _log.warning("%s lacks columns, which are left out: %s", tables.target.id, ", ".join(ready.discarded))
         every = columns(schema, fields_of(ready.table))
         method = load_method(options, publish.stage, schema, every)
-        parts = self._parts(publish, ready)
+        parts = parts_of(api, tables, self.ledger, publish, ready)
         table_column = None if parts is None else TABLE
         # A retry publishes what an earlier driver froze, under the same attempt's name. The rows and load jobs that
         # driver left must not count as ours, nor may it drop our table when it comes back late.
@@ -185,10 +197,6 @@ class BigQueryPublisher(Publisher):
         if made.rejects is not None:
             make_staging(api, made.rejects, STAGED_REJECT_FIELDS, own)
         return made
-
-    def _parts(self, publish: Publish, ready: Ready) -> tuple[Part, ...] | None:
-        """Return the tables that a day changes, ready to be written; None where the target is the only one."""
-        return None
 
     def put(self, token: Staging, stage: str, share: tuple[StagedFile, ...]) -> FileReceipt | None:
         """Append a staged file to the staging table, in a write stream of its own; nothing where files are loaded."""
