@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo demo-stop check lint types site fast test integration system real campaign benchmark docs format clean
+.PHONY: help demo demo-stop check lint types site fast test integration system real campaign mutants benchmark docs format clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,9 @@ real: $(READY)  ## What a real BigQuery proves: GOOGLE_CLOUD_PROJECT_FOR_TESTS=m
 campaign: $(READY)  ## Many examples, thirty days at once, every kind of backfill, then the long kill runs: seeded, resumable (CONNECT_CAMPAIGN_SINK=kafka CONNECT_CAMPAIGN_RUNS=200 CONNECT_CAMPAIGN_SEED=1).
 	@CONNECT_TEST_EXAMPLES=1000 $(BIN)/pytest -q $(TWO) -m 'hypothesis and not slow'
 	@CONNECT_CATCHUP_DAYS=30 $(BIN)/pytest -q -s -m 'campaign or catchup'
+
+mutants: $(READY)  ## Break the product in the places of tests/equipment/breaks, and see that tests find each (ONLY=name for one of them).
+	@$(BIN)/python -m tests.equipment.breaks $(if $(ONLY),--only "$(ONLY)")
 
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's.
 	@$(BIN)/python tests/benchmarks/day.py

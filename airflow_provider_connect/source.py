@@ -22,7 +22,7 @@ import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -47,6 +47,7 @@ class PlanGoneError(RetriableError):
 
 Sizes = Callable[[], Sequence[int]]
 """Asks for the sizes of the days nearest to the next one, in bytes after decoding, as far as they are known."""
+C = TypeVar("C")
 
 
 class Together(NamedTuple):
@@ -140,6 +141,10 @@ class Source(Options, ABC):
         """True if an increment reads all rows again when the stream cannot be followed any more."""
         return False
 
+    def capability(self, kind: type[C]) -> C | None:
+        """Return the configured stream as a capability; None if it has none of this kind."""
+        return self if isinstance(self, kind) else None
+
     @property
     @abstractmethod
     def stream_key(self) -> str:
@@ -157,16 +162,14 @@ class Source(Options, ABC):
     def check(self, connection: Connection) -> list[str]:
         """Say what is wrong with these options and this connection together; [] when nothing is.
 
-        Runs in the Airflow task before anything is submitted, and in the connection form's Test button.
-        No network. Messages name the field and what to do.
+        Runs in the Airflow task before anything is submitted. No network. Messages name the field and what to do.
         """
         return []
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the limit that all who read this project share; None if the vendor has none. No network.
 
-        The Airflow task then reserves its requests before Spark starts, and waits without a worker's slot if there is
-        no room.
+        The task reserves its requests before Spark starts, and waits without a worker's slot if there is no room.
         """
         return None
 
@@ -234,10 +237,7 @@ class Source(Options, ABC):
 
     @abstractmethod
     def open(self, connection: Connection) -> Poller:
-        """Return what polls the stream. Driver and executor; no network yet.
-
-        The poller's module is imported here: a DAG file does without it.
-        """
+        """Return what polls the stream. Driver and executor; no network yet. Its module is imported here."""
 
 
 class Poller(Closable, ABC):

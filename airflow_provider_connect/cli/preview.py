@@ -10,16 +10,18 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.cli.ending import command
+from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import cut, note, show
-from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.cli.tasks import connect_task, day_of, opened
 from airflow_provider_connect.errors import ConfigError, QuotaError
+from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Turns, Wait
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.shapes.chain import Shaping
+from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.source import Poller
+from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -33,23 +35,29 @@ def show_rows(args: Namespace) -> None:
     """Print rows; say before what they cost."""
     if args.rows < 1:
         raise ConfigError("--rows: ask for at least one")
-    task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    day = task.day(args.day)
-    pipeline = task.rendered(day)
-    if pipeline.transform is not None:
-        note("These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone")
-    rows = first_rows(pipeline, pipeline.connections(), day, args.rows)
+    source = lone_source(args)
+    if source is not None:
+        day = day_of(args.day, source.timezone)
+        connections = {source.conn_id: credentials.resolve_source(source)}
+        rows = first_rows(source, Chain.of(()), connections, day, args.rows)
+    else:
+        task = connect_task(args.dag_id, args.task_id, args.bundle_name)
+        day = task.day(args.day)
+        pipeline = task.rendered(day)
+        if pipeline.transform is not None:
+            note("These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone")
+        rows = first_rows(pipeline.source, pipeline.chain, pipeline.connections(), day, args.rows)
     whole = args.output in ("json", "yaml")
     show(rows if whole else [{name: cut(value) for name, value in row.items()} for row in rows], args.output)
 
 
-def first_rows(pipeline: Pipeline, connections: Connections, day: Day, most: int) -> list[dict[str, Any]]:
+def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, most: int) -> list[dict[str, Any]]:
     """Return the first rows of a day; nothing is asked for once there are enough.
 
     :raises QuotaError: the source's quota has no room now.
     :raises ConnectError: as a poll does.
     """
-    source, tally = pipeline.source, Tally([day])
+    tally = Tally([day])
     quota = source.quota(connections[source.conn_id])
     needed = source.requests_for([day])
     allowed = f" of {quota.describe()}" if quota else ""
@@ -57,16 +65,16 @@ def first_rows(pipeline: Pipeline, connections: Connections, day: Day, most: int
     with ExitStack() as stack:
         if quota is not None:
             stack.enter_context(_reserved(quota, needed, tally))
-        poller = stack.enter_context(pipeline.poller(connections))
+        poller = stack.enter_context(opened(source, connections[source.conn_id]))
         if poller.is_read_by_spark:
-            raise ConfigError(f"task {pipeline.task.name}: Spark itself reads this source; only a run does")
+            raise ConfigError(f"stream {source.stream_key}: Spark itself reads this source; only a run does")
         poller.polls_at_once, poller.looks_ahead = 1, False
         if source.counts_first:
             counted = Tally([day])
             if (limit := source.count_quota(connections[source.conn_id])) is not None:
                 stack.enter_context(_reserved(limit, source.requests_to_count([day]), counted))
             poller.count(day, counted)
-        shape = Shaping.of(pipeline.chain, connections).bind(poller.schema())
+        shape = Shaping.of(chain, connections).bind(poller.schema())
         return _rows(poller, day, most, tally, shape)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
+from airflow_provider_connect.capabilities.notes import KeepsNotes
 from airflow_provider_connect.cli.accept import person
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import agreed, note, show
-from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.cli.tasks import Pipeline, connect_task, opened
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.stage.notes import Resumption, answers_before, newest_alarm, resumption_note
@@ -27,7 +28,7 @@ def resume(args: Namespace) -> int:
     with pipeline.publisher(connections) as publisher:
         notes = publisher.ledger.notes()
         alarm = newest_alarm(notes)
-        if alarm is None:
+        if alarm is None or not isinstance(publisher, KeepsNotes):
             note(f"{task.name}: the ledger has no alarm. Nothing to answer")
             return 0
         position = _position(pipeline, connections, getattr(args, "from"))
@@ -58,6 +59,6 @@ def _position(pipeline: Pipeline, connections: Connections, text: str) -> str:
     :raises ConfigError: the text is not a position of this source.
     """
     day = pipeline.task.day(None)
-    with pipeline.poller(connections) as poller:
+    with opened(pipeline.source, connections[pipeline.source.conn_id]) as poller:
         poller.schema()
         return poller.follow(day, None, None) if text == _NOW else poller.follow(day, text, text)

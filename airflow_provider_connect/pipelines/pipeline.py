@@ -197,7 +197,7 @@ def _validated(file: File, place: Place, model: type[_Model], given: dict[str, A
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        _blame(file, place, problems_of(model.model_fields, error))
+        _blame(file, place, problems_of(model, error))
         return None
 
 

@@ -77,13 +77,17 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.polling.findings import Finding
+from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import Poller
 from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
 from airflow_provider_connect.stage.definition import RowRole
+from airflow_provider_connect.window import Day
 
 
-class SqlSource(SqlOptions):
+class SqlSource(SqlOptions, Inspects):
     """One table or query of a database.
 
     :raises ConfigError: if an option is wrong or does not go with another, naming everything at once.
@@ -137,6 +141,12 @@ class SqlSource(SqlOptions):
         from airflow_provider_connect.sources._sql.checking import connection_problems  # noqa: PLC0415  # not for DAG files
 
         return connection_problems(self, connection)
+
+    def inspect(self, connection: Connection, day: Day, store: Store | None) -> tuple[Finding, ...]:
+        """Return the findings on rights, columns, key, indexes, clock and zone. Reads no row."""
+        from airflow_provider_connect.sources._sql import preflight  # noqa: PLC0415  # not for DAG files
+
+        return preflight.check(self, connection).findings
 
     def dataset(self, connection: Connection) -> Dataset:
         """Return the database's server, and the table in it."""

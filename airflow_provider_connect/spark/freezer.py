@@ -14,6 +14,7 @@ from functools import cached_property, partial
 import pyarrow as pa
 
 from airflow_provider_connect import __version__
+from airflow_provider_connect.capabilities.soft_deletes import stages_marks
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, Failure, worst
 from airflow_provider_connect.job import JobConfig
@@ -278,7 +279,7 @@ class Freezer:
             progress_seconds=self.job.progress_seconds,
             erased=known.erased,
             tables=self.sink.tables,
-            soft_deletes=self.sink.stages_marks(self.source.kind),
+            soft_deletes=stages_marks(self.sink, self.source.kind),
             ends_late=ends_late,
             polls_at_once=polls_at_once,
             rejects_keep=self.job.rejects_keep,
@@ -355,9 +356,8 @@ class Freezer:
     def answer(self, manifest: Manifest) -> str | None:
         """Return the digest of an answer and of all that decides what becomes of it; None if its rows have none.
 
-        The sink's options count, unlike in the fingerprint: the same rows go into another table, or another format, if
-        they change. So does this package's version: a later one may write them otherwise, or have been right where the
-        earlier one was wrong.
+        The sink's options count, unlike in the fingerprint: with others the same rows go into another table or format.
+        So does this package's version: a later one may write them otherwise.
         """
         contents = manifest.polled.contents
         if contents is None:
@@ -368,10 +368,10 @@ class Freezer:
     @cached_property
     def fingerprint(self) -> str:
         """Digest of all that decides what a poll yields and where it goes: options, shapes, place, columns, target."""
-        extra = {name: self.connection.extra.get(name) for name in self.source.connection_fields}
-        place = self.connection.model_dump(include={"conn_id", "host", "port", "path"}) | extra
+        place = self.connection.model_dump(include={"conn_id", "host", "port", "path"})
+        place |= {name: self.connection.extra.get(name) for name in self.source.connection_fields}
         # Sinks with different ledgers may share one stage.
-        into = [self.job.sink_name, self.sink.target, self.sink.stages_marks(self.source.kind)]
+        into = [self.job.sink_name, self.sink.target, stages_marks(self.sink, self.source.kind)]
         told = self.job.model_dump(include={"source_name", "source", "shape", "rejects_keep"})
         keys = self.shaping.digests(self.sink.target)  # an id has another hash under another key
         asked = [__version__, told, place, into, self.schema.serialize().to_pybytes().hex(), keys]

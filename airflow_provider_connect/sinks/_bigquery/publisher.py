@@ -10,6 +10,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.differences import CommitCountsDifferences
+from airflow_provider_connect.capabilities.erasing import Erases
+from airflow_provider_connect.capabilities.inspecting import InspectsTarget
+from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.rejects import KeepsRejects
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.errors import GoneError
@@ -64,15 +72,15 @@ SWEPT_AFTER = ONE_DAY
 """How long nobody has changed a staging table whose attempt is taken for dead."""
 
 
-class BigQueryPublisher(Publisher):
+class BigQueryPublisher(
+    Publisher, StagesByExecutors, CommitCountsDifferences, Confirms, Erases, KeepsNotes, KeepsRejects, Sweeps
+):
     """Publishes days of one stream into one table, or into the tables of a template (:mod:`.split`).
 
     Threads may share it, and so its sign-in.
 
     :param connection: of the type ``google_cloud_platform``.
     """
-
-    commit_counts_differences = True
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:
         self.options = options
@@ -130,18 +138,6 @@ class BigQueryPublisher(Publisher):
                 or preflight(self.api, self.tables, self.ledger, schema, dates, kind=kind)
                 or parts_problems(self.api, self.tables, self.ledger, schema, dates, kind=kind)
             )
-        except (ConfigError, DataError) as error:
-            return [str(error)]
-
-    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str] | None:
-        """Find what would fail the publish, as far as columns, what is there and dry runs tell.
-
-        None for a template: which tables there will be, only the rows of a day tell.
-        """
-        if self.options.tables is not None:
-            return None
-        try:
-            return seen(self.api, self.tables, schema, kind=kind, probes=False)
         except (ConfigError, DataError) as error:
             return [str(error)]
 
@@ -332,3 +328,14 @@ class BigQueryPublisher(Publisher):
                 f"(generation {row.generation}), which would be gone: mend the source; if that is right, set the "
                 "operator's on_empty='accept' and clear the task"
             )
+
+
+class TablePublisher(BigQueryPublisher, InspectsTarget):
+    """Publishes days of one stream into one table. Of a template only a day's rows tell which tables there will be."""
+
+    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Find what would fail the publish, as far as columns, what is there and dry runs tell."""
+        try:
+            return seen(self.api, self.tables, schema, kind=kind, probes=False)
+        except (ConfigError, DataError) as error:
+            return [str(error)]

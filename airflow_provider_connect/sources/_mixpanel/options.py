@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
@@ -167,6 +168,11 @@ class MixpanelOptions(Options):
         except ConfigError as error:
             raise ValueError(f"zone: {error}") from None
         return self
+
+    @property
+    def times(self) -> Limits:
+        """How long each part of a request may take."""
+        return Limits(read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds)
 
     @property
     def narrowed_by(self) -> str | None:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.http.client import Answer, excerpt, request
-from airflow_provider_connect.clients.http.link import Limits, SilenceError
+from airflow_provider_connect.clients.http.client import Answer, excerpt
+from airflow_provider_connect.clients.http.inflate import gunzip
+from airflow_provider_connect.clients.http.link import SilenceError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DeadlineError, RetriableError
 from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.dedupe import KeySet
-from airflow_provider_connect.polling.inflate import gunzip
 from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
@@ -183,19 +183,7 @@ def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: 
         params["where"] = where
     if "limit" in part.params:  # of a sample
         params["limit"] = part.params["limit"]
-    limits = Limits(
-        read_timeout_seconds=options.read_timeout_seconds,
-        deadline_seconds=options.request_deadline_seconds,
-    )
-    answer = request(
-        access.url + _EXPORT_PATH,
-        params,
-        access.auth,
-        limits,
-        proxy=access.proxy,
-        ca_bundle=access.ca_bundle,
-        sent=tally.request,
-    )
+    answer = access.request(_EXPORT_PATH, params, options.times, tally.request)
     if answer.status != 200:
         with answer:
             body, retry_after = answer.text(), answer.header("Retry-After")

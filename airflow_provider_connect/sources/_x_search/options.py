@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.sources._x_search.dialect import Dialect, newer_name
 from airflow_provider_connect.sources._x_search.vocabulary import VOCABULARY
@@ -132,6 +133,11 @@ class XSearchOptions(Options):
     request_deadline_seconds: float = Field(
         default=300.0, gt=0, description="Longest time for a whole request, even while bytes still arrive."
     )
+
+    @property
+    def times(self) -> Limits:
+        """How long each part of a request may take."""
+        return Limits(read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds)
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> XSearchOptions:

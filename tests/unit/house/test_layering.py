@@ -42,8 +42,9 @@ AIRFLOW = "Airflow's side"
 # What a room may not load: libraries, and rooms of ours. A room that is not there yet is tried once it is.
 WALLS = {
     CONTRACTS: ("values", "clients", "polling", "readers", *CONNECTORS, *TOP),
+    "capabilities": ("values", "clients", "polling", "readers", *CONNECTORS, *TOP),
     "values": ("clients", "stage", "polling", "readers", *CONNECTORS, *TOP),
-    "clients": ("values", "window", "stage", "polling", "readers", *CONNECTORS, *TOP),
+    "clients": ("window", "stage", "polling", "readers", *CONNECTORS, *TOP),
     "stage": ("clients", "polling", "readers", "shapes", *CONNECTORS, *TOP),
     "polling": ("readers", "shapes", *CONNECTORS, *TOP),
     "shapes": ("window", "polling", "readers", *CONNECTORS, *TOP),

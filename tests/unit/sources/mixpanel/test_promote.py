@@ -75,14 +75,14 @@ def test_a_template_waits_until_it_is_rendered():
     assert rendered.checked().promoted == (("$os", "x", "date"),)
     whole = MixpanelSource(promote="{{ var.json.promote }}").rendered(lambda _: ["$os"])
     assert whole.checked().promoted == (("$os", "$os", "string"),)
-    with pytest.raises(ConfigError, match="propose_promote"):
+    with pytest.raises(ConfigError, match="connect propose mixpanel"):
         MixpanelSource(promote="{{ x }}").rendered(lambda _: "auto").checked()
 
 
 @pytest.mark.parametrize(
     ("promote", "text"),
     [
-        ("auto", r"'auto' is refused.*MixpanelHook\(conn_id\).propose_promote"),
+        ("auto", r"'auto' is refused.*connect propose mixpanel --conn-id"),
         (["a", "b", "a"], "property 'a' stands twice"),
         (["a", 1], "a list holds names"),
         ({"a": "varchar"}, r"property 'a' has a type that is not known; known: string, .*decimal\(p,s\)"),

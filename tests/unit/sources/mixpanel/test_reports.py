@@ -145,7 +145,7 @@ def test_every_option_of_retention_is_asked_with(standin, monkeypatch, days, spa
         asked.append(request)
         raise RetriableError("enough")
 
-    monkeypatch.setattr(Asking, "send", send)
+    monkeypatch.setattr(Asking, "whole", send)
     options = {"born_event": "a", "born_where": "b", "event": "c", "where": "d"}
     with pytest.raises(RetriableError, match="enough"):
         poll(standin, stream="retention", interval_days=days, interval_count=4, **options)

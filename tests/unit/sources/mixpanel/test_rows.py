@@ -237,10 +237,12 @@ def test_wrong_options(options):
 def test_rows_that_cannot_be_placed_on_a_day_are_rejects():
     inside = record(properties=b'{"time":1772323200,"n":1}')
     outside = record(properties=b'{"time":1772323199,"n":1}')
-    rows, tally = read(b"\n".join([inside, outside, record(), b""]), only_day=True)
+    midnight = record(properties=b'{"time":1772409600,"n":1}')  # of the next day
+    rows, tally = read(b"\n".join([inside, outside, midnight, record(), b""]), only_day=True)
     assert [row["properties"] for row in rows] == ['{"time":1772323200,"n":1}']
-    assert tally.counts["other_day"] == 1
-    assert [(one.position, one.record) for one in tally.rejects] == [(len(inside) + len(outside) + 2, record())]
+    assert tally.counts["other_day"] == 2
+    position = len(inside) + len(outside) + len(midnight) + 3
+    assert [(one.position, one.record) for one in tally.rejects] == [(position, record())]
 
 
 def connection(**fields):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.polling.asking import pacing
+from airflow_provider_connect.clients.http.asking import pacing
 from airflow_provider_connect.sources._x_search import asking
 from tests.equipment.clock import NoTime
 from tests.equipment.x import NOW

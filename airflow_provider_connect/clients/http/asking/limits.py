@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
-
 from pydantic import Field
 
-from airflow_provider_connect.polling.asking.rules import Declared, Moment
-from airflow_provider_connect.polling.quota.limits import Quota, plain
+from airflow_provider_connect.clients.http.asking.rules import Declared, Moment
 
 
 class RateLimits(Declared):
@@ -32,24 +28,3 @@ class RateLimits(Declared):
     reset: Moment | None = Field(
         default=None, description="Where an answer tells when there are more: for remaining, and for a status 429."
     )
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether the API counts requests over a span in which several tasks may ask."""
-        return self.per_minute is not None or self.per_hour is not None
-
-    def quota(self, conn_id: str) -> Quota | None:
-        """Return what tasks reserve their requests of; None if the API counts none.
-
-        :param conn_id: all who name this connection share it.
-        """
-        if not self.is_counted:
-            return None
-        hourly = [self.per_hour, None if self.per_minute is None else 60 * self.per_minute]
-        mark = hashlib.sha256(conn_id.encode()).hexdigest()[:8]
-        return Quota(
-            f"http.{plain(conn_id)[:60]}.{mark}",
-            requests=min(each for each in hourly if each is not None),
-            per_second=None if self.per_second is None else max(1, math.floor(self.per_second)),
-            at_once=self.at_once,
-        )

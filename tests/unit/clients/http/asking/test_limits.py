@@ -11,18 +11,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
-from airflow_provider_connect.polling.asking import asker as asking
-from airflow_provider_connect.polling.asking.asker import Asker
-from airflow_provider_connect.polling.asking.call import Call
-from airflow_provider_connect.polling.asking.limits import RateLimits
-from airflow_provider_connect.polling.asking.rules import ErrorRule
-from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.clients.http import json_api
+from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule
+from airflow_provider_connect.clients.http.json_api import JsonApi
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.clock import NoTime
 from tests.equipment.http.answering import AnsweringServer, Said
 
-Make = Callable[..., Asker]
+Make = Callable[..., JsonApi]
 OK = Said({"rows": []})
 NOW = dt.datetime(2026, 11, 5, 12, 0, tzinfo=dt.UTC)
 EPOCH = int(NOW.timestamp())
@@ -30,13 +28,13 @@ EPOCH = int(NOW.timestamp())
 
 @pytest.fixture(autouse=True)
 def _now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "now", lambda: NOW)
+    monkeypatch.setattr(json_api, "now", lambda: NOW)
 
 
-def asked_at(asker: Asker, clock: NoTime, count: int) -> list[float]:
+def asked_at(asker: JsonApi, clock: NoTime, count: int) -> list[float]:
     times = []
     for _ in range(count):
-        asker.ask(Call("a"), Tally())
+        asker.ask(Call("a"))
         times.append(round(clock.seconds, 3))
     return times
 
@@ -71,22 +69,12 @@ def test_the_next_poll_in_the_same_process_goes_on_where_the_last_one_ended(aske
 def test_a_wait_for_the_limit_that_is_longer_than_patience_is_the_task_s(asker_of: Make, clock: NoTime) -> None:
     with AnsweringServer(lambda _: OK) as server:
         asker = asker_of(server, limits=RateLimits(per_second=0.001), patience_seconds=10)
-        asker.ask(Call("a"), Tally())
+        asker.ask(Call("a"))
         with pytest.raises(RetriableError, match="has no requests left for connection 'c' now") as caught:
-            asker.ask(Call("a"), Tally())
+            asker.ask(Call("a"))
         assert len(server.heard) == 1
     assert caught.value.retry_after_seconds == 1000
     assert clock.seconds == 0
-
-
-def test_how_thin_a_job_spreads_its_part_is_no_news_for_other_tasks(asker_of: Make) -> None:
-    limits = RateLimits(per_minute=1, per_hour=60)
-    with AnsweringServer(lambda _: OK) as server:
-        asker = asker_of(server, limits=limits, share=100, patience_seconds=10)
-        asker.ask(Call("a"), Tally())
-        with pytest.raises(RetriableError) as caught:
-            asker.ask(Call("a"), Tally())
-    assert not isinstance(caught.value, QuotaError)
 
 
 REMAINING = {"remaining": "X-RateLimit-Remaining", "reset": {"header": "X-RateLimit-Reset"}}
@@ -109,7 +97,7 @@ def test_nothing_is_sent_before_the_reset_once_nothing_is_left(asker_of: Make, c
 
 def test_a_429_waits_for_the_reset(asker_of: Make, clock: NoTime) -> None:
     with AnsweringServer(answers(told(0, 40, 429), OK)) as server:
-        asker_of(server, limits=RateLimits(**REMAINING)).ask(Call("a"), Tally())
+        asker_of(server, limits=RateLimits(**REMAINING)).ask(Call("a"))
     assert 40 <= clock.seconds <= 60
 
 
@@ -117,13 +105,13 @@ def test_a_403_is_waited_for_if_nothing_is_left_and_else_refused(asker_of: Make,
     """GitHub's, without a rule."""
     with AnsweringServer(answers(told(0, 40, 403), OK, told(1, 40, 403))) as server:
         asker = asker_of(server, limits=RateLimits(**REMAINING))
-        asker.ask(Call("a"), Tally())
+        asker.ask(Call("a"))
         assert 40 <= clock.seconds <= 60
         with pytest.raises(ConfigError, match="have no right to this"):
-            asker.ask(Call("a"), Tally())
+            asker.ask(Call("a"))
     declared = [ErrorRule(status=403, then="refuse", why="ask for it")]
     with AnsweringServer(lambda _: told(0, 40, 403)) as server, pytest.raises(ConfigError, match="answered 403: ask"):
-        asker_of(server, limits=RateLimits(**REMAINING), errors=declared).ask(Call("a"), Tally())
+        asker_of(server, limits=RateLimits(**REMAINING), errors=declared).ask(Call("a"))
 
 
 @pytest.mark.parametrize("left", ["", "many", "-1e9", "9" * 30, "\u0660"])
@@ -136,28 +124,12 @@ def test_a_header_that_says_nothing_stops_nobody(asker_of: Make, clock: NoTime, 
     assert clock.seconds == 0
 
 
-def test_h10_a_long_wait_under_a_counted_limit_is_told_to_all_tasks(asker_of: Make, clock: NoTime) -> None:
-    with AnsweringServer(lambda _: Said({}, 429, {"Retry-After": "1800"})) as server:
-        with pytest.raises(QuotaError) as caught:
-            asker_of(server, limits=RateLimits(per_hour=60)).ask(Call("a"), Tally())
-        assert len(server.heard) == 1
-    assert caught.value.said == (0, 60, 1800.0)
-    assert clock.seconds == 0
-
-
-def test_a_server_in_trouble_is_no_matter_of_the_limits(asker_of: Make) -> None:
-    busy = Said({}, 503, {"Retry-After": "1800"})
-    with AnsweringServer(lambda _: busy) as server, pytest.raises(RetriableError) as caught:
-        asker_of(server, limits=RateLimits(per_hour=60)).ask(Call("a"), Tally())
-    assert not isinstance(caught.value, QuotaError)
-
-
 def test_a_rule_s_wait_holds_for_all_who_ask_in_this_process(asker_of: Make, clock: NoTime) -> None:
     rules = [ErrorRule(status=403, text="slow down", then="wait", until={"at": "seconds"})]
     busy = Said({"error": "Slow down", "seconds": 30}, 403)
     with AnsweringServer(answers(busy, OK)) as server:
         with pytest.raises(RetriableError):
-            asker_of(server, errors=rules).ask(Call("a", is_repeatable=False), Tally())
+            asker_of(server, errors=rules).ask(Call("a", is_repeatable=False))
         assert asked_at(asker_of(server, errors=rules), clock, 1) == [30]
 
 
@@ -170,28 +142,15 @@ def test_rules_say_what_becomes_of_an_answer(asker_of: Make) -> None:
     said = answers(Said({}, 404), Said({"error": "none_today"}), OK, Said({"error": "no_right", "rows": ["private"]}))
     with AnsweringServer(said) as server:
         asker = asker_of(server, errors=rules)
-        replies = [asker.ask(Call("a"), Tally()) for _ in range(3)]
+        replies = [asker.ask(Call("a")) for _ in range(3)]
         with pytest.raises(ConfigError, match=r"answered 200: ask for the right; it said: '\"no_right\"'") as caught:
-            asker.ask(Call("a"), Tally())
+            asker.ask(Call("a"))
     assert [(reply.verdict, reply.body) for reply in replies] == [
         ("ignored", b""),
         ("empty", b""),
         ("rows", b'{"rows": []}'),
     ]
     assert "private" not in str(caught.value)
-
-
-def test_tasks_reserve_what_an_hour_or_a_minute_allows() -> None:
-    assert RateLimits(per_second=3, at_once=2).quota("my api") is None
-    hourly = RateLimits(per_hour=60, per_second=3.5, at_once=2).quota("my api")
-    assert hourly == Quota("http.my-api.ddbe76bd", requests=60, per_second=3, at_once=2)
-    by_minute = RateLimits(per_minute=10).quota("my api")
-    assert by_minute is not None
-    assert (by_minute.name, by_minute.requests, by_minute.seconds) == (hourly.name, 600, 3600)
-    both = RateLimits(per_minute=10, per_hour=60).quota("my-api")
-    assert both is not None
-    assert both.requests == 60
-    assert both.name != hourly.name  # another connection's
 
 
 @pytest.mark.parametrize("name", ["per_second", "per_minute", "per_hour", "at_once"])
@@ -218,7 +177,7 @@ def test_no_more_are_under_way_than_may_be(asker_of: Make, at_once: int | None, 
 
     with AnsweringServer(answer) as server:
         asker = asker_of(server, limits=RateLimits(at_once=at_once), share=share)
-        threads = [threading.Thread(target=lambda: asker.ask(Call("a"), Tally())) for _ in range(4)]
+        threads = [threading.Thread(target=lambda: asker.ask(Call("a"))) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -1,4 +1,4 @@
-"""What all tests of the Asker need."""
+"""What all tests of the JsonApi need."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.clients.http import fetched
+from airflow_provider_connect.clients.http.asking import pacing
+from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.polling.asking import pacing
-from airflow_provider_connect.polling.asking.asker import Asker
 from tests.equipment.clock import NoTime
 from tests.equipment.http.answering import AnsweringServer
 
@@ -30,15 +30,15 @@ def clock() -> NoTime:
 
 
 @pytest.fixture
-def asker_of(clock: NoTime) -> Iterator[Callable[..., Asker]]:
-    made: list[Asker] = []
+def asker_of(clock: NoTime) -> Iterator[Callable[..., JsonApi]]:
+    made: list[JsonApi] = []
 
-    def make(server: AnsweringServer, **options: Any) -> Asker:
+    def make(server: AnsweringServer, **options: Any) -> JsonApi:
         extra = options.pop("extra", {})
         fields = {name: options.pop(name) for name in ("login", "password") if name in options}
         path = options.pop("path", "")
         connection = Connection(conn_id="c", conn_type="http", host=server.url + path, extra=extra, **fields)
-        made.append(Asker(connection, clock=clock, **options))
+        made.append(JsonApi(connection, clock=clock, **({"patience_seconds": 300.0} | options)))
         return made[-1]
 
     yield make

@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from airflow_provider_connect.polling.asking.judging import Seen, judge, wait_seconds
-from airflow_provider_connect.polling.asking.rules import ErrorRule, Moment
+from airflow_provider_connect.clients.http.asking.call import Reply
+from airflow_provider_connect.clients.http.asking.judging import judge, wait_seconds
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment
 
 NOW = dt.datetime(2026, 11, 5, 12, 0, tzinfo=dt.UTC)
 EPOCH = int(NOW.timestamp())
 
 
-def seen(status: int = 200, body: Any = None, **headers: str) -> Seen:
+def seen(status: int = 200, body: Any = None, **headers: str) -> Reply:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Seen(status, named, body if isinstance(body, bytes) else json.dumps(body).encode())
+    return Reply(status, named, body if isinstance(body, bytes) else json.dumps(body).encode())
 
 
-def then(answer: Seen, *rules: dict[str, Any]) -> str:
+def then(answer: Reply, *rules: dict[str, Any]) -> str:
     return judge(answer, [ErrorRule(**rule) for rule in rules], NOW).then
 
 
@@ -84,6 +85,11 @@ def test_something_at_a_place_is_neither_null_false_nor_empty(pad: int, error: A
     assert then(seen(200, body), {"at": "/meta/errors/1/what", "then": "wait"}) == expected
     assert then(seen(200, body), {"at": "/meta/errors/2", "then": "wait"}) == "rows"
     assert then(seen(200, body), {"at": "/rows/what", "then": "wait"}) == "rows"
+
+
+def test_half_of_a_pair_in_a_large_page_hides_no_error() -> None:
+    body = b'{"rows": ["%b\\ud800"], "error": "quota"}' % (b"x" * 50_000)
+    assert then(seen(200, body), {"at": "error", "values": "quota", "then": "wait"}) == "wait"
 
 
 def test_numbers_at_a_place_are_compared_as_json_has_them() -> None:

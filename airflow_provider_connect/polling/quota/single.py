@@ -1,4 +1,4 @@
-"""One request that a person asks for, outside of any task: reserved and recorded where all tasks count theirs."""
+"""Requests that a person asks for, outside of any task: reserved and recorded where all tasks count theirs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ class NoRoomError(QuotaError):
 
 
 @contextmanager
-def one_request(turns: Turns | None, asker: str, trouble: Callable[[str], None]) -> Iterator[list[float]]:
-    """Reserve one request; the block notes when it was sent. A vendor's refusal that the block raises is told, too.
+def reserved(
+    turns: Turns | None, asker: str, trouble: Callable[[str], None], requests: int = 1
+) -> Iterator[list[float]]:
+    """Reserve requests. The block notes when they were sent. A vendor's refusal that the block raises is told, too.
 
     A person does not queue: tasks come first.
 
     :param turns: None if nothing counts it.
     :param asker: what asks, for the key.
     :param trouble: called with what to tell if the count cannot be reached: the request is sent without it.
-    :raises NoRoomError: there is no room for it.
+    :raises NoRoomError: there is no room for them.
     """
-    grant = counting(lambda: _reserved(turns, asker), trouble) if turns is not None else None
+    grant = counting(lambda: _reserved(turns, asker, requests), trouble) if turns is not None else None
     times: list[float] = []
     try:
         yield times
@@ -59,8 +61,8 @@ def counting(step: Callable[[], _T], trouble: Callable[[str], None]) -> _T | Non
         return None
 
 
-def _reserved(turns: Turns, asker: str) -> Grant:
-    want = Want(asker=f"{asker}-{secrets.token_hex(4)}", requests=1)
+def _reserved(turns: Turns, asker: str, requests: int) -> Grant:
+    want = Want(asker=f"{asker}-{secrets.token_hex(4)}", requests=requests, least=requests)
     got = turns.reserve(want) if turns.has_room(want) else None
     if isinstance(got, Grant):
         return got

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_connect.clients.http.inflate import OUTPUT_BYTES, gunzip
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.polling.inflate import OUTPUT_BYTES, gunzip
 
 TEXT = b"".join(b"%d line of text\n" % i for i in range(2000))
 WHOLE = gzip.compress(TEXT)
