@@ -204,32 +204,28 @@ class BigQueryPublisher(
 
     def commit(self, publish: Publish, token: Staging, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
         """Show what was staged, put the day in place, drop the staging tables; may be repeated after a lost answer."""
+        sent = [receipt for receipt in receipts if receipt is not None]
+        streams = [receipt.rows.name for receipt in sent if receipt.rows.name]
+        job_labels = self._labels(publish)
         try:
-            return self._commit(publish, token, receipts)
+            self.api.locate(self.tables.target)
+            if token.kept is None:
+                self._fill(publish, token, sent)
+            rejects = stage_rejects(self.api, self.tables, publish, token, [receipt.rejects for receipt in sent])
+            plan = plan_of(self.tables, publish, token, streams, rejects)
+            self._require_nothing_gone(plan)
+            require_all_keys(plan)
+            plan = with_differences(self.api, plan, job_labels)
+            published = put_or_keep(self.api, publish, token, plan, job_labels)
         except GoneError:
             # The staging table is gone: it is dropped once the day is published.
             row = self.ledger.published(publish.day.date, publish.intent.token)
             if row is None:
                 raise
             return row
-
-    def _commit(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
-        self.api.locate(self.tables.target)
-        sent = [receipt for receipt in receipts if receipt is not None]
-        if made.kept is None and made.load_method == "load_job":
-            self._load(publish, made)
-        elif made.kept is None:
-            self._show(publish, made, sent)
-        rejects = stage_rejects(self.api, self.tables, publish, made, [receipt.rejects for receipt in sent])
-        streams = [receipt.rows.name for receipt in sent if receipt.rows.name]
-        plan = plan_of(self.tables, publish, made, streams, rejects)
-        self._require_nothing_gone(plan)
-        require_all_keys(plan)
-        plan = with_differences(self.api, plan, self._labels(publish))
-        published = put_or_keep(self.api, publish, made, plan, self._labels(publish))
         # The day is published. A table that cannot be dropped now is swept, or expires.
         with suppress(ConnectError):
-            self._drop(made)
+            self._drop(token)
         return published
 
     def confirm(self, publish: Publish) -> LedgerRow:
@@ -292,25 +288,19 @@ class BigQueryPublisher(
         own = {name: publish.labels[name] for name in names if name in publish.labels}
         return labels({**self.options.labels, **own, "day": str(publish.day)})
 
-    def _show(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt]) -> None:
-        """Commit the streams of all files once every staged row was sent."""
-        staged = sum(file.rows for file in publish.manifest.polled.files)
+    def _fill(self, publish: Publish, staging: Staging, receipts: Sequence[FileReceipt]) -> None:
+        """Load all files into the staging table, or commit their streams once every staged row was sent."""
+        files, table = publish.manifest.polled.files, staging.table
+        if staging.load_method == "load_job":
+            paths = [f"{publish.stage.rstrip('/')}/{file.path}" for file in files]
+            fields = [column.staging for column in staging.staged]
+            load(self.api, table, paths, fields, labels=self._labels(publish), attempt=table.table)
+            return
+        staged = sum(file.rows for file in files)
         sent = sum(receipt.rows.rows + receipt.rejects.rows for receipt in receipts)
         if sent != staged:
             raise RetriableError(f"day {publish.day}: {staged:,} rows are staged and {sent:,} were sent to BigQuery")
-        finalize_and_commit(self.api, made.table, [receipt.rows for receipt in receipts])
-
-    def _load(self, publish: Publish, made: Staging) -> None:
-        files = [f"{publish.stage.rstrip('/')}/{file.path}" for file in publish.manifest.polled.files]
-        if files:
-            load(
-                self.api,
-                made.table,
-                files,
-                [column.staging for column in made.staged],
-                labels=self._labels(publish),
-                attempt=made.table.table,
-            )
+        finalize_and_commit(self.api, table, [receipt.rows for receipt in receipts])
 
     def _require_nothing_gone(self, plan: PublishPlan) -> None:
         """Refuse to empty a published day because BigQuery can hold none of the new rows.
