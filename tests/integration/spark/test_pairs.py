@@ -9,7 +9,6 @@ import pytest
 from tests.equipment.pairs.draw import FAST, SEEDS, draw
 from tests.equipment.pairs.play import play
 
-
 pytestmark = pytest.mark.slow
 
 
