@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_connect.capabilities.quota import quota_of, requests_for
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
@@ -20,6 +21,7 @@ from airflow_provider_connect.polling.quota.limits import Want
 from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Connections
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.stage.transform import problem as transform_problem
 from airflow_provider_connect.submit.functions import shipped
@@ -94,7 +96,7 @@ def look(task: Task, text: str | None, report: Report) -> None:
 
 
 def _schema(pipeline: Pipeline, connections: Connections) -> pa.Schema:
-    with pipeline.poller(connections) as poller:
+    with pipeline.poller(connections, PollContext()) as poller:
         return poller.schema()
 
 
@@ -139,11 +141,11 @@ def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None
 
 
 def _quota(pipeline: Pipeline, connections: Connections, day: Day, report: Report) -> None:
-    quota = pipeline.source.quota(connections[pipeline.source.conn_id])
+    quota = quota_of(pipeline.source, connections[pipeline.source.conn_id])
     if quota is None:
         report.add("quota", FINE, "the source has none")
         return
-    needed = pipeline.source.requests_for([day])
+    needed = requests_for(pipeline.source, [day])
     told = f"a day takes at least {needed:,} of {quota.describe()}"
     if needed > quota.requests:
         report.add("quota", PROBLEM, f"{told}: it can never be loaded")

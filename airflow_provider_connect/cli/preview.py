@@ -9,6 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.capabilities.counting import CountsRows, counts_first
+from airflow_provider_connect.capabilities.quota import quota_of, requests_for
+from airflow_provider_connect.capabilities.required import require_capability
+from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.printing import cut, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task
@@ -19,7 +23,7 @@ from airflow_provider_connect.polling.quota.turns import Turns, Wait
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.source import Poller
+from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -50,22 +54,21 @@ def first_rows(pipeline: Pipeline, connections: Connections, day: Day, most: int
     :raises ConnectError: as a poll does.
     """
     source, tally = pipeline.source, Tally([day])
-    quota = source.quota(connections[source.conn_id])
-    needed = source.requests_for([day])
+    quota = quota_of(source, connections[source.conn_id])
+    needed = requests_for(source, [day])
     allowed = f" of {quota.describe()}" if quota else ""
     note(f"Asks for {day}: at least {needed:,} request{'' if needed == 1 else 's'}{allowed}")
     with ExitStack() as stack:
         if quota is not None:
             stack.enter_context(_reserved(quota, needed, tally))
-        poller = stack.enter_context(pipeline.poller(connections))
-        if poller.is_read_by_spark:
+        poller = stack.enter_context(pipeline.poller(connections, PollContext(polls_at_once=1, looks_ahead=False)))
+        if isinstance(poller, ReadBySpark):
             raise ConfigError(f"task {pipeline.task.name}: Spark itself reads this source; only a run does")
-        poller.polls_at_once, poller.looks_ahead = 1, False
-        if source.counts_first:
+        if (counting := counts_first(source)) is not None:
             counted = Tally([day])
-            if (limit := source.count_quota(connections[source.conn_id])) is not None:
-                stack.enter_context(_reserved(limit, source.requests_to_count([day]), counted))
-            poller.count(day, counted)
+            if (limit := counting.count_quota(connections[source.conn_id])) is not None:
+                stack.enter_context(_reserved(limit, counting.requests_to_count([day]), counted))
+            require_capability(poller, CountsRows, "its source counts days first").count(day, counted)
         shape = Shaping.of(pipeline.chain, connections).bind(poller.schema())
         return _rows(poller, day, most, tally, shape)
 

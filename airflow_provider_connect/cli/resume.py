@@ -5,12 +5,15 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
+from airflow_provider_connect.capabilities.following import Follows
+from airflow_provider_connect.capabilities.required import require_capability
 from airflow_provider_connect.cli.accept import person
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import agreed, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.stage.notes import Resumption, answers_before, newest_alarm, resumption_note
 
 _NOW = "now"
@@ -58,6 +61,7 @@ def _position(pipeline: Pipeline, connections: Connections, text: str) -> str:
     :raises ConfigError: the text is not a position of this source.
     """
     day = pipeline.task.day(None)
-    with pipeline.poller(connections) as poller:
+    with pipeline.poller(connections, PollContext()) as poller:
         poller.schema()
-        return poller.follow(day, None, None) if text == _NOW else poller.follow(day, text, text)
+        follower = require_capability(poller, Follows, "its rows are increments")
+        return follower.follow(day, None, None) if text == _NOW else follower.follow(day, text, text)

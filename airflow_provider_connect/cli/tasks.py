@@ -21,7 +21,7 @@ from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.shapes.chain import Chain, checked
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
-from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
@@ -146,9 +146,9 @@ class Pipeline:
             yield publisher
 
     @contextmanager
-    def poller(self, connections: Connections) -> Iterator[Poller]:
+    def poller(self, connections: Connections, context: PollContext) -> Iterator[Poller]:
         """Open the source."""
-        with closing_quietly(self.source.open(connections[self.source.conn_id]), note) as poller:
+        with closing_quietly(self.source.open(connections[self.source.conn_id], context), note) as poller:
             yield poller
 
     def sink_connections(self) -> Connections:

@@ -77,13 +77,15 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from airflow_provider_connect.capabilities.describing import NamesColumns
+from airflow_provider_connect.capabilities.following import ReloadsWhenLost
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.source import Poller
+from airflow_provider_connect.source import C, PollContext, Poller
 from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
 from airflow_provider_connect.stage.definition import RowRole
 
 
-class SqlSource(SqlOptions):
+class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost):
     """One table or query of a database.
 
     :raises ConfigError: if an option is wrong or does not go with another, naming everything at once.
@@ -122,6 +124,10 @@ class SqlSource(SqlOptions):
         """The zone whose days are loaded."""
         return self.zone
 
+    def capability(self, kind: type[C]) -> C | None:
+        """Only ``snapshot_mode`` says whether a lost stream is read anew."""
+        return None if kind is ReloadsWhenLost and not self.begins.begins_anew else super().capability(kind)
+
     def column_names(self) -> list[str] | None:
         """Return the names of the columns, if the options name all of them and the key."""
         if self.columns is None or self.key is None:
@@ -144,12 +150,12 @@ class SqlSource(SqlOptions):
 
         return dataset_of(self, connection)
 
-    def open(self, connection: Connection) -> Poller:
-        """Return what reads the table."""
+    def open(self, connection: Connection, context: PollContext) -> Poller:
+        """Return what reads the table: one of three pollers."""
         if connection.conn_type == JDBC:
             from airflow_provider_connect.sources._sql.jdbc import JdbcPoller  # noqa: PLC0415
 
-            return JdbcPoller(self, connection)
-        from airflow_provider_connect.sources._sql.poller import SqlPoller  # noqa: PLC0415  # too heavy for a DAG file
+            return JdbcPoller(self, connection, context)
+        from airflow_provider_connect.sources._sql.poller import SqlPoller, SqlSnapshotPoller  # noqa: PLC0415  # too heavy for a DAG file
 
-        return SqlPoller(self, connection)
+        return (SqlPoller if self.snapshot is None else SqlSnapshotPoller)(self, connection, context)

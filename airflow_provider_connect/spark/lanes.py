@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from airflow_provider_connect.capabilities.resuming import resumes
+from airflow_provider_connect.capabilities.splitting import LimitsPartitions
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.spark.poll import PollOutcome
 
@@ -21,8 +23,8 @@ def lanes(poller: Poller, parts: int, most: int) -> int | None:
 
     :param most: for how many the source's quota has room.
     """
-    asked = poller.partitions_at_once
-    if not poller.resumes and (asked is None or parts <= min(asked, most)):
+    asked = poller.partitions_at_once if isinstance(poller, LimitsPartitions) else None
+    if not resumes(poller) and (asked is None or parts <= min(asked, most)):
         return None
     return max(1, min(asked or _MOST, most, parts))
 

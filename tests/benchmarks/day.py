@@ -32,6 +32,7 @@ import psutil
 from airflow_provider_connect.connection import Connection, write_connections
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.transform import Transform
 from airflow_provider_connect.submit import launch
@@ -121,7 +122,7 @@ class Bench:
         (run / "job.json").write_text(job.model_dump_json())
         write_connections(run / "connections.json", {"mixpanel": self.connection})
         started = time.perf_counter()
-        with (run / "alive.lock").open("wb") as lock, (run / "log").open("wb") as log:
+        with (run / "alive.lock").open("wb", PollContext()) as lock, (run / "log").open("wb", PollContext()) as log:
             fcntl.flock(lock, fcntl.LOCK_EX)
             how = launch.prepare(master=self.master, deploy_mode="client", user_conf={}, run_folder=run)
             conf = itertools.chain.from_iterable(("--conf", f"{name}={value}") for name, value in how.conf.items())

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.testing import Served, SourceConformance
 from airflow_provider_connect.window import Day
 
@@ -52,7 +52,7 @@ class NaiveSource(Source):
     def stream_key(self) -> str:
         return "lines"
 
-    def open(self, connection: Connection) -> Poller:
+    def open(self, connection: Connection, context: PollContext) -> Poller:
         return NaivePoller(connection)
 
 

@@ -18,7 +18,7 @@ class {cls}(Source):
 
     @property
     def stream_key(self): return "s"
-    def open(self, connection): ...
+    def open(self, connection, context): ...
 """
 
 

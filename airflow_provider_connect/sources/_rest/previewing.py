@@ -9,8 +9,7 @@ from typing import Any
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import Source
-from airflow_provider_connect.sources._rest.poller import RestPoller
+from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.window import Day
 
 
@@ -25,9 +24,7 @@ def first_rows(source: Source, connection: Connection, date: dt.date, rows: int)
         raise ConfigError("\n".join(problems))
     day = Day(date=date, zone=source.timezone)
     found: list[dict[str, Any]] = []
-    with source.open(connection) as poller:
-        if isinstance(poller, RestPoller):
-            poller.looks_ahead = False
+    with source.open(connection, PollContext(looks_ahead=False)) as poller:
         for part in poller.plan([day]):
             with closing(poller.poll(part, Tally(part.days))) as batches:  # type: ignore[type-var]  # a generator
                 for _, batch in batches:

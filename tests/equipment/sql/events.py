@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import Poller
+from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 
@@ -49,7 +49,7 @@ class Events:
     def open(self) -> Poller:
         source = SqlSource(conn_id="shop_db", **self.options)
         assert source.kind == "increment"
-        return source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(self.file)))
+        return source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(self.file)), PollContext())
 
     def increment(self, day: Day, after: str | None, to: str | None = None) -> tuple[str, list[int]]:
         """Return where an increment ends, and the ids that it brings."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.sources.rest import Single
 from airflow_provider_connect.sources.x_search import XSearchSource
@@ -25,5 +25,5 @@ CONNECTION = Connection(conn_id="source", login="name", password="secret", host=
     ids=["mixpanel export", "mixpanel engage", "x_search", "rest"],
 )
 def test_the_names_are_those_of_the_schema(source: Source) -> None:
-    with source.open(CONNECTION) as poller:
+    with source.open(CONNECTION, PollContext()) as poller:
         assert list(source.column_names() or ()) == poller.schema().names

@@ -11,6 +11,7 @@ import pytest
 from airflow_provider_connect.demo.mixpanel.events import Project, Regime
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.mixpanel import connection
@@ -41,7 +42,7 @@ def test_late_events_are_counted_by_the_days_of_the_projects_zone(day: Day, regi
     assert expected["late_4_days"] > expected["late_5_days"] == 0
     tally = Tally([day], [before])
     source = MixpanelSource(timestamps=regime, project_timezone=day.zone)
-    with StandIn(project) as server, source.open(connection(server)) as poller:
+    with StandIn(project) as server, source.open(connection(server), PollContext()) as poller:
         (part,) = poller.plan([day])
         rows = sum(len(batch) for _, batch in poller.poll(part, tally))
     assert rows == len(there)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller
+from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.cuts import as_json, as_key
 from airflow_provider_connect.sources.sql import SqlSource
@@ -82,7 +82,7 @@ class Shop:
 
     def open(self, **options: Any) -> Poller:
         source = SqlSource(**{"conn_id": "c", "table": "t", "snapshot": "replace", "consistency": "chunk"} | options)
-        return source.open(Connection(conn_id="c", conn_type="sqlite", host=str(self.file)))
+        return source.open(Connection(conn_id="c", conn_type="sqlite", host=str(self.file)), PollContext())
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel import span as span_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark import job, poll
@@ -50,7 +51,7 @@ def days_of(lab: Lab, server: StandIn, dealer: Dealer | None = None, together: A
     days = lab.days(**options)
     source = MixpanelSource(conn_id="m", retry_budget_seconds=0, days_per_request=together)
     job_ = days.job.model_copy(update={"source_name": "mixpanel", "source": source.serialize()})
-    poller = source.open(connection(server))
+    poller = source.open(connection(server), PollContext())
     run = functools.partial(poll.run, schema=poller.schema(), connection=connection(server))
     freezer = dataclasses.replace(
         days.freezer,
@@ -224,7 +225,7 @@ class Year:
 
     def __init__(self, server: StandIn, requests: int) -> None:
         self.source = MixpanelSource(days_per_request="auto")
-        self.poller = self.source.open(connection(server))
+        self.poller = self.source.open(connection(server), PollContext())
         days = tuple(span(dt.date(2025, 1, 1), dt.date(2025, 12, 31), "UTC"))
         self.job = SimpleNamespace(all_days=days, lookback=())
         self.dealer = Dealer(Allowance(requests=requests, until=time.time() + 60))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.window import Day, SourceKind
 
 
@@ -31,7 +31,7 @@ class GrowingSource(Source):
     def stream_key(self) -> str:
         return "lines"
 
-    def open(self, connection: Connection) -> GrowingPoller:
+    def open(self, connection: Connection, context: PollContext) -> GrowingPoller:
         return GrowingPoller(self)
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller, Source
+from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller, Source
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.window import Day
 
@@ -53,7 +53,7 @@ class TinySource(Source):
     def stream_key(self) -> str:
         return "s"
 
-    def open(self, connection: Connection) -> TinyPoller:
+    def open(self, connection: Connection, context: PollContext) -> TinyPoller:
         return TinyPoller(self)
 
 
@@ -71,7 +71,7 @@ class TinyPoller(Poller):
         self.note("close")
 
     def note(self, word: str) -> None:
-        with (Path(self.options.folder) / "poller").open("a") as file:
+        with (Path(self.options.folder) / "poller").open("a", PollContext()) as file:
             file.write(f"{word}\n")
 
     def schema(self) -> pa.Schema:

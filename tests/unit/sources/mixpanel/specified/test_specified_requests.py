@@ -15,6 +15,7 @@ from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.people import People
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.preflight.check import check
 from airflow_provider_connect.sources._mixpanel.propose import proposed
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
@@ -126,7 +127,7 @@ def test_days_of_either_regime_are_asked_for_as_specified(regime: str, split_row
 def test_several_days_in_one_export_are_asked_for_as_specified(standin: StandIn) -> None:
     with (
         recorded_requests() as sent,
-        MixpanelSource(days_per_request=3).open(connection(standin)) as poller,
+        MixpanelSource(days_per_request=3).open(connection(standin), PollContext()) as poller,
     ):
         (part,) = poller.plan(DAYS)
         list(poller.poll(part, Tally(DAYS)))
