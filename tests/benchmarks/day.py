@@ -122,7 +122,7 @@ class Bench:
         (run / "job.json").write_text(job.model_dump_json())
         write_connections(run / "connections.json", {"mixpanel": self.connection})
         started = time.perf_counter()
-        with (run / "alive.lock").open("wb", PollContext()) as lock, (run / "log").open("wb", PollContext()) as log:
+        with (run / "alive.lock").open("wb") as lock, (run / "log").open("wb") as log:
             fcntl.flock(lock, fcntl.LOCK_EX)
             how = launch.prepare(master=self.master, deploy_mode="client", user_conf={}, run_folder=run)
             conf = itertools.chain.from_iterable(("--conf", f"{name}={value}") for name, value in how.conf.items())
@@ -149,7 +149,7 @@ def poll_and_stage(connection: Connection, date: dt.date, stage: str) -> Polled:
     """Poll and stage one day."""
     from airflow_provider_connect.spark.poll import PollTask, freeze
 
-    with MixpanelSource.of(SOURCE).open(connection) as poller:
+    with MixpanelSource.of(SOURCE).open(connection, PollContext()) as poller:
         schema, (part,) = poller.schema(), poller.plan([Day(date=date)])
     task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempts=("a-1",), progress_seconds=5)
     Path(stage).mkdir()

@@ -33,7 +33,6 @@ from pydantic import Field
 from airflow_provider_connect.ledger import task_of
 from airflow_provider_connect.publishing import confirmed, next_generation, require_definition, row_of
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, Publish, Publisher, Sink
-from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.stage.definition import digest_of
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rows import batches
@@ -126,7 +125,7 @@ class FolderPublisher(Publisher):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        with (self.path / "lock").open("w", PollContext()) as file:
+        with (self.path / "lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

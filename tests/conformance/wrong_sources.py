@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.testing import Served, SourceConformance
@@ -56,7 +57,7 @@ class NaiveSource(Source):
         return NaivePoller(connection)
 
 
-class NaivePoller(Poller):
+class NaivePoller(Poller, SeveralDaysARequest):
     days_per_plan = 2
 
     def __init__(self, connection: Connection) -> None:

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 from airflow_provider_connect.demo import server
-from airflow_provider_connect.source import PollContext
 
 
 def program(name: str, package: str) -> str:
@@ -23,7 +22,7 @@ def program(name: str, package: str) -> str:
     """
     found = _found(name)
     if found is None:
-        with (Path(sys.prefix) / "programs.lock").open("w", PollContext()) as lock:
+        with (Path(sys.prefix) / "programs.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             found = _found(name) or _installed(name, package)
     return found

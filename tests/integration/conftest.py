@@ -28,7 +28,6 @@ from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
-from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.stage.transform import Transform
 from airflow_provider_connect.submit import launch
 from airflow_provider_connect.window import Day
@@ -147,7 +146,7 @@ class Submitter:
         folder, job, connections = self._job(days, **options)
         (folder / "job.json").write_text(job.model_dump_json())
         write_connections(folder / "connections.json", connections)
-        lock = (folder / "alive.lock").open("wb", PollContext())
+        lock = (folder / "alive.lock").open("wb")
         fcntl.flock(lock, fcntl.LOCK_EX)
         how = launch.prepare(master=self.master, deploy_mode="client", user_conf=self.conf, run_folder=folder)
         command = ["spark-submit", "--master", self.master]

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from airflow_provider_connect.source import PollContext
 from tests.equipment.sql.servers import DatabaseServer
 
 _LOOK_SECONDS = 0.2
@@ -33,7 +32,7 @@ def shared(kind: type[DatabaseServer], folder: Path | None) -> Iterator[Database
             yield server
         return
     place = folder / f"{kind.kind}.json"
-    with (folder / f"{kind.kind}.users").open("w", PollContext()) as users:
+    with (folder / f"{kind.kind}.users").open("w") as users:
         with _turn(place):
             is_ours = not place.exists()
             server = kind().__enter__() if is_ours else _running(kind, place)
@@ -50,7 +49,7 @@ def shared(kind: type[DatabaseServer], folder: Path | None) -> Iterator[Database
 @contextmanager
 def _turn(place: Path) -> Iterator[None]:
     """Let one worker at a time start, join or stop a server."""
-    with place.with_suffix(".turn").open("w", PollContext()) as turn:
+    with place.with_suffix(".turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         yield
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.operators.run_folder import run_folder, sweep
-from airflow_provider_connect.source import PollContext
 
 LIVE = """
 import sys, time, pathlib
@@ -24,7 +23,7 @@ with run_folder(pathlib.Path(sys.argv[1])) as folder:
 
 
 def is_locked(folder: Path) -> bool:
-    with (folder / "alive.lock").open("rb", PollContext()) as lock:
+    with (folder / "alive.lock").open("rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

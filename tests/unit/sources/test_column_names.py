@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_connect.capabilities.describing import NamesColumns
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -26,4 +27,5 @@ CONNECTION = Connection(conn_id="source", login="name", password="secret", host=
 )
 def test_the_names_are_those_of_the_schema(source: Source) -> None:
     with source.open(CONNECTION, PollContext()) as poller:
+        assert isinstance(source, NamesColumns)
         assert list(source.column_names() or ()) == poller.schema().names

@@ -86,7 +86,7 @@ def test_a_poller_is_told_that_it_is_closed_before_its_partitions_are_read(
     plan = poller.plan
 
     def telling(self: Poller, days: Sequence[Day]) -> list[InputPartition]:
-        told.append(self.is_closed_before_polls)
+        told.append(self.context.is_closed_before_polls)
         return plan(self, days)
 
     monkeypatch.setattr(poller, "plan", telling)

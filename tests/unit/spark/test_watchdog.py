@@ -17,7 +17,6 @@ from typing import IO
 import psutil
 import pytest
 
-from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.spark import watchdog
 
 SECONDS = 10
@@ -77,7 +76,7 @@ class Job:
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Iterator[IO[bytes]]:
-    with (tmp_path / "alive.lock").open("wb", PollContext()) as file:
+    with (tmp_path / "alive.lock").open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.several_days import Together
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.planning import plan
-from airflow_provider_connect.source import PollContext, Together
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.span import TARGET_BYTES
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day, parse_days, span

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.describing import CountsLate
 from airflow_provider_connect.demo.mixpanel.events import Project, Regime
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
@@ -53,5 +54,5 @@ def test_late_events_are_counted_by_the_days_of_the_projects_zone(day: Day, regi
 
 
 def test_only_the_export_says_how_late_its_rows_are() -> None:
-    assert MixpanelSource().counts_late
-    assert not MixpanelSource(stream="funnels").counts_late
+    assert MixpanelSource().capability(CountsLate)
+    assert MixpanelSource(stream="funnels").capability(CountsLate) is None

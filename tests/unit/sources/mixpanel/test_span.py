@@ -59,7 +59,7 @@ def poll(server: StandIn, days: list[Day], *faults: Fault, **options: Any) -> di
     """Poll days in as many requests as the plan has; return what is staged of each: rows, digest, counts, span."""
     server.faults.replace(faults)
     found: dict[Day, tuple[Any, ...]] = {}
-    with MixpanelSource(**options).open(connection(server)) as poller:
+    with MixpanelSource(**options).open(connection(server), PollContext()) as poller:
         schema = poller.schema()
         for part in poller.plan(days):
             tally, digests = Tally(part.days), {day: Digest(schema) for day in part.days}
@@ -184,7 +184,7 @@ def test_the_days_of_a_request_are_named_as_the_project_reads_dates() -> None:
 def test_a_request_takes_only_days_that_follow_each_other_and_no_more_than_it_may() -> None:
     days = [*parse_days("2011-12-26..2011-12-29", "Pacific/Apia"), *parse_days("2011-12-31", "Pacific/Apia")]
     options = {"project_timezone": "Pacific/Apia", "timestamps": "project_local", "days_per_request": 3}
-    with MixpanelSource(**options).open(NOWHERE) as poller:
+    with MixpanelSource(**options).open(NOWHERE, PollContext()) as poller:
         parts = poller.plan(days)
     assert [[day.date.day for day in part.days] for part in parts] == [[26, 27, 28], [29], [31]]
     assert [part.index for part in parts] == [0, 1, 2]

@@ -106,7 +106,7 @@ def test_h19_a_day_that_is_not_over_is_asked_for_by_nobody(
 ) -> None:
     monkeypatch.setattr(polling, "now", lambda: DAY.end - before_end)
     with RestApi() as api:
-        poller = declared("/pages", NUMBERED).open(api.connection)
+        poller = declared("/pages", NUMBERED).open(api.connection, PollContext())
         if error is None:
             assert len(poller.plan([DAY])) == 1
         else:

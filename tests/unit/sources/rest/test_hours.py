@@ -78,8 +78,9 @@ def test_a_limit_for_each_second_is_shared_by_the_polls_that_run(
 
     monkeypatch.setattr(polling, "Asker", made)
     with RestApi(items_of(DATE, 5)) as api:
-        poller = declared("/pages", PAGED, limits=RateLimits(per_second=4)).open(api.connection, PollContext())
-        poller.polls_at_once = at_once
+        poller = declared("/pages", PAGED, limits=RateLimits(per_second=4)).open(
+            api.connection, PollContext(polls_at_once=at_once)
+        )
         (part,) = poller.plan([DAY])
         assert sum(batch.num_rows for _, batch in poller.poll(part, Tally(part.days))) == 5
     assert shares == [share]

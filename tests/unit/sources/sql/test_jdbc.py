@@ -73,7 +73,7 @@ def rows_of(*batches: pa.RecordBatch, is_unique: bool, **options: Any) -> list[d
     columns = [["ID", "decimal(10,2)", "decimal(10,2)", True, False], ["S", "smallint", "smallint", True, False]]
     params = {"columns": columns, "key": ["ID"], "is_unique": is_unique, "where": ""}
     part = InputPartition(days=(DAY,), params=params)
-    with SqlSource(conn_id="erp", table="T", snapshot="replace", **options).open(ERP) as poller:
+    with SqlSource(conn_id="erp", table="T", snapshot="replace", **options).open(ERP, PollContext()) as poller:
         found = [batch for _, batch in poller.rows_of(part, iter(batches), Tally(part.days))]
     return [row for batch in found for row in batch.to_pylist()]
 

@@ -232,8 +232,9 @@ def test_who_exports_a_snapshot_stays_until_its_chunks_are_read(file: Path, shar
 
 def test_nothing_is_kept_for_chunks_that_are_read_after_the_poller_is_closed(file: Path, sharing: list[SQLite]) -> None:
     source = SqlSource(conn_id="shop_db", table="t", snapshot="replace", parallel_chunks=4)
-    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext()) as poller:
-        poller.is_closed_before_polls = True
+    with source.open(
+        Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext(is_closed_before_polls=True)
+    ) as poller:
         assert len(poller.plan([DAY])) == 1
     assert sharing == []
 

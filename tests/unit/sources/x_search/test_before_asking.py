@@ -7,12 +7,13 @@ import json
 
 import pytest
 
+from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.completeness import Rules, disagreement
 from airflow_provider_connect.demo.x.faults import Fault
 from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import PollContext, VendorCount
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.window import Day
 from tests.equipment.x import DAY, NOW, QUERIES, connection, found_by, poll, source
 from tests.unit.sources.x_search.conftest import Clock

@@ -74,7 +74,7 @@ def test_the_archives_pace_is_kept(x: StandIn, clock: Clock, parallel_days: int)
     """X takes one request a second to the archive."""
 
     tally = Tally([DAY])
-    with source(parallel_days=parallel_days).open(connection(x, limits=None)) as poller:
+    with source(parallel_days=parallel_days).open(connection(x, limits=None), PollContext()) as poller:
         for part in poller.plan([DAY]):
             list(poller.poll(part, tally))
     assert sum(clock.pauses) == pytest.approx(parallel_days * (tally.requests - 1))

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_provider_connect.capabilities.quota import requests_for
 from airflow_provider_connect.demo.mixpanel.access import Limits
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.faults import Fault
@@ -171,7 +172,7 @@ def test_days_of_the_lookback_are_requests_of_their_own(lab: Lab, standin: Stand
 def test_a_request_of_several_days_is_one_of_the_jobs_requests(lab: Lab, standin: StandIn) -> None:
     dealer = Dealer(Allowance(requests=2, until=time.time() + 60))
     days = days_of(lab, standin, dealer, window=WEEK)
-    dealer.expect(days.source.requests_for(WEEK), most_each=1)
+    dealer.expect(requests_for(days.source, WEEK), most_each=1)
     reports = move(days)
     assert statuses(reports) == [*["published"] * 6, "not_started"]
     assert len(dealer.figures()["sent"]) == 2
@@ -188,7 +189,7 @@ def three_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_auto_groups_costs_one_request_each(lab: Lab, standin: StandIn) -> None:
     dealer = Dealer(Allowance(requests=3, until=time.time() + 60))
     days = days_of(lab, standin, dealer, together="auto", window=WEEK)
-    dealer.expect(days.source.requests_for(WEEK), most_each=1)
+    dealer.expect(requests_for(days.source, WEEK), most_each=1)
     assert statuses(move(days)) == ["published"] * 7
     assert asked(standin) == {"2026-03-02": 1, "2026-03-03..2026-03-05": 1, "2026-03-06..2026-03-08": 1}
 
@@ -229,11 +230,11 @@ class Year:
         days = tuple(span(dt.date(2025, 1, 1), dt.date(2025, 12, 31), "UTC"))
         self.job = SimpleNamespace(all_days=days, lookback=())
         self.dealer = Dealer(Allowance(requests=requests, until=time.time() + 60))
-        self.dealer.expect(self.source.requests_for(days), most_each=1)
+        self.dealer.expect(requests_for(self.source, days), most_each=1)
 
     def move(self, group: Sequence[Day]) -> list[DayReport]:
         parts = self.poller.plan(group)
-        with self.dealer.dealt(parts, self.source.requests_for(group[:1])) as hand:
+        with self.dealer.dealt(parts, requests_for(self.source, group[:1])) as hand:
             tallies = [Tally(part.days) for part in parts]
             for part, tally in zip(parts, tallies, strict=True):
                 rows = sum(batch.num_rows for _, batch in self.poller.poll(part, tally))

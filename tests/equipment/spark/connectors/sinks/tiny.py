@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
 from airflow_provider_connect.publishing import confirmed, next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink
-from airflow_provider_connect.source import PollContext
 from tests.equipment.line_ledger import LineLedger
 
 ERRORS: dict[str, Any] = {cls.__name__: cls for cls in (DataError, RetriableError, SupersededError, KeyError)}
@@ -75,7 +74,7 @@ class TinyPublisher(Publisher):
         self._fail("close")
 
     def _step(self, name: str, text: str = "") -> None:
-        with (Path(self.options.folder) / "steps").open("a", PollContext()) as file:
+        with (Path(self.options.folder) / "steps").open("a") as file:
             file.write(f"{name}{text}\n")
         self._fail(name)
 

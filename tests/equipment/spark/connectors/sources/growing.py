@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from airflow_provider_connect.capabilities.following import Follows
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
@@ -35,7 +36,7 @@ class GrowingSource(Source):
         return GrowingPoller(self)
 
 
-class GrowingPoller(Poller):
+class GrowingPoller(Poller, Follows):
     """Yields the lines between two positions."""
 
     def __init__(self, options: GrowingSource) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.demo.mixpanel.access import Account
 from airflow_provider_connect.demo.mixpanel.events import Project
 from airflow_provider_connect.demo.mixpanel.faults import Fault
@@ -15,7 +16,7 @@ from airflow_provider_connect.demo.mixpanel.reports import Reports
 from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import PollContext, VendorCount
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import connection
@@ -44,7 +45,7 @@ def counted(standin: StandIn, day: Day = DAY, *faults: Fault, **options: Any) ->
 
 def rows_of(standin: StandIn, day: Day, **options: Any) -> int:
     standin.faults.replace([])
-    with MixpanelSource(**options).open(connection(standin)) as poller:
+    with MixpanelSource(**options).open(connection(standin), PollContext()) as poller:
         return sum(batch.num_rows for part in poller.plan([day]) for _, batch in poller.poll(part, Tally()))
 
 
