@@ -1,5 +1,6 @@
 import sys
 import textwrap
+from typing import ClassVar
 
 import pytest
 
