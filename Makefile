@@ -12,15 +12,19 @@ FAST := -m 'not slow and not campaign' tests/unit tests/conformance
 SLOW := -m 'slow and not campaign'
 # Into build/site; a link or an anchor that leads nowhere fails it. --quiet would, with the warnings, lose the strictness.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
-SITE := said=$$($(MKDOCS) 2>&1) || { echo "$$said"; exit 1; }
+# Runs $(1) without a word; what it printed comes in one piece if it fails, with the name of the target.
+QUIET = output=$$({ $(1); } 2>&1) || { printf '%s\n' "make $@ failed:" "$$output"; exit 1; }
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 # Compiled once: tests start hundreds of interpreters, and pytest rewrites every test file.
 unexport PYTHONDONTWRITEBYTECODE
 
+# One target at a time, but for the parts of `check`, which run beside each other.
+ifndef BESIDE
 .NOTPARALLEL:
-.PHONY: help demo demo-stop check test integration system real campaign benchmark docs format clean
+endif
+.PHONY: help demo demo-stop check lint types site fast test integration system real campaign mutants benchmark docs format clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,18 +36,24 @@ $(READY): constraints.txt pyproject.toml
 	@touch $(READY)
 
 demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel, rest, sql or x_search; SINK=delta, or bigquery and kafka for mixpanel).
-	@exec $(BIN)/python -m airflow_provider_connect.demo --source "$(SOURCE)" --sink "$(SINK)"
+	@exec $(BIN)/python -m tests.demo --source "$(SOURCE)" --sink "$(SINK)"
 
 demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
-	@exec $(BIN)/python -m airflow_provider_connect.demo --stop
+	@exec $(BIN)/python -m tests.demo --stop
 
-check: $(READY)  ## Format, lint, the walls between the rooms, types, the site and the fast tests.
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
-	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/mypy
-	@$(BIN)/mypy docs/examples/*.py
-	@$(SITE)
+check: $(READY)  ## Format, lint, the walls between the rooms, types and the site, beside the fast tests.
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 BESIDE=1 fast types lint site
+
+lint: $(READY)  ## Format, lint, and the walls between the rooms.
+	@$(call QUIET,$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo)
+
+types: $(READY)  ## The types of the package, of what plays a vendor, and of the examples.
+	@$(call QUIET,$(BIN)/mypy && $(BIN)/mypy docs/examples/*.py)
+
+site: $(READY)  ## The documentation, into build/site.
+	@$(call QUIET,$(MKDOCS))
+
+fast: $(READY)  ## The fast tests alone.
 	@$(BIN)/pytest -q $(TWO) --durations=5 $(FAST)
 
 # The last line of a run that had no MySQL says so.
@@ -65,13 +75,16 @@ campaign: $(READY)  ## Many examples, thirty days at once, every kind of backfil
 	@CONNECT_TEST_EXAMPLES=1000 $(BIN)/pytest -q $(TWO) -m 'hypothesis and not slow'
 	@CONNECT_CATCHUP_DAYS=30 $(BIN)/pytest -q -s -m 'campaign or catchup'
 
+mutants: $(READY)  ## Break the product in the places of tests/equipment/breaks, and see that tests find each (ONLY=name for one of them).
+	@$(BIN)/python -m tests.equipment.breaks $(if $(ONLY),--only "$(ONLY)")
+
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's.
 	@$(BIN)/python tests/benchmarks/day.py
 
 docs: $(READY)  ## Write docs/options.md, and the marked parts of other pages, from the code; build the site into build/site.
 	@$(BIN)/python docs/make_options.py
 	@$(BIN)/python docs/make_regions.py
-	@$(SITE)
+	@$(call QUIET,$(MKDOCS))
 
 format: $(READY)  ## Format the code.
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from pydantic_core import SchemaValidator, core_schema
@@ -31,9 +33,15 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Former names of options, each with the present one. A former name is accepted for one version, with a warning."""
+    removed: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Options of earlier versions, each with what replaces it. They are refused."""
+
     _templates: frozenset[str] = PrivateAttr(default=frozenset())
 
     def __init__(self, **options: Any) -> None:
+        options = self._with_present_names(options)
         templates = frozenset(name for name, value in options.items() if has_template(value))
         try:
             super().__init__(**options)
@@ -51,10 +59,19 @@ class Options(BaseModel):
         """Make an instance from decoded JSON, with the constructor's errors. Text is never taken for a template."""
         made = cls.__new__(cls)
         try:
-            BaseModel.__init__(made, **options)
+            BaseModel.__init__(made, **cls._with_present_names(options))
         except ValidationError as error:
             raise ConfigError(describe(cls, error)) from None
         return made
+
+    @classmethod
+    def _with_present_names(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Return options by their present names; one that has both names keeps both, and is refused."""
+        former = {name for name in cls.renamed if name in options and cls.renamed[name] not in options}
+        for name in former:
+            text = f"{cls.__name__}: {name} is called {cls.renamed[name]} now: the next version refuses the former name"
+            warnings.warn(text, FutureWarning, stacklevel=3)
+        return {cls.renamed[name] if name in former else name: value for name, value in options.items()}
 
     @property
     def templates(self) -> frozenset[str]:
@@ -109,31 +126,34 @@ def describe(model: type[BaseModel], error: ValidationError, templates: frozense
 
     :param templates: options that cannot be judged before they are rendered.
     """
-    found = problems_of(model.model_fields, error, templates)
+    found = problems_of(model, error, templates)
     return f"{model.__name__}: " + "; ".join(f"{'.'.join(map(str, at)) or 'options'}: {text}" for at, text in found)
 
 
 def problems_of(
-    known: Iterable[str], error: ValidationError, templates: frozenset[str] = frozenset()
+    model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()
 ) -> list[tuple[tuple[str | int, ...], str]]:
     """Return everything that is wrong, without values: where it is, and what.
 
-    :param known: names of the options, to suggest one for an unknown one.
+    :param model: whose options they are; it suggests a name for an unknown one.
     :param templates: options that cannot be judged before they are rendered.
     """
-    known, found = list(known), []
-    for problem in _problems(error):
-        if _waits(problem, templates):
-            continue
-        if problem["type"] == "extra_forbidden":
-            text = f"unknown option; {nearest('.'.join(map(str, problem['loc'])), known)}"
-        elif problem["type"] == "missing":
-            text = "required"
-        else:
-            hint = _TIME_SPAN if problem["type"] == "time_delta_parsing" else ""
-            text = f"{problem['msg'].removeprefix('Value error, ')}{hint}"
-        found.append((tuple(problem["loc"]), text))
-    return found
+    problems = [problem for problem in _problems(error) if not _waits(problem, templates)]
+    return [(tuple(problem["loc"]), _problem_text(model, problem)) for problem in problems]
+
+
+def _problem_text(model: type[BaseModel], problem: Any) -> str:
+    if problem["type"] == "missing":
+        return "required"
+    if problem["type"] != "extra_forbidden":
+        hint = _TIME_SPAN if problem["type"] == "time_delta_parsing" else ""
+        return f"{problem['msg'].removeprefix('Value error, ')}{hint}"
+    name = ".".join(map(str, problem["loc"]))
+    if issubclass(model, Options) and name in model.removed:
+        return f"no longer an option: {model.removed[name]}"
+    if issubclass(model, Options) and name in model.renamed:
+        return f"the former name of {model.renamed[name]}, which is set as well: leave {name} out"
+    return f"unknown option; {nearest(name, model.model_fields)}"
 
 
 def _problems(error: ValidationError) -> list[Any]:

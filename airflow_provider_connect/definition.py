@@ -69,7 +69,7 @@ def definition_of(
         for name, role in source.row_options.items()
         if role != "reading"
     }
-    zone = {} if {"zone", "project_timezone"} & reading.keys() else {"zone": source.timezone}
+    zone = {} if "zone" in reading else {"zone": source.timezone}
     of_connection = {name: plain_part(value) for name, value in source.connection_parts(connection).items()}
     return StreamDefinition(
         reading={"kind": source.kind, **zone, **reading, **of_connection},

@@ -8,6 +8,9 @@ Whatever waits here waits with a :class:`Patience`, in one of two ways:
   comes when the time is up.
 
 Which errors are worth another try is the caller's to know.
+
+Not tenacity's: its clock is fixed to ``time.monotonic``, and it has neither a restart after progress nor a last look
+when the time is up.
 """
 
 from __future__ import annotations

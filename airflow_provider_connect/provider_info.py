@@ -8,7 +8,8 @@ _TEXT = {"type": ["string", "null"]}
 _NETWORK: dict[str, Any] = {
     "proxy": {
         "label": "Proxy",
-        "description": "URL of an HTTP proxy; without one, none is used whatever the environment says.",
+        "description": "URL of an HTTP proxy, or 'environment' for those of the environment. Without one, none is used "
+        "whatever the environment says.",
         "schema": _TEXT | {"format": "password"},
     },
     "ca_bundle": {

@@ -75,6 +75,9 @@ class PollContext:
     spark: Callable[[], Any] | None = None
 
 
+ALONE = PollContext()
+
+
 class Source(Options, ABC):
     """Base of every source; its fields are the options every source has.
 
@@ -158,8 +161,7 @@ class Source(Options, ABC):
     def check(self, connection: Connection) -> list[str]:
         """Return all that is wrong with these options and this connection together. No network.
 
-        Runs in the Airflow task before anything is submitted, and in the connection form's Test button.
-        Messages name the field and what to do.
+        Runs in the Airflow task before anything is submitted. Messages name the field and what to do.
         """
         return []
 
@@ -169,10 +171,7 @@ class Source(Options, ABC):
 
     @abstractmethod
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return the stream's poller. Driver and executor; no network yet.
-
-        The poller's module is imported here: a DAG file does without it.
-        """
+        """Return the stream's poller. Driver and executor; no network yet. The poller's module is imported here."""
 
 
 class Poller(Closable, ABC):

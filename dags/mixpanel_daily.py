@@ -33,6 +33,6 @@ with DAG(
 ):
     ConnectOperator(
         task_id="events",
-        source=MixpanelSource(conn_id="mixpanel_default", stream="export", project_timezone=ZONE),
+        source=MixpanelSource(conn_id="mixpanel_default", stream="export", zone=ZONE),
         sink=DeltaSink(path=TABLE),
     )

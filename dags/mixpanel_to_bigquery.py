@@ -33,6 +33,6 @@ with DAG(
 ):
     ConnectOperator(
         task_id="events",
-        source=MixpanelSource(conn_id="mixpanel_default", stream="export", project_timezone=ZONE),
+        source=MixpanelSource(conn_id="mixpanel_default", stream="export", zone=ZONE),
         sink=BigQuerySink(conn_id="google_cloud_default", table="analytics.mixpanel_events"),
     )

@@ -34,6 +34,6 @@ with DAG(
 ):
     ConnectOperator(
         task_id="events",
-        source=MixpanelSource(conn_id="mixpanel_default", stream="export", project_timezone=ZONE),
+        source=MixpanelSource(conn_id="mixpanel_default", stream="export", zone=ZONE),
         sink=KafkaSink(conn_id="kafka_default", topic="mixpanel_events"),
     )

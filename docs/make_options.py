@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.cli.options import options_of
+from airflow_provider_connect.cli.options import Option, options_of
 from airflow_provider_connect.shapes import Condition
 from airflow_provider_connect.shapes.chain import SHAPES
 
@@ -19,6 +19,24 @@ HEAD = """\
 
 Made from the code by `make docs`: an option is described once, where it is declared.
 """
+
+RARE_ANYWHERE = "retry_budget_seconds retry_budget_requests max_rejects create_disposition max_tables"
+RARE = {
+    "MixpanelSource": "data_group_id on_unreadable null_texts deduplicate read_timeout_seconds "
+    "request_deadline_seconds max_record_bytes",
+    "RestSource": "parent_columns partitions count max_page_bytes",
+    "SqlSource": "decimals zero_dates row_security consistency parallel_chunks statement_timeout_seconds "
+    "timestamp_delay_seconds snapshot_mode",
+    "XSearchSource": "endpoint access_level user_fields media_fields poll_fields place_fields read_timeout_seconds "
+    "request_deadline_seconds",
+    "BigQuerySink": "on_published_day load_method partition_expiration_days labels kms_key staging_dataset "
+    "maximum_bytes_billed",
+    "DeltaSink": "sweep_after",
+    "KafkaSink": "atomicity turns record_name subject_strategy schema_registration headers partitions "
+    "replication_factor topic_config topic_groups dead_letter_topic ledger_topic transaction_timeout_seconds "
+    "timeout_seconds",
+}
+"""Options that few people set, by connector: the page lists them below the usual ones."""
 
 
 def page() -> str:
@@ -33,13 +51,22 @@ def page() -> str:
 
 
 def section(connector: type[BaseModel]) -> str:
-    """Return one connector's section: its first line, and a table of its options."""
+    """Return one connector's section: its first line, and tables of its usual and its rare options."""
     summary = (inspect.getdoc(connector) or "").splitlines()[0]
+    names = {*RARE.get(connector.__name__, "").split(), *RARE_ANYWHERE.split()}
+    options = options_of(connector)
+    usual = [option for option in options if option.name not in names]
+    rare = [option for option in options if option.name in names]
+    parts = [f"### `{connector.__name__}`", summary, _table(usual)]
+    return "\n\n".join([*parts, *(["Rarely set:", _table(rare)] if rare else [])]) + "\n"
+
+
+def _table(options: list[Option]) -> str:
     rows = ["| option | type | default | |", "|---|---|---|---|"]
-    for option in options_of(connector):
+    for option in options:
         default = "required" if option.default is None else f"`{option.default}`"
         rows.append(f"| `{option.name}` | {_cell(option.type)} | {default} | {option.description} |")
-    return f"### `{connector.__name__}`\n\n{summary}\n\n" + "\n".join(rows) + "\n"
+    return "\n".join(rows)
 
 
 def _cell(text: str) -> str:

@@ -5,10 +5,13 @@ Such a part stands between `<!-- made from the code: <name> -->` and `<!-- end -
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -20,7 +23,9 @@ from airflow_provider_connect.sources._x_search import columns as x
 from airflow_provider_connect.sources._x_search.options import StreamName
 
 DOCS = Path(__file__).parent
-PAGES = ("mixpanel.md", "report.md", "x-search.md")
+PAGES = ("architecture.md", "mixpanel.md", "report.md", "x-search.md")
+PACKAGE = DOCS.parent / "airflow_provider_connect"
+SETTINGS = DOCS.parent / "pyproject.toml"
 _REGION = re.compile(r"(<!-- made from the code: ([\w -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _DDL = {
     "string": "STRING",
@@ -54,10 +59,74 @@ def region(name: str) -> str:
         return made[kind](next(each for each in STREAMS.values() if each.name == stream))
     whole: dict[str, Callable[[], str]] = {
         "streams": streams,
+        "rooms": rooms,
         "totals": lambda: fields(Totals),
         "days": lambda: fields(DayReport, TOLD),
     }
     return whole[kind]()
+
+
+def rooms() -> str:
+    """Return the table of the package's rooms, lowest first, with what the lint contracts let each import."""
+    contracts = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    layers = next(contract for contract in contracts if contract["type"] == "layers")["layers"]
+    lines = ["| room | holds | does not import, of the rows above | libraries |", "|---|---|---|---|"]
+    lower: set[str] = set()
+    for layer in reversed(layers):
+        peers = re.findall(r"\w+", layer)
+        for place, room in enumerate(peers):
+            closed = lower & _closed(room, contracts) | {*peers[:place]}
+            opened = lower - closed
+            lines.append(f"| `{room}` | {_holds(room)} | {_left_out(closed, opened)} | {_libraries(room, contracts)} |")
+        lower |= {*peers}
+    return "\n".join(lines) + "\n"
+
+
+def _closed(room: str, contracts: list[dict[str, Any]]) -> set[str]:
+    """Return the rooms that contracts close to a room as a whole."""
+    closed: set[str] = set()
+    for contract in contracts:
+        ignored = [line.split(" -> ") for line in contract.get("ignore_imports", [])]
+        opened = {_room(to) for by, to in ignored if _room(by) == room}
+        if contract["type"] == "forbidden" and any(_room(name) in (room, "*") for name in contract["source_modules"]):
+            names = {_room(name) for name in contract["forbidden_modules"]}
+            closed |= ({path.stem for path in PACKAGE.iterdir()} if "*" in names else names) - opened
+        if contract["type"] == "protected" and room not in {_room(name) for name in contract["allowed_importers"]}:
+            closed |= {_room(name) for name in contract["protected_modules"]} - opened - {room}
+    return closed
+
+
+def _libraries(room: str, contracts: list[dict[str, Any]]) -> str:
+    """Return which of Airflow and PySpark a room may import."""
+    protected = [contract for contract in contracts if contract["type"] == "protected"]
+    allowed = [
+        name
+        for contract in protected
+        for name in contract["protected_modules"]
+        if name in ("airflow", "pyspark") and room in {_room(importer) for importer in contract["allowed_importers"]}
+    ]
+    return ", ".join(f"`{name}`" for name in allowed)
+
+
+def _room(module: str) -> str:
+    """Return the room of a module or pattern of the package; the name itself of a library."""
+    return module.removeprefix(f"{PACKAGE.name}.").partition(".")[0]
+
+
+def _holds(room: str) -> str:
+    """Return the first sentence of a room's docstring."""
+    file = PACKAGE / room / "__init__.py" if (PACKAGE / room).is_dir() else PACKAGE / f"{room}.py"
+    first = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n\n")[0]
+    return re.sub(r":\w+:`[~.]?(?:[\w.]*\.)?(\w+)`", r"`\1`", first.replace("\n", " ").replace("``", "`")).rstrip(".:")
+
+
+def _left_out(closed: set[str], opened: set[str]) -> str:
+    """Name closed rooms, or the opened ones where they are fewer."""
+    return _names(closed) if len(closed) <= len(opened) else f"all but {_names(opened)}"
+
+
+def _names(rooms: set[str]) -> str:
+    return ", ".join(f"`{room}`" for room in sorted(rooms))
 
 
 def streams() -> str:

@@ -7,6 +7,7 @@ import socket
 from argparse import Namespace
 from functools import partial
 
+from airflow_provider_connect.capabilities.notes import KeepsNotes
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import agreed, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task
@@ -43,6 +44,7 @@ def _accept(args: Namespace, pipeline: Pipeline, publisher: Publisher, present: 
         note("Nothing was changed")
         return PROBLEMS
     acceptance = Acceptance(published=published.digest, accepted=present.options_digest)
+    assert isinstance(publisher, KeepsNotes)  # it has a published definition
     publisher.note(acceptance_note(acceptance, person()))
     note(f"{pipeline.task.name}: accepted. The task's next run loads with the DAG's present options")
     return 0
@@ -59,7 +61,7 @@ def published_definition(pipeline: Pipeline, publisher: Publisher) -> StreamDefi
 
     :raises ConfigError: the sink keeps no definitions, or the definition's note is missing.
     """
-    if not publisher.can_note:
+    if not isinstance(publisher, KeepsNotes):
         raise ConfigError(f"sink {pipeline.sink.name!r} keeps no definitions, so options cannot be compared")
     in_force = publisher.ledger.definition_in_force()
     if in_force is None:

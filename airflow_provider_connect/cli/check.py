@@ -11,17 +11,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_connect.capabilities.describing import column_names
+from airflow_provider_connect.capabilities.inspecting import InspectsTarget
+from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.capabilities.quota import quota_of, requests_for
+from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.cli.ending import PROBLEMS, command
+from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import show
-from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
+from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks, day_of, opened
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
+from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.polling.findings import Level, passed
 from airflow_provider_connect.polling.quota.limits import Want
 from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.source import PollContext
+from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.stage.transform import problem as transform_problem
 from airflow_provider_connect.submit.functions import shipped
@@ -31,17 +39,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Found = TypeVar("_Found")
-FINE, PROBLEM, AWAY, UNKNOWN = "ok", "problem", "try later", "not checked"
+FINE, NOTE, PROBLEM, AWAY, UNKNOWN = "ok", "note", "problem", "try later", "not checked"
+STATES: dict[Level, str] = {"ok": FINE, "note": NOTE, "problem": PROBLEM, "later": AWAY, "unknown": UNKNOWN}
 
 
 @command
 def check(args: Namespace) -> int:
     """Print a line for each thing that was looked at, and end as the worst of them says."""
-    found = []
-    for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
-        report = Report(task.name)
-        look(task, args.day, report)
-        found += report.lines
+    source, found = lone_source(args), []
+    if source is not None:
+        report = Report(f"{source.name}/{source.stream_key}")
+        look_at_source(source, args.day, report)
+        found = report.lines
+    else:
+        for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
+            report = Report(task.name)
+            look(task, args.day, report)
+            found += report.lines
     show(found, args.output)
     states = {line["state"] for line in found}
     if PROBLEM in states:
@@ -85,19 +99,54 @@ def look(task: Task, text: str | None, report: Report) -> None:
     if connections is None:
         return
     report.add("connections", FINE, ", ".join([*connections, task.declared()._conn_id]))
-    schema = report.of("source", lambda: _schema(pipeline, connections))
+    schema = _source(pipeline.source, connections[pipeline.source.conn_id], day, report)
     if schema is not None:
-        report.add("source", FINE, f"{len(schema)} columns")
         schema = _shaped(pipeline, connections, schema, report)
     if pipeline.transform is not None:
         report.of("transform", lambda: _transform(pipeline.transform, report))
     report.of("sink", lambda: _sink(pipeline, connections, schema, day, report))
-    report.of("quota", lambda: _quota(pipeline, connections, day, report))
+    report.of("quota", lambda: _quota(pipeline.source, connections[pipeline.source.conn_id], day, report))
 
 
-def _schema(pipeline: Pipeline, connections: Connections) -> pa.Schema:
-    with pipeline.poller(connections, PollContext()) as poller:
-        return poller.schema()
+def look_at_source(source: Source, text: str | None, report: Report) -> None:
+    """Look at a source that no task has."""
+    day = report.of("options", lambda: day_of(text, source.timezone))
+    connection = report.of("connections", lambda: credentials.resolve_source(source))
+    if day is None or connection is None:
+        return
+    report.add("connections", FINE, source.conn_id)
+    _source(source, connection, day, report)
+    report.of("quota", lambda: _quota(source, connection, day, report))
+
+
+def _source(source: Source, connection: Connection, day: Day, report: Report) -> pa.Schema | None:
+    """Return the columns of the source; None if it does not tell them."""
+    if not _inspected(source, connection, day, report) and column_names(source) is None:
+        return None  # its schema would fail as its preflight did
+    return report.of("source", lambda: _schema(source, connection, report))
+
+
+def _inspected(source: Source, connection: Connection, day: Day, report: Report) -> bool:
+    """Return whether the source's preflight found nothing that stands in the way of a run."""
+    inspects = source.capability(Inspects)
+    if inspects is None:
+        report.add("source: preflight", UNKNOWN, f"source {source.name!r} has no preflight; a preview tries it")
+        return True
+    findings = report.of("source: preflight", lambda: inspects.inspect(connection, day, VariableStore()))
+    for finding in findings or ():
+        remedy = f". To do: {finding.todo}" if finding.todo else ""
+        report.add(f"source: {finding.about}", STATES[finding.level], f"{finding.found}{remedy}")
+    return findings is not None and passed(findings)
+
+
+def _schema(source: Source, connection: Connection, report: Report) -> pa.Schema | None:
+    with opened(source, connection) as poller:
+        if isinstance(poller, ReadBySpark):
+            report.add("source", UNKNOWN, "its columns are known once Spark reads it, in a run")
+            return None
+        schema = poller.schema()
+    report.add("source", FINE, f"{len(schema)} columns")
+    return schema
 
 
 def _shaped(pipeline: Pipeline, connections: Connections, schema: pa.Schema, report: Report) -> pa.Schema | None:
@@ -129,23 +178,23 @@ def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None
         elif schema is None:
             report.add("sink", UNKNOWN, "the columns that it would get are not known")
         else:
-            problems = publisher.inspect(schema, [day], pipeline.source.kind)
-            if problems is None:
+            problems: list[str] = []
+            if not isinstance(publisher, InspectsTarget):
                 report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} cannot tell before the first day is loaded")
-            elif not problems:
+            elif not (problems := publisher.inspect(schema, [day], pipeline.source.kind)):
                 report.add("sink", FINE, f"{pipeline.sink.target} takes these columns")
-            for problem in problems or ():
+            for problem in problems:
                 report.add("sink", PROBLEM, problem)
         done = publisher.ledger.days()
         report.add("ledger", FINE, f"{len(done):,} days are published" + (f", {day} too" if day.date in done else ""))
 
 
-def _quota(pipeline: Pipeline, connections: Connections, day: Day, report: Report) -> None:
-    quota = quota_of(pipeline.source, connections[pipeline.source.conn_id])
+def _quota(source: Source, connection: Connection, day: Day, report: Report) -> None:
+    quota = quota_of(source, connection)
     if quota is None:
         report.add("quota", FINE, "the source has none")
         return
-    needed = requests_for(pipeline.source, [day])
+    needed = requests_for(source, [day])
     told = f"a day takes at least {needed:,} of {quota.describe()}"
     if needed > quota.requests:
         report.add("quota", PROBLEM, f"{told}: it can never be loaded")

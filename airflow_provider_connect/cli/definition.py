@@ -29,6 +29,21 @@ _DAY = _arg("day", help="YYYY-MM-DD, in the source's zone")
 _FOR_DAY = _arg(
     "--day", help="The day that templates are rendered for: YYYY-MM-DD, in the source's zone (default: yesterday)"
 )
+_DAG_OR_SOURCE = _arg("dag_id", nargs="?", help="The id of the DAG; or else --source")
+_SOURCE = _arg("--source", metavar="CONNECTOR", help="A connector's name in place of a DAG, such as sql or rest")
+_OPTIONS = _arg(
+    "--options", metavar="JSON_OR_FILE", help="The options of --source: a JSON object, or a file, YAML or JSON"
+)
+_CONN_ID = _arg("--conn-id", help="The Airflow connection, in place of the options' own")
+_LONE_SOURCE = (_SOURCE, _OPTIONS, _CONN_ID)
+_OF_SAMPLE = (
+    _arg("--path", help="rest: the request's path, such as /v1/events"),
+    _arg("--openapi", metavar="FILE", help="rest: an OpenAPI 3 document, in place of --conn-id; nothing is requested"),
+    _arg("--stream", help="mixpanel: export, for events, or engage, for profiles (default: export)"),
+    _arg("--day", help="mixpanel: day of the events, YYYY-MM-DD (default: yesterday in UTC)"),
+    _arg("--records", type=int, help="mixpanel: how many records to look at (default: 1000)"),
+    _arg("--columns", type=int, help="mixpanel: how many columns to propose at most (default: 50)"),
+)
 _OF_DAY = _arg("--day", required=True, help="YYYY-MM-DD, in the source's zone")
 _DAYS = _arg("--days", required=True, help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included")
 _RUN_DAYS = _arg(
@@ -171,10 +186,10 @@ _COMMANDS = (
     ActionCommand(
         name="check",
         help="Check a pipeline without moving a row",
-        description="Checks options, connections, the source's schema, the sink's rights and schema, its ledger and "
-        "the quota. Makes nothing in the sink. Exits with 1 if there is a problem.",
+        description="Checks options, connections, the source over the network, its schema, the sink's rights and "
+        "schema, its ledger and the quota. Makes nothing in the sink. Exits with 1 if there is a problem.",
         func=lazy_load_command(f"{_ROOM}.check.check"),
-        args=(_DAG_ID, _TASK_ID, _FOR_DAY, *_OF_A_DAG),
+        args=(_DAG_OR_SOURCE, _TASK_ID, *_LONE_SOURCE, _FOR_DAY, *_OF_A_DAG),
     ),
     ActionCommand(
         name="sweep",
@@ -204,6 +219,12 @@ _COMMANDS = (
         name="preview",
         help="Show the first rows of a day as the sink would get them",
         func=lazy_load_command(f"{_ROOM}.preview.show_rows"),
-        args=(_DAG_ID, _ONE_TASK_ID, _OF_DAY, _ROWS, *_OF_A_DAG),
+        args=(_DAG_OR_SOURCE, _ONE_TASK_ID, *_LONE_SOURCE, _OF_DAY, _ROWS, *_OF_A_DAG),
+    ),
+    ActionCommand(
+        name="propose",
+        help="Propose options of a source from a sample of its answers",
+        func=lazy_load_command(f"{_ROOM}.propose.propose"),
+        args=(_CONNECTOR, _CONN_ID, *_OF_SAMPLE, ARG_VERBOSE),
     ),
 )

@@ -14,16 +14,18 @@ from airflow_provider_connect.capabilities.quota import quota_of, requests_for
 from airflow_provider_connect.capabilities.required import require_capability
 from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.cli.ending import command
+from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import cut, note, show
-from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.cli.tasks import connect_task, day_of, opened
 from airflow_provider_connect.errors import ConfigError, QuotaError
+from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Turns, Wait
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.shapes.chain import Shaping
+from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.source import PollContext, Poller
+from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -37,23 +39,29 @@ def show_rows(args: Namespace) -> None:
     """Print rows; say before what they cost."""
     if args.rows < 1:
         raise ConfigError("--rows: ask for at least one")
-    task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    day = task.day(args.day)
-    pipeline = task.rendered(day)
-    if pipeline.transform is not None:
-        note("These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone")
-    rows = first_rows(pipeline, pipeline.connections(), day, args.rows)
+    source = lone_source(args)
+    if source is not None:
+        day = day_of(args.day, source.timezone)
+        connections = {source.conn_id: credentials.resolve_source(source)}
+        rows = first_rows(source, Chain.of(()), connections, day, args.rows)
+    else:
+        task = connect_task(args.dag_id, args.task_id, args.bundle_name)
+        day = task.day(args.day)
+        pipeline = task.rendered(day)
+        if pipeline.transform is not None:
+            note("These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone")
+        rows = first_rows(pipeline.source, pipeline.chain, pipeline.connections(), day, args.rows)
     whole = args.output in ("json", "yaml")
     show(rows if whole else [{name: cut(value) for name, value in row.items()} for row in rows], args.output)
 
 
-def first_rows(pipeline: Pipeline, connections: Connections, day: Day, most: int) -> list[dict[str, Any]]:
+def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, most: int) -> list[dict[str, Any]]:
     """Return the first rows of a day; nothing is asked for once there are enough.
 
     :raises QuotaError: the source's quota has no room now.
     :raises ConnectError: as a poll does.
     """
-    source, tally = pipeline.source, Tally([day])
+    tally = Tally([day])
     quota = quota_of(source, connections[source.conn_id])
     needed = requests_for(source, [day])
     allowed = f" of {quota.describe()}" if quota else ""
@@ -61,15 +69,16 @@ def first_rows(pipeline: Pipeline, connections: Connections, day: Day, most: int
     with ExitStack() as stack:
         if quota is not None:
             stack.enter_context(_reserved(quota, needed, tally))
-        poller = stack.enter_context(pipeline.poller(connections, PollContext(polls_at_once=1, looks_ahead=False)))
+        context = PollContext(polls_at_once=1, looks_ahead=False)
+        poller = stack.enter_context(opened(source, connections[source.conn_id], context))
         if isinstance(poller, ReadBySpark):
-            raise ConfigError(f"task {pipeline.task.name}: Spark itself reads this source; only a run does")
+            raise ConfigError(f"stream {source.stream_key}: Spark itself reads this source; only a run does")
         if (counting := counts_first(source)) is not None:
             counted = Tally([day])
             if (limit := counting.count_quota(connections[source.conn_id])) is not None:
                 stack.enter_context(_reserved(limit, counting.requests_to_count([day]), counted))
             require_capability(poller, CountsRows, "its source counts days first").count(day, counted)
-        shape = Shaping.of(pipeline.chain, connections).bind(poller.schema())
+        shape = Shaping.of(chain, connections).bind(poller.schema())
         return _rows(poller, day, most, tally, shape)
 
 

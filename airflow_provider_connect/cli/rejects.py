@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_provider_connect.capabilities.rejects import KeepsRejects
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import cut, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_task, connect_tasks
@@ -110,13 +111,12 @@ def rejects_of(
 
     :raises ConfigError: it keeps none.
     """
-    found = publisher.rejects(first, last, records)
-    if found is None:
+    if not isinstance(publisher, KeepsRejects):
         raise ConfigError(
             f"task {pipeline.task.name}: sink {pipeline.sink.name!r} keeps no rejects that could be looked at here; "
             "the ledger counts them: 'airflow connect ledger'"
         )
-    return found
+    return publisher.rejects(first, last, records)
 
 
 def _ends(task: Task, text: str | None) -> tuple[dt.date, dt.date]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_provider_connect.capabilities.rejects import KeepsRejects
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.rejects import Counted, reasons_of
@@ -73,10 +74,9 @@ def _standing(pipeline: Pipeline, day: Day) -> Standing | None:
         if row is None:
             return None
         _require_the_day(pipeline, day, [*ledger.days()][-1:] if pipeline.source.kind == "snapshot" else [])
-        kept = publisher.rejects(day.date, day.date, 0)
-        if kept is None:
+        if not isinstance(publisher, KeepsRejects):
             return Standing(row, row.counts.get("rejected", 0))
-        found = next(kept, None)
+        found = next(publisher.rejects(day.date, day.date, 0), None)
         if found is None:
             return Standing(row, 0)
         counted = Counted.of(found)

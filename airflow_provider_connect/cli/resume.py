@@ -6,14 +6,14 @@ from argparse import Namespace
 from functools import partial
 
 from airflow_provider_connect.capabilities.following import Follows
+from airflow_provider_connect.capabilities.notes import KeepsNotes
 from airflow_provider_connect.capabilities.required import require_capability
 from airflow_provider_connect.cli.accept import person
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import agreed, note, show
-from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.cli.tasks import Pipeline, connect_task, opened
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.stage.notes import Resumption, answers_before, newest_alarm, resumption_note
 
 _NOW = "now"
@@ -30,7 +30,7 @@ def resume(args: Namespace) -> int:
     with pipeline.publisher(connections) as publisher:
         notes = publisher.ledger.notes()
         alarm = newest_alarm(notes)
-        if alarm is None:
+        if alarm is None or not isinstance(publisher, KeepsNotes):
             note(f"{task.name}: the ledger has no alarm. Nothing to answer")
             return 0
         position = _position(pipeline, connections, getattr(args, "from"))
@@ -61,7 +61,7 @@ def _position(pipeline: Pipeline, connections: Connections, text: str) -> str:
     :raises ConfigError: the text is not a position of this source.
     """
     day = pipeline.task.day(None)
-    with pipeline.poller(connections, PollContext()) as poller:
+    with opened(pipeline.source, connections[pipeline.source.conn_id]) as poller:
         poller.schema()
         follower = require_capability(poller, Follows, "its rows are increments")
         return follower.follow(day, None, None) if text == _NOW else follower.follow(day, text, text)

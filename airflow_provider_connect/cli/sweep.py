@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
@@ -29,20 +30,18 @@ def _listed(task: Task) -> list[str]:
     pipeline = task.rendered(task.day(None))
     connections = pipeline.sink_connections()
     with pipeline.publisher(connections) as publisher:
-        found = publisher.leftovers()
-    if found is None:
-        note(f"{task.name}: sink {pipeline.sink.name!r} cannot list what it would delete")
+        in_sink = publisher.leftovers() if isinstance(publisher, Sweeps) else []
     folders = _folders(pipeline, connections)
     staged = {folder.url: left_behind(folder, folder.now() - SILENT) for folder in folders}
     names = [f"{url}/{name}" for url, attempts in staged.items() for names in attempts.values() for name in names]
-    return [*(found or ()), *names]
+    return [*in_sink, *names]
 
 
 def _swept(task: Task) -> int:
     pipeline = task.rendered(task.day(None))
     connections = pipeline.sink_connections()
     with pipeline.publisher(connections) as publisher:
-        deleted = publisher.sweep()
+        deleted = publisher.sweep() if isinstance(publisher, Sweeps) else 0
     return deleted + sum(sweep_stage(folder, folder.now() - SILENT) for folder in _folders(pipeline, connections))
 
 

@@ -16,12 +16,13 @@ from jinja2 import TemplateError
 from airflow_provider_connect.cli.printing import note
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import has_template, nearest
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.shapes.chain import Chain, checked
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
-from airflow_provider_connect.source import PollContext, Poller, Source
+from airflow_provider_connect.source import ALONE, PollContext, Poller, Source
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
@@ -62,12 +63,7 @@ class Task:
 
         :raises ConfigError: if the text is no day.
         """
-        if text is None:
-            return Day(date=dt.datetime.now(zone(self.zone)).date() - ONE_DAY, zone=self.zone)
-        days = parse_days(text, self.zone)
-        if len(days) > 1:
-            raise ConfigError(f"{text!r} is not one day")
-        return days[0]
+        return day_of(text, self.zone)
 
     def rendered_days(self) -> str:
         """Return the task's own ``days=``, rendered as yesterday's run would; "" if it names none.
@@ -145,12 +141,6 @@ class Pipeline:
         with closing_quietly(self.sink.open(self.key, found), note) as publisher:
             yield publisher
 
-    @contextmanager
-    def poller(self, connections: Connections, context: PollContext) -> Iterator[Poller]:
-        """Open the source."""
-        with closing_quietly(self.source.open(connections[self.source.conn_id], context), note) as poller:
-            yield poller
-
     def sink_connections(self) -> Connections:
         """Return the connections of the sink alone.
 
@@ -160,6 +150,26 @@ class Pipeline:
         if problems := self.sink.check(found):
             raise ConfigError("\n".join(problems))
         return found
+
+
+def day_of(text: str | None, zone_name: str) -> Day:
+    """Return the day that is meant: yesterday in the zone by default.
+
+    :raises ConfigError: if the text is no day.
+    """
+    if text is None:
+        return Day(date=dt.datetime.now(zone(zone_name)).date() - ONE_DAY, zone=zone_name)
+    days = parse_days(text, zone_name)
+    if len(days) > 1:
+        raise ConfigError(f"{text!r} is not one day")
+    return days[0]
+
+
+@contextmanager
+def opened(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
+    """Open a source."""
+    with closing_quietly(source.open(connection, context), note) as poller:
+        yield poller
 
 
 def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[Task]:

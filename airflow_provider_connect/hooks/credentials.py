@@ -67,6 +67,17 @@ def _found(conn_id: str) -> Any:
     return Stored.get_connection_from_secrets(conn_id)
 
 
+def resolve_source(source: Source) -> Connection:
+    """Return the connection of a source, after the source has checked it.
+
+    :raises ConfigError: with every problem found.
+    """
+    connection = resolve(source.conn_id)
+    if problems := [*_source_types(source, connection), *source.check(connection)]:
+        raise ConfigError("\n".join(problems))
+    return connection
+
+
 def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shapes: Sequence[str] = ()) -> Connections:
     """Return the connections of a source, a sink and shapes by their ids, after source and sink have checked them.
 
@@ -82,8 +93,7 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shapes: Sequence
         except ConfigError as error:
             problems.append(str(error))
     problems += _of_other_types("Spark (argument conn_id)", connections.get(spark_conn_id), SPARK_TYPES)
-    kind = type(source).__name__
-    problems += _of_other_types(f"{kind} (option conn_id)", connections.get(source.conn_id), source.connection_types)
+    problems += _source_types(source, connections.get(source.conn_id))
     for option, types in sink.connection_types.items():
         found = connections.get(getattr(sink, option) or "")
         problems += _of_other_types(f"{type(sink).__name__} (option {option})", found, types)
@@ -94,6 +104,10 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shapes: Sequence
     if problems:
         raise ConfigError("\n".join(problems))
     return {conn_id: connections[conn_id] for conn_id in (source.conn_id, *sink.connection_ids, *shapes)}
+
+
+def _source_types(source: Source, connection: Connection | None) -> list[str]:
+    return _of_other_types(f"{type(source).__name__} (option conn_id)", connection, source.connection_types)
 
 
 def _of_other_types(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from airflow_provider_connect.capabilities.describing import NamesColumns
+from airflow_provider_connect.capabilities.erasing import Erases
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.definition import MASK_KEYS, MASKED
@@ -77,7 +78,7 @@ def erase(
     shaping = Shaping.of(chain, resolved)
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, resolved), _LOG.warning) as publisher:
-        if not publisher.can_erase:
+        if not isinstance(publisher, Erases):
             raise ConfigError(f"{type(sink).__name__} cannot erase: delete the rows in {sink.target} by its own means")
         rows = {} if mode == "erase" else publisher.find(column_shapes.name, texts)
         if not chain:

@@ -76,9 +76,9 @@ def read(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | int, ...], 
         members = (_hint(name), *get_args(_hint(name)))
         model = next((each for each in members if isinstance(each, type) and issubclass(each, BaseModel)), None)
         if model is not None:
-            return None, [((name, *at), text) for at, text in problems_of(model.model_fields, error)]
+            return None, [((name, *at), text) for at, text in problems_of(model, error)]
         # Of a union every member says why it is not meant, and where: in the member of its name.
-        return None, [((name,), "; ".join(dict.fromkeys(text for _, text in problems_of((), error))))]
+        return None, [((name,), "; ".join(dict.fromkeys(text for _, text in problems_of(BaseModel, error))))]
     except ConfigError as error:
         return None, [((name,), str(error).removeprefix(": ").removeprefix(f"{name}: "))]
     return made, []

@@ -166,7 +166,7 @@ def options_of(file: File, place: Place, cls: type[Options], options: dict[str, 
         found = error.__context__
         if isinstance(found, ValidationError):
             templates = frozenset(name for name, value in options.items() if has_template(value))
-            _blame(file, place, problems_of(cls.model_fields, found, templates))
+            _blame(file, place, problems_of(cls, found, templates))
         else:
             file.blame(place, str(error))
         return None
@@ -197,7 +197,7 @@ def _validated(file: File, place: Place, model: type[_Model], given: dict[str, A
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        _blame(file, place, problems_of(model.model_fields, error))
+        _blame(file, place, problems_of(model, error))
         return None
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Level = Literal["ok", "note", "problem", "unknown"]
-"""``note``: it works, but somebody should know. ``unknown``: it could not be seen."""
-_ORDER: tuple[Level, ...] = ("problem", "note", "unknown", "ok")
+from airflow_provider_connect.errors import ConnectError, RetriableError
+
+Level = Literal["ok", "note", "problem", "later", "unknown"]
+"""``note``: it works, but somebody should know. ``later``: a retry may work. ``unknown``: it could not be seen."""
+_ORDER: tuple[Level, ...] = ("problem", "later", "note", "unknown", "ok")
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,37 @@ class Finding:
         return f"{self.level.upper()} {self.about}: {self.found}.{todo}"
 
 
+def level_of(error: ConnectError) -> Level:
+    """Return the level of a step that failed with an error."""
+    return "later" if isinstance(error, RetriableError) else "problem"
+
+
 def passed(findings: Iterable[Finding]) -> bool:
     """Tell whether nothing stands in the way of a run."""
-    return not any(finding.level == "problem" for finding in findings)
+    return not any(finding.level in ("problem", "later") for finding in findings)
 
 
 def lines(asked: str, findings: Iterable[Finding]) -> list[str]:
     """Return a report's verdict and its rows, problems first; each line is a sentence, also where lines are joined."""
     rows = sorted(findings, key=lambda finding: _ORDER.index(finding.level))
     return [f"{asked} {'works' if passed(rows) else 'does not work yet'}.", *map(str, rows)]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Findings of one preflight.
+
+    :param asked: subject of the verdict, such as ``Stream shop_db.orders``.
+    """
+
+    asked: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing stands in the way of a run."""
+        return passed(self.findings)
+
+    def __str__(self) -> str:
+        """Return the report as text, problems first."""
+        return "\n".join(lines(self.asked, self.findings))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar
-from urllib.parse import SplitResult, urljoin, urlsplit
 
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, RetriableError
 
 Page = TypeVar("Page")
 Token = TypeVar("Token", str, int)
 
 _NAMED_TWICE = "named the same next page twice, the second time on"
-_PORTS = {"http": 80, "https": 443}
 
 
 class SeenRows:
@@ -92,43 +90,3 @@ def _mark(token: str, content: str | bytes) -> bytes:
     """Return what is kept of a page: a token or a content may be long."""
     text = content.encode() if isinstance(content, str) else content
     return hashlib.blake2b(token.encode() + b"\0" + text, digest_size=16).digest()
-
-
-def next_link(url: str, link: str) -> str:
-    """Return the address that a page at ``url`` links to; the link may be relative.
-
-    :raises ConfigError: it leads to another host, or names another user: our credentials must not follow it.
-    :raises DataError: it is not an address.
-    """
-    here = urlsplit(url)
-    try:
-        address = urljoin(url, link)
-        there = urlsplit(address)
-        is_same = _site(here) == _site(there)
-    except ValueError:
-        raise DataError(
-            f"{_shown(here)} links to a next page whose address cannot be read: report it to the service"
-        ) from None
-    if not is_same or _user(there) not in ("", _user(here)):
-        raise ConfigError(
-            f"{_shown(here)} links to a next page at another address ({there.scheme}://{_shown(there)}), to which no "
-            "credentials are sent: name the right host in the connection"
-        )
-    return address
-
-
-def _site(parts: SplitResult) -> tuple[str, str | None, int | None]:
-    """Return who is spoken to, however it is written; ``hostname`` is in small letters.
-
-    :raises ValueError: the port is none.
-    """
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
-
-
-def _user(parts: SplitResult) -> str:
-    return parts.netloc.rpartition("@")[0]
-
-
-def _shown(parts: SplitResult) -> str:
-    """Return host and port as they are written, without credentials."""
-    return parts.netloc.rpartition("@")[2]

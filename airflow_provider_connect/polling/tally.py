@@ -74,6 +74,11 @@ class Tally:
         self.requests += 1
         self.sent.append(time.time())
 
+    def received(self, wire_bytes: int, raw_bytes: int) -> None:
+        """Count the bytes of an answer, as they came and decoded."""
+        self.wire_bytes += wire_bytes
+        self.raw_bytes += raw_bytes
+
     def reject(self, reject: Reject) -> None:
         """Keep a reject and count it."""
         self.rejects.append(reject)

@@ -87,6 +87,6 @@ class BigQuerySink(BigQueryOptions, Sink):
             from airflow_provider_connect.sinks._bigquery.split.publisher import TablesPublisher  # noqa: PLC0415
 
             return TablesPublisher(self, key, connections[self.conn_id])
-        from airflow_provider_connect.sinks._bigquery.publisher import BigQueryPublisher  # noqa: PLC0415
+        from airflow_provider_connect.sinks._bigquery.publisher import TablePublisher  # noqa: PLC0415
 
-        return BigQueryPublisher(self, key, connections[self.conn_id])
+        return TablePublisher(self, key, connections[self.conn_id])

@@ -33,8 +33,8 @@ host         another host, as ``https://name`` or ``name``, for all APIs; empty 
              loopback only
 port         of that host
 extra        ``region``: us (default), eu, in · ``project_id``: needed with a service account ·
-             ``timestamps``: see below · ``proxy``: URL of the proxy; no other is used ·
-             ``ca_bundle``: authorities to trust beside the public ones, for proxies that inspect TLS: PEM
+             ``timestamps``: see below · ``proxy``: URL of the proxy, or ``environment``; without it none is used
+             · ``ca_bundle``: authorities to trust beside the public ones, for proxies that inspect TLS: PEM
              text, or the absolute path of a PEM file on the worker and every Spark node · ``limits``: other
              limits than Mixpanel's own, such as ``{"export": {"requests": 400}}``; ``export`` and ``query``,
              each with ``requests`` in ``seconds``, ``per_second`` and ``at_once``
@@ -104,9 +104,13 @@ from pydantic import model_validator
 
 from airflow_provider_connect.capabilities.counting import Counts
 from airflow_provider_connect.capabilities.describing import CountsLate, NamesColumns
+from airflow_provider_connect.capabilities.inspects import Inspects
+from airflow_provider_connect.capabilities.proposes import ProposalRequest, Proposes
 from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.limits import Quota
+from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import C, PollContext, Poller, Source
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
@@ -118,7 +122,7 @@ from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
 
 
-class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns):
+class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns, Inspects, Proposes):
     """One stream of one Mixpanel project.
 
     :raises ConfigError: if an option is wrong or does not belong to the stream, or two promoted properties would share
@@ -129,7 +133,7 @@ class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, Name
     connection_types: ClassVar[tuple[str, ...]] = ("mixpanel",)
     connection_fields: ClassVar[tuple[str, ...]] = ("project_id", "region", "timestamps")
     row_options: ClassVar[Mapping[str, RowRole]] = {
-        "project_timezone": "reading",
+        "zone": "reading",
         "timestamps": "reading",
         "deduplicate": "narrowing",
         "event": "narrowing",
@@ -147,6 +151,7 @@ class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, Name
         "bookmark_id": "narrowing",
         "on": "condition",
     }
+    proposal_fields: ClassVar[frozenset[str]] = frozenset({"stream", "day", "records", "columns"})
 
     @model_validator(mode="after")
     def _fits_its_stream(self) -> Self:
@@ -168,7 +173,7 @@ class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, Name
     @property
     def timezone(self) -> str:
         """The project's zone."""
-        return self.project_timezone
+        return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
         """Mixpanel counts raw events alone, and only these say when it received them."""
@@ -182,6 +187,21 @@ class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, Name
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""
         return connection_problems(self, connection)
+
+    def inspect(self, connection: Connection, day: Day, store: Store | None) -> list[Finding]:
+        """Return the findings on credentials, region, role, plan, clock, zone and quota. Sends one request, counted."""
+        from airflow_provider_connect.sources._mixpanel.preflight.check import check  # noqa: PLC0415  # its workshop
+
+        report = check(connection, self, store=store)
+        return [*report.findings, Finding("requests sent", "ok", report.sent)]
+
+    @classmethod
+    def propose(cls, request: ProposalRequest, connection: Connection | None, store: Store | None) -> str:
+        """Return the option ``promote`` for a sample of events or profiles. Costs one query of the project's hour."""
+        from airflow_provider_connect.sources._mixpanel.propose import proposed  # noqa: PLC0415  # its workshop
+
+        assert connection is not None, "no field of the request stands for it"
+        return str(proposed(connection, request, store=store))
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the project's limits for the stream's API, which all its streams share; None if none are known."""

@@ -91,11 +91,16 @@ from pydantic import Field, model_validator
 
 from airflow_provider_connect.capabilities.counting import Counts
 from airflow_provider_connect.capabilities.describing import NamesColumns
+from airflow_provider_connect.capabilities.inspects import Inspects
+from airflow_provider_connect.capabilities.proposes import ProposalRequest, Proposes
 from airflow_provider_connect.capabilities.quota import HasQuota
+from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.polling.asking.limits import RateLimits
-from airflow_provider_connect.polling.asking.rules import ErrorRule, Moment
+from airflow_provider_connect.polling.counted import declared_quota
+from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.limits import Quota
+from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._rest.declared.bounds import Bounds
 from airflow_provider_connect.sources._rest.declared.counting import Count
@@ -114,6 +119,7 @@ from airflow_provider_connect.sources._rest.declared.records import Column, Reco
 from airflow_provider_connect.sources._rest.declared.request import Request
 from airflow_provider_connect.sources._rest.options import RestOptions, endless_problems, option_problems
 from airflow_provider_connect.stage.definition import RowRole
+from airflow_provider_connect.window import Day
 
 __all__ = [
     "Bounds",
@@ -141,7 +147,7 @@ __all__ = [
 ]
 
 
-class RestSource(RestOptions, HasQuota, Counts, NamesColumns):
+class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes):
     """One stream of a REST API.
 
     :raises ConfigError: if the declaration is wrong, naming everything at once.
@@ -163,6 +169,8 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns):
         "parent.snapshot": "narrowing",
         "errors": "condition",
     }
+
+    proposal_fields: ClassVar[frozenset[str]] = frozenset({"path", "openapi"})
 
     parent: RestSource | None = Field(
         default=None, description="The source whose every row is asked for its children; on the same connection."
@@ -219,9 +227,22 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns):
 
         return [*problems(connection), *endless_problems(self)]
 
+    def inspect(self, connection: Connection, day: Day, store: Store | None) -> list[Finding]:
+        """Return the finding on the first page of a day."""
+        from airflow_provider_connect.sources._rest.preflight import inspect  # noqa: PLC0415  # its workshop
+
+        return inspect(self, connection, day, store)
+
+    @classmethod
+    def propose(cls, request: ProposalRequest, connection: Connection | None, store: Store | None) -> str:
+        """Return a declaration, YAML, whose guesses are comments: from an OpenAPI document, or from one answer."""
+        from airflow_provider_connect.sources._rest.proposing.proposal import proposed  # noqa: PLC0415  # its workshop
+
+        return proposed(request, connection)
+
     def quota(self, connection: Connection) -> Quota | None:
         """Return the declared limit that all who name the connection share; None if none is declared."""
-        return None if self.limits is None else self.limits.quota(self.conn_id)
+        return declared_quota(self.limits, self.conn_id)
 
     def count_problems(self) -> list[str]:
         """Say why the API's own count cannot be compared with the rows; [] if it can."""

@@ -79,13 +79,17 @@ from pydantic import model_validator
 
 from airflow_provider_connect.capabilities.describing import NamesColumns
 from airflow_provider_connect.capabilities.following import ReloadsWhenLost
+from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.polling.findings import Finding
+from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import C, PollContext, Poller
 from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
 from airflow_provider_connect.stage.definition import RowRole
+from airflow_provider_connect.window import Day
 
 
-class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost):
+class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
     """One table or query of a database.
 
     :raises ConfigError: if an option is wrong or does not go with another, naming everything at once.
@@ -144,6 +148,12 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost):
 
         return connection_problems(self, connection)
 
+    def inspect(self, connection: Connection, day: Day, store: Store | None) -> tuple[Finding, ...]:
+        """Return the findings on rights, columns, key, indexes, clock and zone. Reads no row."""
+        from airflow_provider_connect.sources._sql import preflight  # noqa: PLC0415  # not for DAG files
+
+        return preflight.check(self, connection).findings
+
     def dataset(self, connection: Connection) -> Dataset:
         """Return the database's server, and the table in it."""
         from airflow_provider_connect.sources._sql.dataset import dataset_of  # noqa: PLC0415  # not for DAG files
@@ -156,6 +166,10 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost):
             from airflow_provider_connect.sources._sql.jdbc import JdbcPoller  # noqa: PLC0415
 
             return JdbcPoller(self, connection, context)
-        from airflow_provider_connect.sources._sql.poller import SqlPoller, SqlSnapshotPoller  # noqa: PLC0415  # too heavy for a DAG file
+        if self.snapshot is not None:
+            from airflow_provider_connect.sources._sql.snapshots import SqlSnapshotPoller  # noqa: PLC0415
 
-        return (SqlPoller if self.snapshot is None else SqlSnapshotPoller)(self, connection, context)
+            return SqlSnapshotPoller(self, connection, context)
+        from airflow_provider_connect.sources._sql.poller import SqlPoller  # noqa: PLC0415  # too heavy for a DAG file
+
+        return SqlPoller(self, connection, context)

@@ -16,9 +16,9 @@ port         of that host
 extra        ``app``: a name for the app, the same in all connections that have its token, so that they share
              its limits · ``limits``: other limits than X's own, such as ``{"all": {"requests": 100}}``:
              ``recent``, ``all`` and ``counts``, each with ``requests`` in ``seconds``, ``per_second`` and
-             ``at_once`` · ``proxy``: URL of the proxy; no other is used · ``ca_bundle``: authorities to
-             trust beside the public ones: PEM text, or the absolute path of a PEM file on the worker and
-             every Spark node
+             ``at_once`` · ``proxy``: URL of the proxy, or ``environment``; without it none is used ·
+             ``ca_bundle``: authorities to trust beside the public ones: PEM text, or the absolute path of a PEM
+             file on the worker and every Spark node
 ============ =====================================================================================
 
 **Days** are UTC's, from 21 March 2006 on. A day is asked for from its first second up to before the next day's, and at
@@ -104,9 +104,12 @@ from typing import ClassVar
 
 from airflow_provider_connect.capabilities.counting import Counts
 from airflow_provider_connect.capabilities.describing import NamesColumns
+from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.limits import Quota
+from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.sources._x_search.access import host_of, problems
 from airflow_provider_connect.sources._x_search.limits import quota_of
@@ -115,7 +118,7 @@ from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
 
-class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns):
+class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Inspects):
     """The posts that some queries find on X.
 
     :raises ConfigError: if an option is wrong, or a query is longer than X takes.
@@ -133,6 +136,12 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns):
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with the connection; [] if nothing is."""
         return problems(connection)
+
+    def inspect(self, connection: Connection, day: Day, store: Store | None) -> list[Finding]:
+        """Return the finding on the month's posts. Requests the app's usage, which reads no post."""
+        from airflow_provider_connect.sources._x_search.usage import usage  # noqa: PLC0415  # its workshop
+
+        return [Finding("usage", "ok", usage(connection))]
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the app's limit on the endpoint; of both, the archive's, which is the smaller one."""

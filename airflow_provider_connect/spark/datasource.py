@@ -8,7 +8,7 @@
     register(spark)
     events = (
         spark.read.format("mixpanel")
-        .option("config", MixpanelSource(project_timezone="US/Pacific", timestamps="utc").model_dump_json())
+        .option("config", MixpanelSource(zone="US/Pacific", timestamps="utc").model_dump_json())
         .option("days", "2026-10-05..2026-10-06")
         .load()
     )
@@ -44,7 +44,7 @@ from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, Failure
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
+from airflow_provider_connect.source import ALONE, InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.spark.asked import planned, polled
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.reference import resolve
@@ -156,7 +156,7 @@ class SourceReader(spark_api.DataSourceReader):
 
 
 @contextmanager
-def _opened(source: Source, connection: Connection, context: PollContext = PollContext()) -> Iterator[Poller]:  # noqa: B008  # frozen
+def _opened(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
     """Open a source. Its errors leave the block as ours, and that it cannot be closed fails nothing."""
     try:
         with closing_quietly(source.open(connection, context), say) as poller:

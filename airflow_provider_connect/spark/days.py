@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider_connect import completeness
+from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.errors import (
     ConnectError,
     DataError,
@@ -279,7 +281,7 @@ class Days:
 
     def _confirms(self, publish: Publish, newest: LedgerRow | None) -> bool:
         """Whether to confirm a day instead of publishing it. A clear and a backfill load it whatever it holds."""
-        is_free = self._is_lookback(publish.day) and self.publisher.can_confirm
+        is_free = self._is_lookback(publish.day) and isinstance(self.publisher, Confirms)
         return is_free and self.sink.reloads and is_unchanged(publish, newest)
 
     def _require_whole(self, manifest: Manifest, newest: LedgerRow | None, *, confirms: bool) -> tuple[str, ...]:
@@ -331,18 +333,22 @@ class Days:
 
     def _publish(self, publish: Publish) -> LedgerRow:
         publish = with_differences(self.publisher, publish)
-        token = self.publisher.begin(publish)
+        staging = self.publisher if isinstance(self.publisher, StagesByExecutors) else None
+        token = None if staging is None else staging.begin(publish)
         try:
-            shares = self.publisher.shares(publish.manifest.polled.files)
-            receipts = self.put_shares(token, shares) if self.put_shares else []
+            receipts = []
+            if staging is not None and self.put_shares is not None:
+                receipts = self.put_shares(token, staging.shares(publish.manifest.polled.files))
             return self.publisher.commit(publish, token, receipts)
         except BaseException as error:
-            self._abort(publish, token)
+            if staging is not None:
+                _abort(staging, publish, token)
             if not isinstance(error, ConnectError) or (row := self._published_meanwhile(publish)) is None:
                 raise
             return row
 
     def _confirm(self, publish: Publish) -> LedgerRow:
+        assert isinstance(self.publisher, Confirms)
         try:
             return self.publisher.confirm(publish)
         except ConnectError:
@@ -376,12 +382,13 @@ class Days:
         except ConnectError as error:
             say(f"day {manifest.day}: staged files could not be deleted: {error}")
 
-    def _abort(self, publish: Publish, token: Any) -> None:
-        """Let the sink clean up; its failure must not hide why the publish failed."""
-        try:
-            self.publisher.abort(publish, token)
-        except Exception as error:  # noqa: BLE001
-            say(f"day {publish.day}: the sink could not clean up after the failed publish: {Failure.of(error).message}")
+
+def _abort(staging: StagesByExecutors, publish: Publish, token: Any) -> None:
+    """Let the sink clean up; its failure must not hide why the publish failed."""
+    try:
+        staging.abort(publish, token)
+    except Exception as error:  # noqa: BLE001
+        say(f"day {publish.day}: the sink could not clean up after the failed publish: {Failure.of(error).message}")
 
 
 def _let_wait(found: Mapping[Day, _Found], waiting: Waiting | None) -> None:

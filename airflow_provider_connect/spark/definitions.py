@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from airflow_provider_connect.capabilities.following import ReloadsWhenLost
+from airflow_provider_connect.capabilities.notes import KeepsNotes
 from airflow_provider_connect.definition import Comparison, compare, days_loaded_otherwise
 from airflow_provider_connect.errors import ConfigError, RowsLostError
 from airflow_provider_connect.ledger import task_of
@@ -93,7 +94,7 @@ class DefinitionGuard:
         :raises ConfigError: the definition differs from the one in force in a way that a person must decide, or an
             alarm stands.
         """
-        if not self.publisher.can_note:
+        if not isinstance(self.publisher, KeepsNotes):
             return NOT_COMPARED
         with self._lock:
             ledger, digest = self.publisher.ledger, self.definition.digest
@@ -116,9 +117,12 @@ class DefinitionGuard:
 
         :param span: the stream's newest span.
         """
-        if self.publisher.can_note:
-            alarm = Alarm(number=span.number, position=span.to, reason=str(error))
-            self.publisher.note(alarm_note(alarm, self.intent.run))
+        alarm = Alarm(number=span.number, position=span.to, reason=str(error))
+        self._note(alarm_note(alarm, self.intent.run))
+
+    def _note(self, note: LedgerNote) -> None:
+        if isinstance(self.publisher, KeepsNotes):
+            self.publisher.note(note)
 
     def _restart(self, notes: Sequence[LedgerNote]) -> Restart | None:
         """Return the position where the stream goes on after its last alarm; None without an alarm.
@@ -137,7 +141,7 @@ class DefinitionGuard:
                 f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the lost "
                 f"rows, run: {self.command('resume', ' --from now')}"
             )
-        self.publisher.note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
+        self._note(resumption_note(Resumption(alarm=alarm.id), self.intent.run))
         return Restart(alarm.number, alarm.position, None)
 
     def _compare_with_days_before(self, days: DaySet) -> None:
@@ -201,7 +205,7 @@ class DefinitionGuard:
 
     def _keep(self, notes: Sequence[LedgerNote]) -> None:
         if self.definition.digest not in definitions_in(notes):
-            self.publisher.note(definition_note(self.definition, self.intent.run))
+            self._note(definition_note(self.definition, self.intent.run))
         self._is_kept = True
 
     def _warn(self, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from airflow_provider_connect.capabilities.differences import TellsDifferences
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.sink import Publish, Publisher
 from airflow_provider_connect.spark.progress import say
@@ -15,7 +16,7 @@ def with_differences(publisher: Publisher, publish: Publish) -> Publish:
     A day that is published for the first time is not looked at. These counts are for people, so no error fails the day.
     """
     manifest = publish.manifest
-    if manifest.seen.day != publish.day.date:
+    if not isinstance(publisher, TellsDifferences) or manifest.seen.day != publish.day.date:
         return publish
     try:
         found = publisher.differences(publish)

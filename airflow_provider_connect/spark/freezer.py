@@ -19,9 +19,10 @@ from airflow_provider_connect.capabilities.following import Follows
 from airflow_provider_connect.capabilities.quota import requests_for
 from airflow_provider_connect.capabilities.required import require_capability
 from airflow_provider_connect.capabilities.several_days import days_per_plan
+from airflow_provider_connect.capabilities.soft_deletes import stages_marks
 from airflow_provider_connect.capabilities.splitting import AcceptsParts, Splits
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, Failure, worst
+from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, Failure
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.shapes.chain import Shaping
@@ -30,7 +31,7 @@ from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.allowance import Dealer, Hand
 from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.deadlines import Deadlines, is_late, is_only_late
-from airflow_provider_connect.spark.lanes import PollParts, in_lanes, in_waves, lanes, together
+from airflow_provider_connect.spark.lanes import PollParts, in_lanes, in_waves, lanes, of_day, together
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from airflow_provider_connect.spark.progress import Poll, Progress, Sign, say
 from airflow_provider_connect.spark.resuming import Resuming
@@ -152,7 +153,7 @@ class Freezer:
                 self._hold_split(days)
             ends_late = len(days) > 1 or self._may_split(days, parts)
             outcomes = self._asked(days, parts, attempts, known, ends_late=ends_late)
-            found = {day: self._accepted(day, _of_day(day, parts, outcomes)) for day in days}
+            found = {day: self._accepted(day, of_day(day, parts, outcomes)) for day in days}
             if not ends_late or not is_late(outcomes):
                 return found
             for day in days:
@@ -286,7 +287,7 @@ class Freezer:
             progress_seconds=self.job.progress_seconds,
             erased=known.erased,
             tables=self.sink.tables,
-            soft_deletes=self.sink.stages_marks(self.source.kind),
+            soft_deletes=stages_marks(self.sink, self.source.kind),
             ends_late=ends_late,
             polls_at_once=polls_at_once,
             rejects_keep=self.job.rejects_keep,
@@ -363,9 +364,8 @@ class Freezer:
     def answer(self, manifest: Manifest) -> str | None:
         """Return the digest of an answer and of all that decides what becomes of it; None if its rows have none.
 
-        The sink's options count, unlike in the fingerprint: the same rows go into another table, or another format, if
-        they change. So does this package's version: a later one may write them otherwise, or have been right where the
-        earlier one was wrong.
+        The sink's options count, unlike in the fingerprint: with others the same rows go into another table or format.
+        So does this package's version: a later one may write them otherwise.
         """
         contents = manifest.polled.contents
         if contents is None:
@@ -376,10 +376,10 @@ class Freezer:
     @cached_property
     def fingerprint(self) -> str:
         """Digest of all that decides what a poll yields and where it goes: options, shapes, place, columns, target."""
-        extra = {name: self.connection.extra.get(name) for name in self.source.connection_fields}
-        place = self.connection.model_dump(include={"conn_id", "host", "port", "path"}) | extra
+        place = self.connection.model_dump(include={"conn_id", "host", "port", "path"})
+        place |= {name: self.connection.extra.get(name) for name in self.source.connection_fields}
         # Sinks with different ledgers may share one stage.
-        into = [self.job.sink_name, self.sink.target, self.sink.stages_marks(self.source.kind)]
+        into = [self.job.sink_name, self.sink.target, stages_marks(self.sink, self.source.kind)]
         told = self.job.model_dump(include={"source_name", "source", "shape", "rejects_keep"})
         keys = self.shaping.digests(self.sink.target)  # an id has another hash under another key
         asked = [__version__, told, place, into, self.schema.serialize().to_pybytes().hex(), keys]
@@ -392,17 +392,3 @@ def _to_be_split(found: Polled | Failure) -> Polled | Failure:
     if not isinstance(found, Failure) or found.type != DeadlineError.__name__:
         return found
     return found.model_copy(update={"message": f"{found.message}; the next try asks for the day in more requests"})
-
-
-def _of_day(day: Day, parts: Sequence[InputPartition], outcomes: Sequence[PollOutcome]) -> Polled | Failure:
-    """Return what the partitions that name a day brought of it, or the worst of their failures."""
-    planned = [part for part in parts if day in part.days]
-    answers = [outcome for part, outcome in zip(parts, outcomes, strict=False) if day in part.days]
-    failure = worst([answer.failure for answer in answers if answer.failure])
-    if failure is not None:
-        return failure
-    polled = [answer.polled[day.date] for answer in answers if answer.polled is not None]
-    if len(polled) != len(planned):
-        text = f"day {day}: {len(planned)} partitions were planned, but {len(polled)} answered"
-        return Failure.of(ConnectError(text))
-    return Polled.total(polled)

@@ -27,6 +27,8 @@ from airflow_provider_connect.capabilities.counting import count_quota
 from airflow_provider_connect.capabilities.quota import requests_for
 from airflow_provider_connect.capabilities.several_days import days_per_plan
 from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection, read_connections
 from airflow_provider_connect.definition import before_definitions, with_key
@@ -159,7 +161,9 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 keeps_stage=own is not None,
                 progress=progress,
                 freezer=transforming.freezing(transformation, freezer, root, publisher.ledger),
-                put_shares=_putter(sc, job, key, root.url, connections) if publisher.has_put else None,
+                put_shares=(
+                    _putter(sc, job, key, root.url, connections) if isinstance(publisher, StagesByExecutors) else None
+                ),
                 task_lives=watchdog.sees_task,
                 counts=counts,
                 guard=guard,
@@ -170,7 +174,9 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
             dealer.expect(requests_for(source, job.all_days, alone), most_each=source.retry_budget_requests)
             reports = _all_days(days, Grouping(poller, job.all_days, publisher.ledger, alone), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
-        swept = _swept(sink.target, publisher.sweep) + _swept(root.url, lambda: transforming.swept(root))
+        swept = _swept(root.url, lambda: transforming.swept(root)) + (
+            _swept(sink.target, publisher.sweep) if isinstance(publisher, Sweeps) else 0
+        )
         if own is None:
             swept += _swept(root.url, lambda: temporary_stage.sweep(root, root.now() - temporary_stage.SILENT))
     _hush(sc)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
@@ -28,6 +29,7 @@ def run(
     for share in shares:
         try:
             with closing_quietly(target.open(key, connections), say) as publisher:
+                assert isinstance(publisher, StagesByExecutors)
                 receipt = publisher.put(token, stage, share)
         except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
             yield None, Failure.of(error)

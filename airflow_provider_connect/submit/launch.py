@@ -171,7 +171,7 @@ def cache_folder() -> Path | None:
 
 def package_zip(folder: Path) -> Path:
     """Return a zip of this package's sources in ``folder``; it is made anew only when they change."""
-    files = sorted(path for path in PACKAGE.rglob("*.py") if "demo" not in path.relative_to(PACKAGE).parts)
+    files = sorted(PACKAGE.rglob("*.py"))
     digest = hashlib.sha256()
     for path in files:
         digest.update(f"{path.relative_to(PACKAGE)}\0".encode() + path.read_bytes())

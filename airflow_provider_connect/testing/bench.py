@@ -14,11 +14,17 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.soft_deletes import stages_marks
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.errors import ConnectError, refuse_text
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, manifest_file, rejects_file
 from airflow_provider_connect.stage.manifest import progress_file as sign_of_life
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import Reject, write_rejects
 from airflow_provider_connect.stage.spans import following
 from airflow_provider_connect.stage.storage import Folder
@@ -115,7 +121,7 @@ class Bench:
         folder = Folder(str(self.root))
         folder.write(sign_of_life(name, 0), b"{}")
         tables = self.target.sink.tables
-        soft = self.target.sink.stages_marks(kind)
+        soft = stages_marks(self.target.sink, kind)
         staged = [
             _write(folder, tables, Share(day, name, part, "0"), rows[part::files], soft_deletes=soft)
             for part in range(files)
@@ -163,28 +169,57 @@ class Bench:
         :param copies: how often Spark runs each task; the last one's receipt counts.
         """
         publisher = publisher or self.publisher
-        token = as_sent(publisher.begin(staged))
+        token = self.begin(staged, publisher)
         return token, [[self.put(token, share) for _ in range(copies)][-1] for share in self.shares(staged, publisher)]
+
+    def begin(self, staged: Publish, publisher: Publisher | None = None) -> Any:
+        """Begin a publish; the token comes as executors get it, None where the sink has nothing to put."""
+        publisher = publisher or self.publisher
+        return as_sent(publisher.begin(staged)) if isinstance(publisher, StagesByExecutors) else None
+
+    def abort(self, staged: Publish, token: Any, publisher: Publisher | None = None) -> None:
+        """Abort a publish, where the sink has anything to abort."""
+        publisher = publisher or self.publisher
+        if isinstance(publisher, StagesByExecutors):
+            publisher.abort(staged, token)
+
+    def confirm(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
+        """Confirm a publish as the driver does."""
+        publisher = publisher or self.publisher
+        assert isinstance(publisher, Confirms)
+        return publisher.confirm(staged)
+
+    def note(self, note: LedgerNote, publisher: Publisher | None = None) -> None:
+        """Keep a note as driver and command line do."""
+        publisher = publisher or self.publisher
+        assert isinstance(publisher, KeepsNotes)
+        publisher.note(note)
+
+    def sweep(self) -> int:
+        """Sweep as the last step of another job does; 0 where the sink has nothing to sweep."""
+        with self.another_process() as other:
+            return other.sweep() if isinstance(other, Sweeps) else 0
 
     def shares(self, staged: Publish, publisher: Publisher | None = None) -> list[tuple[StagedFile, ...]]:
         """Deal out a day; no shares where the sink has nothing to put."""
         publisher = publisher or self.publisher
-        return publisher.shares(staged.manifest.polled.files) if publisher.has_put else []
+        return publisher.shares(staged.manifest.polled.files) if isinstance(publisher, StagesByExecutors) else []
 
     def put(self, token: Any, share: tuple[StagedFile, ...]) -> Any:
         """Put a share as an executor does: with a publisher of its own."""
         with self.another_process() as executor:
+            assert isinstance(executor, StagesByExecutors)
             return as_sent(executor.put(token, str(self.root), share))
 
     def publish(self, staged: Publish, publisher: Publisher | None = None) -> LedgerRow:
         """Take every step of driver and executors; abort after an error, which is raised."""
         publisher = publisher or self.publisher
-        token = as_sent(publisher.begin(staged))
+        token = self.begin(staged, publisher)
         try:
             receipts = [self.put(token, share) for share in self.shares(staged, publisher)]
             return publisher.commit(staged, token, receipts)
         except BaseException:
-            publisher.abort(staged, token)
+            self.abort(staged, token, publisher)
             raise
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.confirming import Confirms
 from airflow_provider_connect.errors import ConnectError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.testing.bench import (
@@ -36,7 +37,7 @@ class ConfirmationCases:
     @pytest.fixture
     def confirming(self, bench: Bench) -> Bench:
         """Return the bench of a sink whose Monday was published by run 1."""
-        if not bench.publisher.can_confirm:
+        if not isinstance(bench.publisher, Confirms):
             pytest.skip("has no confirm(): an unchanged day is published again")
         bench.publish(_same(bench, 1))
         return bench
@@ -48,7 +49,7 @@ class ConfirmationCases:
         published, shown = bench.ledger.row(MONDAY), bench.readable()
         assert (published.checks, published.answer) == (0, ANSWER)
         for checks, number in ((1, 2), (2, 3)):
-            made = bench.publisher.confirm(_same(bench, number, polled_at=later))
+            made = bench.confirm(_same(bench, number, polled_at=later))
             assert (made.generation, made.checks, made.rows) == (1, checks, 2)
             mine = intent(number)
             changed = {"checks": checks, "token": mine.token, "run": mine.run, "polled_at": later}
@@ -70,9 +71,9 @@ class ConfirmationCases:
         """The confirmed answer is the newer one: what was polled before it would take it back."""
         bench = confirming
         stale, stale_too = bench.stage(MONDAY, ["old"], 6, answer=OTHER_ANSWER), _same(bench, 8)
-        bench.publisher.confirm(_same(bench, 7))
+        bench.confirm(_same(bench, 7))
         before = bench.state()
-        for late, take in ((stale, bench.publish), (stale_too, bench.publisher.confirm)):
+        for late, take in ((stale, bench.publish), (stale_too, bench.confirm)):
             with pytest.raises(OvertakenError, match=r"run-7/task has confirmed generation 1") as caught:
                 take(late)
             assert (caught.value.by, caught.value.may_poll_again) == (intent(7).token, True)
@@ -88,46 +89,46 @@ class ConfirmationCases:
         bench.publish(bench.stage(MONDAY, ["new"], 7, answer=answer))
         before = bench.state()
         with pytest.raises(OvertakenError, match=r"run-7/task has published generation 2"):
-            bench.publisher.confirm(late)
+            bench.confirm(late)
         assert bench.state() == before
 
     def test_a_changed_answer_is_published_over_a_confirmed_one(self, confirming: Bench) -> None:
         """What came late must be seen, and the new generation has not been confirmed by anybody."""
         bench = confirming
-        bench.publisher.confirm(_same(bench, 2))
+        bench.confirm(_same(bench, 2))
         row = bench.publish(bench.stage(MONDAY, ["a", "b", "late"], 3, answer=OTHER_ANSWER))
         assert (row.generation, row.checks, row.rows) == (2, 0, 3)
         assert bench.ledger.row(MONDAY) == row
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b"), (MONDAY, "late")]
-        assert bench.publisher.confirm(bench.stage(MONDAY, ["a", "b", "late"], 4, answer=OTHER_ANSWER)).checks == 1
+        assert bench.confirm(bench.stage(MONDAY, ["a", "b", "late"], 4, answer=OTHER_ANSWER)).checks == 1
 
     def test_a_retry_of_a_confirming_intent_finds_the_day_done(self, confirming: Bench) -> None:
         """The driver was killed after it confirmed: the next one must neither publish the day nor count it again."""
         bench = confirming
         staged = _same(bench, 2)
-        bench.publisher.confirm(staged)  # and its answer is lost
+        bench.confirm(staged)  # and its answer is lost
         before = bench.state()
         with bench.another_process() as other:
             found = other.ledger.published(MONDAY, intent(2).token)
             assert found is not None, "published() must know who confirmed"
             assert (found.generation, found.token, found.rows) == (1, intent(2).token, 2)
             for again in (staged, _same(bench, 2, "2")):
-                row = other.confirm(again)
+                row = bench.confirm(again, other)
                 assert (row.generation, row.checks, row.token) == (1, 1, intent(2).token)
             row = bench.publish(bench.stage(MONDAY, ["other"], 2, "3", answer=OTHER_ANSWER), other)
             assert (row.generation, row.token) == (1, intent(2).token)
         assert bench.state() == before
         bench.publish(bench.stage(MONDAY, ["by hand"], 3))
         before = bench.state()
-        row = bench.publisher.confirm(_same(bench, 2, "4"))
+        row = bench.confirm(_same(bench, 2, "4"))
         assert (row.generation, row.token) == (1, intent(2).token)
         assert bench.state() == before
 
     def test_who_published_what_others_confirm_still_finds_it(self, confirming: Bench) -> None:
         """A late retry of the publish that does not find its own any more would publish its old answer again."""
         bench = confirming
-        bench.publisher.confirm(_same(bench, 2))
-        bench.publisher.confirm(_same(bench, 3))
+        bench.confirm(_same(bench, 2))
+        bench.confirm(_same(bench, 3))
         before = bench.state()
         for number in (1, 2):
             found = bench.ledger.published(MONDAY, intent(number).token)
@@ -140,7 +141,7 @@ class ConfirmationCases:
         """The staged answer is still the newest: the next try confirms from it, without a poll."""
         staged = _same(confirming, 2)
         with confirming.another_process() as other:
-            assert other.confirm(staged).checks == 1
+            assert confirming.confirm(staged, other).checks == 1
         assert confirming.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_who_lost_to_a_confirmation_of_a_later_clear_of_its_run_is_told_not_to_poll_again(
@@ -149,10 +150,10 @@ class ConfirmationCases:
         """Somebody has cleared that run: what is left of its earlier try would ask the source for nobody."""
         bench = confirming
         zombie, stranger = _same(bench, 6), _same(bench, 1, "2", clear_number=5)
-        bench.publisher.confirm(_same(bench, 6, "2", clear_number=1))
+        bench.confirm(_same(bench, 6, "2", clear_number=1))
         for late, may_poll_again in ((zombie, False), (stranger, True)):
             with pytest.raises(OvertakenError) as caught:
-                bench.publisher.confirm(late)
+                bench.confirm(late)
             assert caught.value.may_poll_again is may_poll_again
 
     @pytest.mark.parametrize("publishes", [False, True], ids=["two confirmations", "a confirmation and a publish"])
@@ -190,10 +191,10 @@ def _at_once(bench: Bench, confirms: Publish, other: Publish, *, publishes: bool
             token, receipts = bench.send(staged, publisher) if publishes else (None, [])
             ready.wait(WAIT_SECONDS)
             try:
-                return publisher.commit(staged, token, receipts) if publishes else publisher.confirm(staged)
+                return publisher.commit(staged, token, receipts) if publishes else bench.confirm(staged, publisher)
             except ConnectError as error:
                 if publishes:
-                    publisher.abort(staged, token)
+                    bench.abort(staged, token, publisher)
                 # As the driver does: the error may have come after the fact.
                 row = publisher.ledger.published(MONDAY, staged.intent.token)
                 return error if row is None else row

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.erasing import Erases
+from airflow_provider_connect.capabilities.notes import KeepsNotes
 from airflow_provider_connect.errors import ConfigError, OvertakenError
 from airflow_provider_connect.sink import DefinitionInForce, Intent, LedgerRow, Publish
 from airflow_provider_connect.stage.definition import StreamDefinition
@@ -44,7 +47,7 @@ class DefinitionCases:
     @pytest.fixture
     def noting(self, bench: Bench) -> Bench:
         """Return the bench of a sink that keeps notes."""
-        if not bench.publisher.can_note:
+        if not isinstance(bench.publisher, KeepsNotes):
             pytest.skip("has no note(): its ledger keeps no definitions")
         return bench
 
@@ -93,12 +96,12 @@ class DefinitionCases:
 
     def test_a_confirmation_leaves_the_day_s_definition_and_the_one_in_force(self, noting: Bench) -> None:
         """It publishes nothing: the day has the rows that it had, and the newest publish is still another."""
-        if not noting.publisher.can_confirm:
+        if not isinstance(noting.publisher, Confirms):
             pytest.skip("has no confirm(): an unchanged day is published again")
         noting.publish(noting.stage(MONDAY, ["a"], 1, answer=ANSWER, definition=SIGNUPS.digest))
         noting.publish(noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest))
         in_force = noting.ledger.definition_in_force()
-        row = noting.publisher.confirm(noting.stage(MONDAY, ["a"], 3, answer=ANSWER, definition=VIEWS.digest))
+        row = noting.confirm(noting.stage(MONDAY, ["a"], 3, answer=ANSWER, definition=VIEWS.digest))
         assert (row.checks, row.definition) == (1, SIGNUPS.digest)
         assert _definition(noting.ledger.row(MONDAY)) == SIGNUPS.digest
         assert [each.definition for each in noting.ledger.between(MONDAY, TUESDAY)] == [SIGNUPS.digest, VIEWS.digest]
@@ -152,7 +155,7 @@ class DefinitionCases:
 
     def test_an_erase_leaves_the_day_s_definition_and_the_one_in_force(self, noting: Bench) -> None:
         """An erase asks no source: whoever it takes out, the rest of the day was loaded as before."""
-        if not noting.publisher.can_erase:
+        if not isinstance(noting.publisher, Erases):
             pytest.skip("has no erase()")
         noting.publish(noting.stage(MONDAY, ["a", "b"], 1, definition=SIGNUPS.digest))
         noting.publish(noting.stage(TUESDAY, ["c"], 1, definition=VIEWS.digest))
@@ -180,7 +183,7 @@ class DefinitionCases:
             resumption_note(Resumption(alarm=ALARM.id, position=None), "airflow connect resume"),
         ]
         for note in made:
-            noting.publisher.note(note)
+            noting.note(note)
         for _ in range(2):
             with noting.another_process() as other:
                 assert _sorted(other.ledger.notes()) == _sorted(made)
@@ -194,21 +197,21 @@ class DefinitionCases:
     def test_a_note_that_is_there_already_stays_as_it_is(self, noting: Bench) -> None:
         """Each job notes what it goes by: if that were kept each time, a ledger would grow for ever."""
         first = definition_note(SIGNUPS, RUN)
-        noting.publisher.note(first)
+        noting.note(first)
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))
         again = first.model_copy(update={"run": OTHER_TASK, "noted_at": first.noted_at + dt.timedelta(hours=1)})
         for _ in range(2):
             with noting.another_process() as other:
-                other.note(again)
+                noting.note(again, other)
         assert list(noting.ledger.notes()) == [first]
 
     def test_a_note_by_several_at_once_is_one_note(self, noting: Bench) -> None:
         """Many mapped tasks begin at the same moment, and each notes the same definition."""
         made = definition_note(SIGNUPS, RUN)
         with noting.another_process() as one, noting.another_process() as other:
-            in_threads([partial(to.note, made) for to in (one, other, noting.publisher)])
+            in_threads([partial(noting.note, made, to) for to in (one, other, noting.publisher)])
         others = definition_note(VIEWS, RUN), alarm_note(ALARM, RUN)
-        in_threads([partial(noting.publisher.note, note) for note in others])
+        in_threads([partial(noting.note, note) for note in others])
         kept = noting.ledger.notes()
         assert sorted((note.kind, note.id) for note in kept) == sorted(
             [("definition", SIGNUPS.digest), ("definition", VIEWS.digest), ("alarm", ALARM.id)]
@@ -218,7 +221,7 @@ class DefinitionCases:
         """An id is unique among the notes of its kind alone."""
         made = [LedgerNote(kind=kind, id="0" * 15, noted_at=NOON, run=RUN) for kind in ("alarm", "acceptance")]
         for note in made:
-            noting.publisher.note(note)
+            noting.note(note)
         assert _sorted(noting.ledger.notes()) == _sorted(made)
 
 

@@ -136,7 +136,7 @@ def _publish(bench: Bench, staged: Publish) -> End:
 
 def _sweep(bench: Bench) -> None:
     bench.target.age()
-    bench.publisher.sweep()
+    bench.sweep()
 
 
 def _after_an_old_one(bench: Bench, first: int) -> Publish:

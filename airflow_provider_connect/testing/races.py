@@ -63,7 +63,7 @@ class RaceCases:
     def test_a_share_that_spark_sends_twice_at_once_counts_once(self, bench: Bench) -> None:
         """Spark runs a slow task a second time beside the first (speculation), and takes either receipt."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
-        token = bench.publisher.begin(staged)
+        token = bench.begin(staged)
         receipts = []
         for share in bench.shares(staged):
             sent = in_threads([lambda share=share: outcome(lambda: bench.put(token, share))] * 2)  # type: ignore[misc]
@@ -81,7 +81,7 @@ def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | Con
 
     def publish(one: Publish) -> LedgerRow | ConnectError:
         with bench.another_process() as publisher:
-            token = outcome(lambda: publisher.begin(one))
+            token = outcome(lambda: bench.begin(one, publisher))
             sent = [] if isinstance(token, ConnectError) else _sent(bench, one, publisher, token)
             ready.wait(WAIT_SECONDS)
             if isinstance(token, ConnectError):
@@ -91,7 +91,7 @@ def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | Con
                     raise failed
                 return publisher.commit(one, token, sent)
             except ConnectError as error:
-                publisher.abort(one, token)
+                bench.abort(one, token, publisher)
                 # As the driver does: another try of this intent may have published the day.
                 row = publisher.ledger.published(one.day.date, one.intent.token)
                 return error if row is None else row

@@ -58,7 +58,7 @@ class RecoveryCases:
         token, receipts = bench.send(staged)
         bench.publisher.commit(staged, token, receipts)  # and an error reaches the driver instead of the answer
         before = bench.state()
-        bench.publisher.abort(staged, token)
+        bench.abort(staged, token)
         assert bench.state() == before
         with bench.another_process() as other:
             assert bench.publish(bench.stage(MONDAY, ["other"], 1, attempt="2"), other).generation == 1
@@ -83,8 +83,8 @@ class RecoveryCases:
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         staged = bench.stage(MONDAY, ["b"], 2)
         before, files = bench.state(), bench.staged()
-        token = bench.publisher.begin(staged)
-        bench.publisher.abort(staged, token)
+        token = bench.begin(staged)
+        bench.abort(staged, token)
         assert bench.state() == before
         assert files.items() <= bench.staged().items()
         assert bench.publish(staged).generation == 2
@@ -95,11 +95,11 @@ class RecoveryCases:
         bench.publish(bench.stage(MONDAY, ["old"], 1))
         before = bench.state()
         half = bench.stage(MONDAY, ["x1", "x2", "x3", "x4"], 2, files=2)
-        token = as_sent(bench.publisher.begin(half))
+        token = bench.begin(half)
         for share in bench.shares(half)[:-1]:  # with the last one a sink may publish
             bench.put(token, share)
         assert bench.state() == before, "rows are seen before all are sent"
-        bench.publisher.abort(half, token)
+        bench.abort(half, token)
         assert bench.state() == before
         row = bench.publish(bench.stage(MONDAY, ["b"], 2, attempt="2"))
         assert (row.generation, row.rows) == (2, 1)
@@ -122,7 +122,7 @@ class RecoveryCases:
         """A killed driver aborts nothing: what it left may neither block the day nor be published with it."""
         dead = bench.stage(MONDAY, ["x1", "x2"], 1, files=2)
         with bench.another_process() as other:
-            token = as_sent(other.begin(dead))
+            token = bench.begin(dead, other)
             for share in bench.shares(dead, other)[:-1]:
                 bench.put(token, share)
         assert len(bench.ledger.days()) == 0
@@ -137,7 +137,7 @@ class RecoveryCases:
         """A retry publishes what the dead driver had frozen, under the same attempt's name, sent half or not."""
         frozen = bench.stage(MONDAY, ["a", "b"], 1, files=2)
         with bench.another_process() as dead:
-            token = as_sent(dead.begin(frozen))
+            token = bench.begin(frozen, dead)
             for share in bench.shares(frozen, dead)[:-1]:
                 bench.put(token, share)
         with bench.another_process() as other:
@@ -148,10 +148,10 @@ class RecoveryCases:
     def test_an_abort_after_the_commit_takes_nothing_back(self, bench: Bench) -> None:
         """A driver that was taken for dead aborts late: what another one has published of its attempt stays."""
         staged = bench.stage(MONDAY, ["a"], 1)
-        token = bench.publisher.begin(staged)
+        token = bench.begin(staged)
         bench.publish(staged)
         before = bench.state()
-        bench.publisher.abort(staged, token)
+        bench.abort(staged, token)
         assert bench.state() == before
 
     def test_a_sweep_spares_what_is_published_and_what_is_alive(self, bench: Bench) -> None:
@@ -159,7 +159,7 @@ class RecoveryCases:
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         alive = bench.stage(MONDAY, ["b"], 2)
         before, files = bench.state(), bench.staged()
-        assert bench.publisher.sweep() == 0
+        assert bench.sweep() == 0
         assert bench.state() == before
         assert bench.staged() == files
         assert bench.publish(alive).rows == 1
@@ -168,8 +168,7 @@ class RecoveryCases:
         """Two days run at once: the end of one must not take the staging place of the other."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
-        with bench.another_process() as other:
-            other.sweep()
+        bench.sweep()
         assert bench.publisher.commit(staged, token, receipts).rows == 2
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
+from airflow_provider_connect.capabilities.rejects import KeepsRejects
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, OvertakenError
 from airflow_provider_connect.sink import Sink
@@ -243,17 +244,16 @@ class SinkConformance(
         """Whoever mends a reject has to see it, and none that is mended."""
         bench.publish(bench.stage(MONDAY, ["a"], 1, rejected=3))
         bench.publish(bench.stage(TUESDAY, ["a"], 2))
-        found = bench.publisher.rejects(MONDAY, TUESDAY, 2)
-        if found is None:
+        if not isinstance(bench.publisher, KeepsRejects):
             pytest.skip("the sink shows no rejects")
-        [day] = found
+        [day] = bench.publisher.rejects(MONDAY, TUESDAY, 2)
         records = list(day.records)
         assert (day.day, day.generation, day.counted) == (MONDAY, 1, 3)
         assert sorted(each.position for each in records) == [0, 1, 2]
         assert {(each.origin, each.reason) for each in records} == {("source", "no JSON")}
         assert [each.record for each in records][:2] == [b"zzz"] * 2
         bench.publish(bench.stage(MONDAY, ["a"], 3))
-        assert list(bench.publisher.rejects(MONDAY, TUESDAY, 2) or ()) == []
+        assert list(bench.publisher.rejects(MONDAY, TUESDAY, 2)) == []
 
     # The newest answer wins
 

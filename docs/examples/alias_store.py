@@ -28,7 +28,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from airflow_provider_connect.clients.http.json_api import JsonApi, connection_problems
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.clients.http.access import problems
+from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.clients.http.client import Body, json_body
+from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.publishing import next_generation, row_of
 from airflow_provider_connect.sink import Connections, Ledger, LedgerRow, Publish, Publisher, Sink, StreamKey
@@ -62,7 +67,7 @@ class AliasStoreSink(Sink):
         return f"alias-store://{self.target}"
 
     def check(self, connections: Connections) -> list[str]:
-        return connection_problems(connections[self.conn_id], "basic")
+        return problems(connections[self.conn_id])
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
         return _Publisher(self, key, connections)
@@ -79,7 +84,7 @@ class _Ledger(Ledger):
         return next(reversed(self.look(day)[1]), None)
 
     def days(self) -> DaySet:
-        aliases = self._api.ask("/aliases", {"prefix": self.prefix}).document
+        aliases = self._api.ask(Call("/aliases", params={"prefix": self.prefix})).document
         return DaySet.of(dt.date.fromisoformat(alias.removeprefix(self.prefix)) for alias in aliases)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
@@ -88,21 +93,21 @@ class _Ledger(Ledger):
     def look(self, day: dt.date) -> tuple[str | None, list[LedgerRow]]:
         """Return the index that readers see, and its rows."""
         alias = f"{self.prefix}{day}"
-        index = self._api.ask("/aliases", {"prefix": alias}).document.get(alias)
+        index = self._api.ask(Call("/aliases", params={"prefix": alias})).document.get(alias)
         return index, [LedgerRow.model_validate(row) for row in self.note(index)[1]["rows"]] if index else []
 
     def note(self, index: str) -> tuple[int, dict[str, Any]]:
-        reply = self._api.ask(self._notes + index, allowed=(404,))
+        reply = self._api.ask(Call(self._notes + index, allowed=(404,)))
         return (-1, {}) if reply.status == 404 else (reply.document["seq_no"], reply.document["source"])
 
     def write(self, index: str, note: dict[str, Any], if_seq_no: int) -> bool:
-        body = {"source": note, "if_seq_no": if_seq_no}
-        return self._api.ask(self._notes + index, body=body, allowed=(409,)).status != 409
+        body = json_body({"source": note, "if_seq_no": if_seq_no})
+        return self._api.ask(Call(self._notes + index, body=body, allowed=(409,))).status != 409
 
 
-class _Publisher(Publisher):
+class _Publisher(Publisher, StagesByExecutors, Sweeps):
     def __init__(self, sink: AliasStoreSink, key: StreamKey, connections: Connections) -> None:
-        self._alias, self._api = sink.alias, JsonApi(connections[sink.conn_id], "basic")
+        self._alias, self._api = sink.alias, JsonApi(connections[sink.conn_id])
         self._ledger = _Ledger(self._api, sink.alias, key)
 
     @property
@@ -111,12 +116,12 @@ class _Publisher(Publisher):
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         for name in ("ledger", "rejects"):
-            self._api.ask("/indexes", body={"name": f"{self._alias}:{name}"}, allowed=(409,))
+            self._api.ask(Call("/indexes", body=json_body({"name": f"{self._alias}:{name}"}), allowed=(409,)))
         return document_problems(schema)
 
     def begin(self, publish: Publish) -> str:
         index = f"{self._ledger.prefix}{publish.day}:{uuid.uuid4().hex}"
-        self._api.ask("/indexes", body={"name": index})
+        self._api.ask(Call("/indexes", body=json_body({"name": index})))
         self.put(f"{self._alias}:rejects", publish.stage, publish.manifest.polled.rejects)
         return index
 
@@ -125,7 +130,7 @@ class _Publisher(Publisher):
             for first, rows in documents(stage, file.path, _BATCH_BYTES):  # a row has the same name when it comes again
                 named = [b'"%s:%d":%s' % (file.path.encode(), first + at, row) for at, row in enumerate(rows)]
                 body = b'{"documents":{%s}}' % b",".join(named)
-                self._ask(f"/indexes/{token}/bulk", body)
+                self._ask(f"/indexes/{token}/bulk", Body("application/json", body))
 
     def commit(self, publish: Publish, token: str, receipts: list[Any]) -> LedgerRow:
         here, rows = self._ledger.look(publish.day.date)
@@ -137,7 +142,7 @@ class _Publisher(Publisher):
         if "swept" in note:
             raise RetriableError(_SWEPT)
         note = {"replaces": here, "rows": [each.model_dump(mode="json") for each in (*rows, row)]}
-        alias, switch = f"{self._ledger.prefix}{publish.day}", {"from": here, "to": token}
+        alias, switch = f"{self._ledger.prefix}{publish.day}", json_body({"from": here, "to": token})
         if self._ledger.write(token, note, seq_no) and self._ask(f"/aliases/{alias}", switch) != 409:
             return row
         return self.commit(publish, token, receipts)  # somebody was faster, and the ledger says who
@@ -145,23 +150,40 @@ class _Publisher(Publisher):
     def abort(self, publish: Publish, token: str) -> None:
         self._bury(token, publish.day.date)
 
+    def leftovers(self) -> list[str]:
+        notes = {index: self._ledger.note(index)[1] for index in self._old()}
+        return [index for index, note in notes.items() if not self._may_show(note, index, _day_of(index))]
+
     def sweep(self) -> int:
-        ages = self._api.ask("/indexes", {"prefix": self._ledger.prefix}).document.items()
-        old = [index for index, seconds in ages if seconds > _KEPT_SECONDS]
-        return sum(self._bury(index, dt.date.fromisoformat(index.split(":")[-2])) for index in old)
+        return sum(self._bury(index, _day_of(index)) for index in self._old())
+
+    def _old(self) -> list[str]:
+        ages = self._api.ask(Call("/indexes", params={"prefix": self._ledger.prefix})).document.items()
+        return [index for index, seconds in ages if seconds > _KEPT_SECONDS]
+
+    def _may_show(self, note: dict[str, Any], index: str, day: dt.date) -> bool:
+        """Tell whether readers see an index, or still may come to."""
+        return "replaces" in note and self._ledger.look(day)[0] in (index, note["replaces"])
 
     def _bury(self, index: str, day: dt.date) -> bool:
         """Delete an index, unless readers see it or still may come to."""
         seq_no, note = self._ledger.note(index)
         if not note and not self._ledger.write(index, {"swept": True}, seq_no):  # this keeps a late commit out
             return False
-        if "replaces" in note and self._ledger.look(day)[0] in (index, note["replaces"]):
+        if self._may_show(note, index, day):
             return False
-        self._api.ask(f"/indexes/{index}/delete", body={}, allowed=(404,))
+        self._api.ask(Call(f"/indexes/{index}/delete", "POST", allowed=(404,)))
         return True
 
-    def _ask(self, path: str, body: Any) -> int:
-        status = self._api.ask(path, body=body, allowed=(404, 409)).status
+    def close(self) -> None:
+        self._api.close()
+
+    def _ask(self, path: str, body: Body) -> int:
+        status = self._api.ask(Call(path, body=body, allowed=(404, 409))).status
         if status == 404:
             raise RetriableError(_SWEPT)
         return status
+
+
+def _day_of(index: str) -> dt.date:
+    return dt.date.fromisoformat(index.split(":")[-2])

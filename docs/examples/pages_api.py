@@ -2,7 +2,8 @@
 
 The shop is made up. Many APIs have such pages: https://docs.stripe.com/api/pagination (2026-11).
 
-**Connection** (type ``http``): host, port, and a token as password. https, but for loopback.
+**Connection** (type ``http``): host, port, and a token as password; ``{"auth": "bearer"}`` as extra. https,
+but for loopback.
 
 **Days.** In UTC, by the time when an order was made.
 
@@ -28,7 +29,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_connect.clients.http.json_api import JsonApi, connection_problems
+from airflow_provider_connect.clients.http.access import problems
+from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.days import require_over
@@ -52,7 +55,7 @@ class PagesApiSource(Source):
         return f"{self.conn_id}.orders"
 
     def check(self, connection: Connection) -> list[str]:
-        return connection_problems(connection, "bearer")
+        return problems(connection)
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         return _Orders(connection)
@@ -60,7 +63,7 @@ class PagesApiSource(Source):
 
 class _Orders(Poller):
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._api = JsonApi(connection)
 
     def schema(self) -> pa.Schema:
         import pyarrow as pa
@@ -78,15 +81,14 @@ class _Orders(Poller):
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         import pyarrow as pa
 
-        api, (day,) = JsonApi(self._connection, "bearer"), part.days
+        (day,) = part.days
 
         def fetch(token: str | None) -> dict[str, Any]:
             params = {"from": day.start.isoformat(), "to": day.end.isoformat()} | ({"after": token} if token else {})
-            reply = api.ask("/orders", params, sent=tally.request)
-            tally.wire_bytes += reply.size
-            if not isinstance(reply.document, dict) or not {"orders", "next"} <= reply.document.keys():
+            page = self._api.ask(Call("/orders", params=params), sent=tally.request, received=tally.received).document
+            if not isinstance(page, dict) or not {"orders", "next"} <= page.keys():
                 raise RetriableError(f"day {day}: the answer to request {tally.requests} is no page of orders")
-            return reply.document
+            return page
 
         for page in pages(fetch, lambda page: page["next"]):  # not get("next"): a page without it is not the last
             try:
@@ -95,6 +97,9 @@ class _Orders(Poller):
                 raise DataError(f"day {day}: an order of request {tally.requests} has not the fields it must") from None
             tally.for_day(day).rows += batch.num_rows
             yield day, batch
+
+    def close(self) -> None:
+        self._api.close()
 
 
 def _row(order: dict[str, str]) -> dict[str, Any]:

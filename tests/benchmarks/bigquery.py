@@ -20,9 +20,9 @@ from day import DAYS, Bench, show, standin
 from staged_day import KEY, in_new_process, publish_of, stage_day
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.manifest import Polled
+from tests.standins.bigquery_emulator import BigQueryEmulator
 
 
 class Published(NamedTuple):

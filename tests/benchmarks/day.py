@@ -187,7 +187,7 @@ def standin(events: int, days: list[dt.date], cache: Path) -> Iterator[str]:
     """Serve the days, made before; yield the address."""
     cache.mkdir(parents=True, exist_ok=True)
     print(f"making or finding {len(days)} days of {events:,} events in {cache}", flush=True)
-    command = [sys.executable, "-m", "airflow_provider_connect.demo.mixpanel", "--cache", str(cache)]
+    command = [sys.executable, "-m", "tests.standins.mixpanel", "--cache", str(cache)]
     command += ["--events-per-day", str(events), "--duplicates-per-day", str(events // 1000), "--exit-with-parent"]
     command += ["--queries-per-hour", "10000", "--queries-per-second", "100", "--prepare", *map(str, days)]
     with subprocess.Popen(

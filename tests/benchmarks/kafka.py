@@ -21,9 +21,9 @@ from day import DAYS, Bench, show, standin
 from staged_day import KEY, in_new_process, publish_of, stage_day
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, class_path, fetch_jars, fetched, java
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.manifest import Polled
+from tests.standins.kafka_broker import KafkaBroker, class_path, fetch_jars, fetched, java
 
 PARTITIONS = 3
 

@@ -16,11 +16,11 @@ from kafka_turns import KEY, SCHEMA, publish, staged
 
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._kafka.ledger.records import Claim, Entry, LedgerKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.window import ONE_DAY
+from tests.standins.kafka_broker import KafkaBroker
 
 FIRST = dt.date(1700, 1, 1)
 OPTIONS = {"topic": "events", "ledger_topic": "ledger", "partitions": 3}

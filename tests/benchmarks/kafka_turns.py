@@ -21,13 +21,13 @@ import pyarrow as pa
 from day import show
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
+from tests.standins.kafka_broker import KafkaBroker
 
 KEY = StreamKey(connector="benchmark", stream="events")
 FIRST = dt.date(2026, 1, 1)

@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.bodies import DayStore
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.window import groups, span
+from tests.standins.mixpanel.bodies import DayStore
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.server import StandIn
 
 EVENTS_A_DAY = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000
 DAYS = span(dt.date(2026, 3, 1), dt.date(2026, 3, 30), "UTC")

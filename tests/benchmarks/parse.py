@@ -35,7 +35,7 @@ with DAG("ours", schedule=daily("US/Pacific")):
     for number in range({tasks}):
         ConnectOperator(
             task_id=f"t{{number}}",
-            source=MixpanelSource(conn_id="mixpanel_default", stream="export", project_timezone="US/Pacific"),
+            source=MixpanelSource(conn_id="mixpanel_default", stream="export", zone="US/Pacific"),
             sink=DeltaSink(path=f"/lake/events{{number}}"),
         )
 """
@@ -47,7 +47,7 @@ PIPELINE = """
 name: pipeline_{number}
 schedule: daily
 source:
-  mixpanel: {{conn_id: mixpanel_default, stream: export, project_timezone: US/Pacific}}
+  mixpanel: {{conn_id: mixpanel_default, stream: export, zone: US/Pacific}}
 sink:
   delta: {{path: /lake/events{number}}}
 """

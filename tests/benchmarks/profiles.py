@@ -17,10 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.source import PollContext
@@ -29,6 +25,10 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.stage.manifest import Manifest, Seen
 from airflow_provider_connect.window import Day
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
 
 PROFILES = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
 PAGE_SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 0.2

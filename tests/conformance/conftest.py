@@ -17,12 +17,6 @@ import pytest
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
-from airflow_provider_connect.demo.x.posts import Timeline
-from airflow_provider_connect.demo.x.server import StandIn as XStandIn
 from airflow_provider_connect.provider_info import get_provider_info
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -35,6 +29,12 @@ from tests.equipment.rest_api.items import DATE, items_of
 from tests.equipment.rest_api.server import Answer, RestApi
 from tests.equipment.rest_api.server import Request as RestRequest
 from tests.equipment.sql.orders import write_orders
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
+from tests.standins.x.posts import Timeline
+from tests.standins.x.server import StandIn as XStandIn
 
 EXAMPLE_NUMBER = "12345"
 DOCS = Path(__file__).parents[2] / "docs"

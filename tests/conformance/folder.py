@@ -30,6 +30,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.ledger import task_of
 from airflow_provider_connect.publishing import confirmed, next_generation, require_definition, row_of
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, Publish, Publisher, Sink
@@ -106,7 +109,7 @@ class FolderSink(Sink):
         return FolderPublisher(self.path, key)
 
 
-class FolderPublisher(Publisher):
+class FolderPublisher(Publisher, StagesByExecutors, Confirms, KeepsNotes):
     def __init__(self, path: str, key: Any) -> None:
         self.path = Path(path)
         self.file = self.path / f"{key.connector}.{key.stream}.json"

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.clients.http.client import json_body
 from airflow_provider_connect.errors import DataError, OvertakenError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.publishing import next_generation, row_of
@@ -37,7 +39,7 @@ def _switches_from_what_it_finds_then(self: Any, publish: Publish, token: str, r
     here, _ = self._ledger.look(publish.day.date)
     note = {"replaces": here, "rows": [each.model_dump(mode="json") for each in (*rows, row)]}
     self._ledger.write(token, note, -1)
-    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", {"from": here, "to": token})
+    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", json_body({"from": here, "to": token}))
     return row
 
 
@@ -48,7 +50,7 @@ def _shows_before_it_notes(self: Any, publish: Publish, token: str, receipts: An
         if row.token == publish.intent.token:
             return row
     row = row_of(publish, next_generation(publish, rows[-1] if rows else None))
-    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", {"from": here, "to": token})
+    self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", json_body({"from": here, "to": token}))
     note = {"replaces": here, "rows": [each.model_dump(mode="json") for each in (*rows, row)]}
     self._ledger.write(token, note, -1)
     return row
@@ -59,7 +61,7 @@ def _deletes_what_has_no_note(self: Any, index: str, day: Any) -> bool:
     _, note = self._ledger.note(index)
     if "replaces" in note and self._ledger.look(day)[0] in (index, note["replaces"]):
         return False
-    self._api.ask(f"/indexes/{index}/delete", body={}, allowed=(404,))
+    self._api.ask(Call(f"/indexes/{index}/delete", "POST", allowed=(404,)))
     return True
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+from airflow_provider_connect.capabilities.differences import CommitCountsDifferences, TellsDifferences
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.publishing import require_definition, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
@@ -67,7 +69,7 @@ class Wrong(SinkConformance):
 class TestCountsNoDifference(Wrong):
     """Says of every reload that it changes nothing."""
 
-    class publisher(FolderPublisher):  # noqa: N801
+    class publisher(FolderPublisher, TellsDifferences):  # noqa: N801
         def differences(self, publish: Publish) -> Differences:
             return Differences(added=0, changed=0, vanished=0)
 
@@ -76,8 +78,8 @@ class TestCountsNoDifference(Wrong):
 class TestPromisesDifferences(Wrong):
     """Says that its commit counts what a reload changes, and does not."""
 
-    class publisher(FolderPublisher):  # noqa: N801
-        commit_counts_differences = True
+    class publisher(FolderPublisher, CommitCountsDifferences):  # noqa: N801
+        pass
 
 
 @fails(
@@ -377,7 +379,10 @@ class TestRemembersTheLastBegin(Wrong):
 class TestSweepsTheLiving(Wrong):
     """Takes every file that no day shows for one of a dead attempt."""
 
-    class publisher(FolderPublisher):  # noqa: N801
+    class publisher(FolderPublisher, Sweeps):  # noqa: N801
+        def leftovers(self) -> list[str]:
+            return []
+
         def sweep(self) -> int:
             shown = {name.partition("/")[0] for names in self.read().shown.values() for name in names}
             for folder in self.path.iterdir():

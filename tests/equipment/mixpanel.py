@@ -6,12 +6,12 @@ import datetime as dt
 from typing import Any
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 DAY = Day(date=dt.date(2026, 3, 1))
 ENGAGE = "/api/query/engage"

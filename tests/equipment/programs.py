@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from airflow_provider_connect.demo import server
+from tests.standins import server
 
 
 def program(name: str, package: str) -> str:

@@ -6,12 +6,12 @@ import datetime as dt
 from typing import Any
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.x_search import XSearchSource
 from airflow_provider_connect.window import Day
+from tests.standins.x.faults import Fault
+from tests.standins.x.server import StandIn
 
 NOW = dt.datetime(2026, 3, 10, 12, tzinfo=dt.UTC)
 DAY = Day(date=dt.date(2026, 3, 1))
@@ -30,7 +30,7 @@ def connection(server: StandIn, **extra: Any) -> Connection:
 
 
 def source(**options: Any) -> XSearchSource:
-    return XSearchSource(**{"conn_id": "x", "queries": QUERIES, "page_size": 20} | options)
+    return XSearchSource(**{"conn_id": "x", "queries": QUERIES} | options)
 
 
 def poll(server: StandIn, *faults: Fault, day: Day = DAY, **options: Any) -> tuple[list[dict[str, Any]], Tally]:

@@ -24,8 +24,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connection import Connection, write_connections
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.stage.transform import Transform
@@ -34,6 +32,8 @@ from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.publish_bench import bench, publish_api
 from tests.equipment.kafka.secured import cluster
 from tests.equipment.spark.here import drive
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.server import StandIn
 
 __all__ = ["bench", "cluster", "publish_api"]
 
@@ -121,7 +121,7 @@ class Submitter:
         lookback: Sequence[str] = (),
         **more: Any,
     ) -> tuple[Path, JobConfig, dict[str, Connection]]:
-        zone = (source or {}).get("project_timezone", "UTC")
+        zone = (source or {}).get("zone", "UTC")
         folder = self.tmp / f"run-{next(ATTEMPTS)}"
         folder.mkdir(mode=0o700)
         options = {"conn_id": f"{self.source_name}_default", "retry_budget_seconds": 20, **(source or {})}

@@ -15,10 +15,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from google.cloud.bigquery import Table
 
-from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
-from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
-from airflow_provider_connect.demo.kafka_reader import Reader
-from airflow_provider_connect.demo.kafka_target import LEDGER, TOPIC, KafkaTarget
+from tests.demo.bigquery_target import BigQueryTarget
+from tests.demo.kafka_target import LEDGER, TOPIC, KafkaTarget
+from tests.standins.bigquery_emulator import BigQueryEmulator
+from tests.standins.kafka_reader import Reader
 
 pytestmark = pytest.mark.slow
 

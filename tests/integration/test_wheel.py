@@ -113,16 +113,16 @@ def test_the_sdist_holds_all_that_the_clone_holds(tree, sdist):
         held = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
     there = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
     assert held - {"PKG-INFO"} == there
-    assert {"Makefile", ".ci/run", "tests/conftest.py", f"{PACKAGE}/demo/bqemulator.txt"} <= held
+    assert {"Makefile", ".ci/run", "tests/conftest.py", "tests/standins/bqemulator.txt"} <= held
 
 
-def test_the_wheel_holds_the_package_without_the_demo_and_nothing_else(wheel):
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     information = f"{PACKAGE}-{airflow_provider_connect.__version__}.dist-info"
     assert {name.partition("/")[0] for name in names} == {PACKAGE, information}
     files = (path for path in (ROOT / PACKAGE).rglob("*") if path.suffix in SHIPPED)
     ours = {path.relative_to(ROOT) for path in files}
-    wanted = {path.as_posix() for path in ours if path.parts[1] != "demo"} | {f"{PACKAGE}/py.typed"}
+    wanted = {path.as_posix() for path in ours} | {f"{PACKAGE}/py.typed"}
     assert {name for name in names if name.startswith(f"{PACKAGE}/")} == wanted
     assert f"{PACKAGE}/spark/job.py" in names
     assert any(name.endswith("/LICENSE") for name in names)
@@ -153,12 +153,11 @@ def test_the_page_on_the_index_has_the_readme_without_links_that_lead_nowhere_th
     assert re.findall(r"\]\((?!https://)|--8<--|docs/images", page) == []
 
 
-def test_the_wheel_needs_nothing_of_the_demo(installed, bare_site, bare_python, tmp_path):
+def test_the_wheel_needs_nothing_of_the_clone(installed, bare_site, bare_python, tmp_path):
     ended = alone(EVERY_MODULE, installed, bare_site, bare_python, tmp_path)
     assert ended.returncode == 0, ended.stderr
     imported = ended.stdout.split()
     assert f"{PACKAGE}.spark.job" in imported
-    assert not [name for name in imported if ".demo" in name]
 
 
 def alone(code, installed, bare_site, bare_python, folder):

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
-from airflow_provider_connect.demo.local_airflow import LocalAirflow
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.server import StandIn
+from tests.demo.local_airflow import LocalAirflow
 from tests.equipment.airflow.editions import EVENTS, Editions
 from tests.equipment.airflow.kafka_table import OnKafka
 from tests.equipment.airflow.tables import OnBigQuery, OnDelta, Table
+from tests.standins.bigquery_emulator import BigQueryEmulator
+from tests.standins.kafka_broker import KafkaBroker
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.server import StandIn
 
 pytest.register_assert_rewrite(
     "tests.equipment.airflow.backfills",
@@ -178,7 +178,7 @@ def system(
     }
     editions = Editions(seed=13, events_per_day=EVENTS)
     airflow = LocalAirflow(folder / "airflow", Path(__file__).parent / "dags", parallelism=16, settings=settings)
-    from airflow_provider_connect.demo.mixpanel.access import Account
+    from tests.standins.mixpanel.access import Account
 
     account = Account(secret=PASSWORD)
     try:

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.posts import Timeline
-from airflow_provider_connect.demo.x.server import StandIn
 from tests.equipment.airflow.backfills import PATIENCE_SECONDS
 from tests.equipment.airflow.caught_up import is_done, require_done, tries
 from tests.equipment.rest_api.items import items_of
 from tests.equipment.rest_api.server import Answer, Request, RestApi
 from tests.equipment.x import QUERIES
+from tests.standins.x.faults import Fault
+from tests.standins.x.posts import Timeline
+from tests.standins.x.server import StandIn
 from tests.system.conftest import System, wait_for
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ def api(trouble: Trouble) -> Iterator[RestApi]:
 @pytest.fixture(scope="module")
 def x() -> Iterator[StandIn]:
     timeline = Timeline(seed=5, posts_per_day=60, deleted_per_day=3, edited_per_day=3, gone_references_per_day=3)
-    with StandIn(timeline) as x:
+    with StandIn(timeline, most_posts=50) as x:
         dates = itertools.cycle(DAGS["x_catchup"])
         faults = [Fault(kind, date=date, page=1) for kind, date in zip(X_FAULTS, dates, strict=False)]
         x.faults.replace([Fault("status", date=DOWN, times=5), *faults])

@@ -9,9 +9,9 @@ import datetime as dt
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.faults import Fault
 from tests.equipment.airflow.backfills import Seen, backfill, catch_up, dates_run, seen
 from tests.equipment.airflow.editions import edit
+from tests.standins.mixpanel.faults import Fault
 from tests.system.conftest import System
 
 pytestmark = [pytest.mark.slow, pytest.mark.campaign]

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from airflow_provider_connect.demo.local_airflow import marked
+from tests.demo.local_airflow import marked
 from tests.system.conftest import wait_for
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ DAGS = Path(__file__).parents[2] / "dags"
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "airflow_provider_connect.demo", *options],
+        [sys.executable, "-m", "tests.demo", *options],
         cwd=folder,
         env={name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
         stdout=subprocess.PIPE,

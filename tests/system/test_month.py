@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from tests.equipment.airflow.history import ONE_DAY, Answer, History, difference
 from tests.equipment.airflow.tables import OnDelta
+from tests.standins.mixpanel.server import StandIn
 from tests.system.conftest import CATCHUP_DAYS, System, connection_of
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.local_airflow import ROLES
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.server import StandIn
+from tests.demo.local_airflow import ROLES
 from tests.equipment.airflow.roles import NOBODY, AirflowWithRoles
 from tests.equipment.airflow.tables import OnDelta
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.server import StandIn
 from tests.system.conftest import connection_of, wait_for
 
 pytestmark = pytest.mark.slow

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.local_airflow import ROLES, LocalAirflow
-from airflow_provider_connect.demo.mixpanel.access import Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.server import StandIn
+from tests.demo.local_airflow import ROLES, LocalAirflow
 from tests.equipment.airflow.tables import OnDelta
+from tests.standins.mixpanel.access import Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.server import StandIn
 
 pytestmark = pytest.mark.slow
 

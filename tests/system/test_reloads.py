@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.faults import Fault
 from tests.equipment.airflow.backfills import PATIENCE_SECONDS, Seen, backfill, catch_up, dates_run, seen
 from tests.equipment.airflow.editions import EVENTS, edit, held
+from tests.standins.mixpanel.faults import Fault
 from tests.system.conftest import System, wait_for
 
 pytestmark = pytest.mark.slow

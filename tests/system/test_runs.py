@@ -9,8 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
-from airflow_provider_connect.demo.local_airflow import marked
-from airflow_provider_connect.demo.mixpanel.faults import Fault
+from tests.demo.local_airflow import marked
+from tests.standins.mixpanel.faults import Fault
 from tests.system.conftest import PASSWORD, System, served, wait_for
 
 pytestmark = pytest.mark.slow

@@ -151,3 +151,32 @@ def test_options_that_wait_for_their_templates_can_be_shown():
     options = Templated(path="{{ x }}", topics=["b{{ x }}"], parts="{{ n }}", wait=dt.timedelta(seconds=2))
     assert options.serialize()["topics"] == ["b{{ x }}"]
     assert pickle.loads(pickle.dumps(options)).rendered(upper).checked().parts == 7
+
+
+class Renaming(Options):
+    renamed = {"project_timezone": "zone"}
+    removed = {"page_size": "pages are as large as the endpoint allows"}
+    zone: str = "UTC"
+
+
+@pytest.mark.parametrize("make", [lambda options: Renaming(**options), Renaming.of])
+def test_a_former_name_is_accepted_with_a_warning(make):
+    with pytest.warns(FutureWarning, match="project_timezone is called zone now"):
+        options = make({"project_timezone": "US/Pacific"})
+    assert options == Renaming(zone="US/Pacific")
+    assert options.model_dump() == {"zone": "US/Pacific"}
+
+
+def test_a_template_may_stand_under_a_former_name():
+    with pytest.warns(FutureWarning):
+        options = Renaming(project_timezone="{{ x }}")
+    assert options.rendered(upper).checked() == Renaming(zone="/X")
+
+
+@pytest.mark.parametrize("make", [lambda options: Renaming(**options), Renaming.of])
+def test_a_removed_option_is_refused_with_what_replaces_it_and_a_former_name_beside_the_present_one(make):
+    with pytest.raises(ConfigError) as caught:
+        make({"page_size": 7, "project_timezone": "UTC", "zone": "UTC", "zome": 1})
+    assert "page_size: no longer an option: pages are as large as the endpoint allows" in str(caught.value)
+    assert "project_timezone: the former name of zone, which is set as well" in str(caught.value)
+    assert "zome: unknown option; did you mean 'zone'?" in str(caught.value)

@@ -31,7 +31,7 @@ def defined(source: Source, connection: Connection, **more: Any) -> StreamDefini
 
 
 def mixpanel(**options: Any) -> StreamDefinition:
-    return defined(MixpanelSource(**{"conn_id": "m", "project_timezone": "UTC"} | options), MIXPANEL)
+    return defined(MixpanelSource(**{"conn_id": "m", "zone": "UTC"} | options), MIXPANEL)
 
 
 def shop(connection: Connection = SHOP, **options: Any) -> StreamDefinition:
@@ -72,10 +72,10 @@ NARROWED = [
     ),
 ]
 READ_OTHERWISE = [
-    (mixpanel(), mixpanel(project_timezone="US/Pacific", timestamps="utc"), "project_timezone"),
+    (mixpanel(), mixpanel(zone="US/Pacific", timestamps="utc"), "zone"),
     (
-        mixpanel(project_timezone="US/Pacific", timestamps="utc"),
-        mixpanel(project_timezone="US/Pacific", timestamps="project_local"),
+        mixpanel(zone="US/Pacific", timestamps="utc"),
+        mixpanel(zone="US/Pacific", timestamps="project_local"),
         "timestamps",
     ),
     (shop(**BY_DAY), shop(**BY_DAY, zone="Asia/Tokyo"), "zone"),
@@ -125,7 +125,7 @@ def test_who_may_read_is_told_and_never_refused() -> None:
 def test_a_setting_may_move_from_the_connection_to_the_source() -> None:
     extra = {"project_id": "7", "timestamps": "utc"}
     of_connection = MIXPANEL.model_copy(update={"extra": extra})
-    source = MixpanelSource(conn_id="m", project_timezone="US/Pacific")
+    source = MixpanelSource(conn_id="m", zone="US/Pacific")
     on_source = source.model_copy(update={"timestamps": "utc"})
     assert defined(source, of_connection) == defined(on_source, MIXPANEL)
 
@@ -145,7 +145,7 @@ def test_a_key_of_other_columns_or_classes_is_refused_where_rows_are_merged_by_i
 
 def test_shapes_and_the_keys_of_masks_are_parts() -> None:
     plain = mixpanel()
-    source = MixpanelSource(conn_id="m", project_timezone="UTC")
+    source = MixpanelSource(conn_id="m", zone="UTC")
     dropped = defined(source, MIXPANEL, shapes=[{"drop": {"columns": ["properties"]}}])
     keyed = defined(source, MIXPANEL, shapes=[{"drop": {"columns": ["properties"]}}], keys={"key[0]": "abc"})
     for before, after in ((plain, dropped), (dropped, keyed)):
@@ -156,7 +156,7 @@ def test_shapes_and_the_keys_of_masks_are_parts() -> None:
 
 def test_shapes_of_another_task_leave_out_other_rows_and_are_refused() -> None:
     """A filter is a narrowing: two tasks with two of them would delete each other's rows."""
-    source = MixpanelSource(conn_id="m", project_timezone="UTC")
+    source = MixpanelSource(conn_id="m", zone="UTC")
     one, other = (defined(source, MIXPANEL, shapes=[{"filter": {"where": where}}]) for where in ("a = 1", "a = 2"))
     assert compare(one, other, is_same_task=True, identifies_by_key=False).notices
     comparison = compare(one, other, is_same_task=False, identifies_by_key=False)
@@ -165,7 +165,7 @@ def test_shapes_of_another_task_leave_out_other_rows_and_are_refused() -> None:
 
 
 def test_a_transform_is_a_part() -> None:
-    source = MixpanelSource(conn_id="m", project_timezone="UTC")
+    source = MixpanelSource(conn_id="m", zone="UTC")
     one, other = (
         defined(source, MIXPANEL, transform=f"SELECT * FROM polled WHERE event = '{event}'")
         for event in ("canary", "view")
@@ -304,4 +304,4 @@ def test_the_columns_of_the_target_that_a_mask_makes(shapes: Any, masked: list[s
 
 
 def mixpanel_shaped(shapes: Any) -> StreamDefinition:
-    return defined(MixpanelSource(conn_id="m", project_timezone="UTC"), MIXPANEL, shapes=shapes)
+    return defined(MixpanelSource(conn_id="m", zone="UTC"), MIXPANEL, shapes=shapes)

@@ -192,7 +192,6 @@ def test_the_zip_holds_sources_alone_and_is_made_once(folder: Path) -> None:
     names = zipfile.ZipFile(first).namelist()
     assert all(name.startswith("airflow_provider_connect/") and name.endswith(".py") for name in names)
     assert "airflow_provider_connect/spark/job.py" in names
-    assert not any("/demo/" in name for name in names)
     assert list(folder.iterdir()) == [first]
 
 

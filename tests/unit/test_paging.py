@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from airflow_provider_connect.polling.paging import next_link, pages
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.polling.paging import pages
 
 
 def read(links: dict[str | int | None, str | int | None]) -> list[str | int | None]:
@@ -79,62 +79,6 @@ def test_a_page_is_asked_for_only_when_it_is_wanted() -> None:
     assert asked == []
     assert next(reading) == "None."
     assert asked == [None]
-
-
-@pytest.mark.parametrize(
-    ("link", "address"),
-    [
-        ("https://api.example:8443/v1/events?page=2", "https://api.example:8443/v1/events?page=2"),
-        ("?cursor=a%2Fb", "https://api.example:8443/v1/events?cursor=a%2Fb"),
-        ("/v1/events?page=2", "https://api.example:8443/v1/events?page=2"),
-    ],
-)
-def test_a_link_may_be_relative(link: str, address: str) -> None:
-    assert next_link("https://api.example:8443/v1/events?page=1", link) == address
-
-
-@pytest.mark.parametrize(
-    ("url", "link"),
-    [
-        ("https://api.example/v1/events", "https://api.example:443/v1/events?page=2"),
-        ("https://api.example:443/v1/events", "https://api.example/v1/events?page=2"),
-        ("http://api.example/v1/events", "http://api.example:80/v1/events?page=2"),
-        ("https://api.example/v1/events", "HTTPS://API.example/v1/events?page=2"),
-        ("https://user:s3cret@api.example/v1/events", "https://api.example/v1/events?page=2"),
-        ("https://user:s3cret@api.example/v1/events", "https://user:s3cret@api.example/v1/events?page=2"),
-    ],
-)
-def test_the_same_address_may_be_written_in_other_ways(url: str, link: str) -> None:
-    assert next_link(url, link).endswith("/v1/events?page=2")
-
-
-@pytest.mark.parametrize(
-    "link", ["https://api.example:s3cret/events", "https://api.example:99999/", "https://[s3cret/"]
-)
-def test_a_link_that_is_no_address_is_told(link: str) -> None:
-    with pytest.raises(DataError, match=r"^api\.example links to a next page whose address cannot be read: ") as caught:
-        next_link("https://user:pass@api.example/v1/events", link)
-    assert not any(secret in str(caught.value) for secret in ("s3cret", "pass"))
-
-
-@pytest.mark.parametrize(
-    ("link", "shown"),
-    [
-        ("https://elsewhere.example/v1/events", "https://elsewhere.example"),
-        ("//elsewhere.example/v1/events", "https://elsewhere.example"),
-        ("http://api.example/v1/events", "http://api.example"),
-        ("https://api.example:444/", "https://api.example:444"),
-        ("https://user:s3cret@api.example/", "https://api.example"),
-        ("http://169.254.169.254/latest/meta-data", "http://169.254.169.254"),
-        ("file:///etc/passwd", "file://"),
-    ],
-)
-def test_credentials_do_not_follow_a_link_to_another_address(link: str, shown: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        next_link("https://other:pass@api.example/v1/events", link)
-    assert str(caught.value).startswith("api.example links to a next page at another address")
-    assert f"({shown})" in str(caught.value)
-    assert not any(secret in str(caught.value) for secret in ("s3cret", "pass"))
 
 
 def numbered(answers: list[list[str]], **options: Any) -> list[list[str]]:

@@ -27,15 +27,15 @@ session                    a login at ``auth_url`` with the fields ``auth_params
 ``auth_url`` is a whole URL, a path from the host's root (``/token``), or one below ``host`` (``token``).
 
 For all: ``headers``: more headers of every request · ``allowed_hosts``: other hosts that links and redirects may lead
-to, none of which gets credentials · ``proxy``: URL of the proxy; no other is used · ``ca_bundle``: authorities to trust
-beside the public ones.
+to, none of which gets credentials · ``proxy``: URL of the proxy, or ``environment`` for the proxies and authorities
+that the environment names; without it none is used · ``ca_bundle``: authorities to trust beside the public ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 from pydantic import SecretStr
 
@@ -118,11 +118,11 @@ class Access:
         if found := problems(connection, also):
             raise ConfigError("; ".join(found))
         url, others = fields.base_of(connection), fields.hosts_of(connection)
-        proxy, headers = connection.option("proxy"), fields.texts_of(connection, "headers")
+        headers = fields.texts_of(connection, "headers")
         named = {origin[1] for origin in (origin_of(url), *others)}
         if (login := connection.option("auth_url")) is not None:
             named.add(origin_of(fields.under(url, login))[1])
-        route = Route(Reach(frozenset(named)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle"))
+        route = _route(connection, named)
         return cls(
             name=connection.conn_id,
             url=url,
@@ -132,6 +132,19 @@ class Access:
             headers=tuple(headers.items()),
             kept=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
         )
+
+    @classmethod
+    def at(cls, connection: Connection, url: str, auth: Auth, **more: Any) -> Self:
+        """Return the way to a host for a connection of any type, which may name a proxy and authorities.
+
+        :param more: fields of a class of its own.
+        """
+        return cls(connection.conn_id, url, Given(auth), _route(connection, {origin_of(url)[1]}), **more)
+
+
+def _route(connection: Connection, hosts: Collection[str]) -> Route:
+    proxy = connection.option("proxy")
+    return Route(Reach(frozenset(hosts)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle"))
 
 
 def problems(connection: Connection, also: Collection[str] = ()) -> list[str]:

@@ -9,6 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
+from airflow_provider_connect.clients.http.proxies import is_environments, proxies_of
+
 
 @dataclass(frozen=True)
 class Auth:
@@ -57,9 +59,11 @@ def cookie_auth(cookies: Mapping[str, str]) -> Auth:
 
 
 def proxy_auth(proxy: SecretStr | None) -> Auth:
-    """Return what a proxy is told: user and password of its URL, if there are any."""
-    parts = urlsplit(proxy.get_secret_value() if proxy is not None else "")
-    if not parts.username and not parts.password:
-        return NO_AUTH
-    basic = basic_auth(SecretStr(unquote(parts.username or "")), SecretStr(unquote(parts.password or "")))
-    return Auth({"Proxy-Authorization": basic.headers["Authorization"]}, basic.secrets)
+    """Return what a proxy is told: user and password of its URL, if there are any.
+
+    :param proxy: its URL. For the environment's proxies there are only their secrets.
+    """
+    users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxies_of(proxy))]
+    told = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
+    headers = {} if is_environments(proxy) or not told else {"Proxy-Authorization": told[0].headers["Authorization"]}
+    return Auth(headers, tuple(secret for auth in told for secret in auth.secrets))

@@ -23,51 +23,58 @@ def ca_bundle_problem(ca_bundle: str) -> str | None:
     :param ca_bundle: an absolute path on this machine, or PEM text.
     """
     try:
-        _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_bundle)
+        _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_bundle, "ca_bundle")
     except ConfigError as error:
         return str(error)
     return None
 
 
 @functools.lru_cache(maxsize=16)  # it takes as long as an answer, and every page of an API has a connection of its own
-def client_context(ca_bundle: str | None) -> ssl.SSLContext:
+def client_context(ca_bundle: str | None, of_environment: tuple[tuple[str, str], ...] = ()) -> ssl.SSLContext:
     """Return what a TLS client needs: certificates are always verified, and host names too.
 
     :param ca_bundle: authorities to trust beside the public ones.
-    :raises ConfigError: there is no certificate in it.
+    :param of_environment: variables that name more of them, with their paths: files, or folders as OpenSSL makes them.
+    :raises ConfigError: there is no certificate in one of them.
     """
     from requests.utils import DEFAULT_CA_BUNDLE_PATH  # noqa: PLC0415  # a DAG file need not pay for it
 
     context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
+    for name, path in of_environment:
+        if Path(path).is_dir():
+            context.load_verify_locations(capath=path)
+        else:
+            _trust(context, path, f"the environment's {name}")
     if ca_bundle is not None:
-        _trust(context, ca_bundle)
+        _trust(context, ca_bundle, "ca_bundle")
+    if ca_bundle is not None or of_environment:
         # Python 3.13 and later ask for key identifiers, which authorities of proxies often lack. Chain, dates and host
         # name are checked all the same.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 
-def _trust(context: ssl.SSLContext, ca_bundle: str) -> None:
-    found = _CERTIFICATE.findall(_text(ca_bundle))
+def _trust(context: ssl.SSLContext, ca_bundle: str, name: str) -> None:
+    found = _CERTIFICATE.findall(_text(ca_bundle, name))
     if not found:
-        raise ConfigError("ca_bundle holds no certificate in PEM form")
+        raise ConfigError(f"{name} holds no certificate in PEM form")
     try:
         context.load_verify_locations(cadata="\n".join(found))
     except (ssl.SSLError, ValueError):
-        raise ConfigError("ca_bundle holds a certificate that cannot be read") from None
+        raise ConfigError(f"{name} holds a certificate that cannot be read") from None
 
 
-def _text(ca_bundle: str) -> str:
+def _text(ca_bundle: str, name: str) -> str:
     if _PEM in ca_bundle:
         return ca_bundle
     path = Path(ca_bundle)
     if not path.is_absolute():
-        raise ConfigError("ca_bundle must be an absolute path, or the certificates themselves as PEM text")
+        raise ConfigError(f"{name} must be an absolute path, or the certificates themselves as PEM text")
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except (OSError, ValueError) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no path"
         raise ConfigError(
-            f"ca_bundle names a file that this machine cannot read ({why}); it must lie on the worker and on every "
+            f"{name} names a file that this machine cannot read ({why}); it must lie on the worker and on every "
             "Spark node, or stand in the connection as PEM text"
         ) from None

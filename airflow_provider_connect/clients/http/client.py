@@ -1,7 +1,7 @@
 """HTTP: one request, whose answer is read raw, and errors that say what to do and hold no secret.
 
 Nothing is tried again here. Redirects are not followed: whoever follows one asks again, and answers for where. Proxies
-of the environment and ``.netrc`` are not used.
+and authorities of the environment are used only where the connection says so, ``.netrc`` is never used.
 A body must say where it ends, by its length or by chunks: one that ends with the connection could be cut unseen, and
 is refused.
 """
@@ -24,13 +24,13 @@ from airflow_provider_connect import __version__
 from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import Auth, proxy_auth
 from airflow_provider_connect.clients.http.link import Limits, Link, place
-from airflow_provider_connect.clients.http.message import READ_BYTES, Head, read_body
+from airflow_provider_connect.clients.http.message import READ_BYTES, UNFRAMED, Head
 from airflow_provider_connect.clients.http.pool import Pool
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.secrets import Secrets
 
 ERROR_TEXT_BYTES = 8 << 10
-"""The most that is read of an error's body: messages fit in, and an endless one ends."""
+"""The most that is kept of an error's body: messages fit in, and an endless one ends."""
 _ERROR_READ_BYTES = 1 << 10
 _ERROR_SECONDS = 10.0
 _CUT_ECHO_CHARACTERS = 2 << 10
@@ -81,7 +81,7 @@ class Answer:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._pool is not None and self._is_whole and self._head.keeps_open:
+        if self._pool is not None and self._is_whole and self._head.is_framed:
             self._pool.give(self._link)
         else:
             self._link.close()
@@ -109,11 +109,8 @@ class Answer:
 
         :raises RetriableError: if the body has neither a length nor chunks.
         """
-        if self._head.framing is None:
-            raise RetriableError(
-                f"{self.host} sent a body with neither Content-Length nor chunks that can be relied on, so its end "
-                "cannot be told from a cut; if there is a proxy in between, it breaks the answer"
-            )
+        if not self._head.is_framed:
+            raise RetriableError(f"{self.host} {UNFRAMED}")
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body as it comes over the wire, still encoded.
@@ -129,7 +126,7 @@ class Answer:
     def text(self) -> ErrorText:
         """Return the beginning of an error's body, decoded as far as possible."""
         self._link.shorten(_ERROR_SECONDS)
-        data, is_cut = b"", self._head.framing is None
+        data, is_cut = b"", not self._head.is_framed
         try:
             for piece in self._body(_ERROR_READ_BYTES):
                 data += piece
@@ -145,17 +142,8 @@ class Answer:
         return ErrorText(shown, is_cut=is_cut or len(data) > ERROR_TEXT_BYTES)
 
     def _body(self, read_bytes: int) -> Iterator[bytes]:
-        pieces = read_body(self._link.stream, self._head.framing, read_bytes)
-        while True:
-            self._link.check()
-            with self._link.explained():
-                piece = next(pieces, b"")
-            if not piece:
-                self._link.check()  # a body whose last bytes came too late is late
-                self._is_whole = True
-                return
-            self._link.received += len(piece)
-            yield piece
+        yield from self._link.body(read_bytes)
+        self._is_whole = True
 
 
 def request(
@@ -181,7 +169,7 @@ def request(
     :param params: added to the query.
     :param method: another one than these two.
     :param headers: sent beside those of ``auth``, which win.
-    :param proxy: URL of the only proxy that is used.
+    :param proxy: URL of the only proxy that is used, or ``environment``.
     :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
     :param reach: which addresses may be spoken to; by default any.
     :param takes_redirects: whether a redirect is an answer as any other, not an error.
@@ -244,6 +232,7 @@ def _headers(auth: Auth, more: Mapping[str, str], body: Body | None) -> dict[str
     for given in (more, auth.headers, own):
         names = {name.lower() for name in given}
         found = {name: value for name, value in found.items() if name.lower() not in names} | dict(given)
+    found = {name: value.strip(" ") for name, value in found.items()}
     for name, value in found.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ConfigError(

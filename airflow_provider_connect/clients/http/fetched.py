@@ -1,7 +1,7 @@
 """Credentials that are fetched before they can be used: kept for the whole process, and fetched once for all threads.
 
 Each executor process fetches its own, and keeps it for all polls that it runs. A token for every poll would exhaust
-the limit that services put on their token endpoints.
+the limit that services put on their token endpoints. authlib keeps a token for one session and one thread.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, cast, get_args
 from urllib.parse import urljoin, urlsplit
@@ -10,7 +10,8 @@ from urllib.parse import urljoin, urlsplit
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
-from airflow_provider_connect.clients.http.host import is_loopback
+from airflow_provider_connect.clients.http.host import host_problem, is_loopback
+from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, is_proxy_url
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.connection import Connection
@@ -56,8 +57,7 @@ def kind_of(connection: Connection) -> AuthKind:
 
 def problems(connection: Connection, also: Collection[str]) -> list[str]:
     """Return everything that is wrong with a connection: see :func:`.access.problems`."""
-    found: list[str] = []
-    for check in (
+    checks = (
         partial(_unknown_fields, also=also),
         _auth_problems,
         _login_problems,
@@ -66,7 +66,14 @@ def problems(connection: Connection, also: Collection[str]) -> list[str]:
         proxy_problems,
         ca_bundle_problems,
         _http_problems,
-    ):
+    )
+    return collected(connection, checks)
+
+
+def collected(connection: Connection, checks: Iterable[Callable[[Connection], Iterable[str]]]) -> list[str]:
+    """Return what some checks find wrong with a connection of any type, each once, and whose it is."""
+    found: list[str] = []
+    for check in checks:
         try:
             found += check(connection)
         except ConfigError as error:  # an extra field that is not text
@@ -157,17 +164,17 @@ def _text_problems(connection: Connection) -> Iterator[str]:
             yield "extra field 'auth_url' must be a path on the host, or 'https://name/path' without user"
 
 
+def own_host_problem(connection: Connection) -> list[str]:
+    """Tell if the host that a connection of any type names, in place of the vendor's, is none."""
+    problem = host_problem(connection.host, connection.port) if connection.host else None
+    return [problem] if problem else []
+
+
 def proxy_problems(connection: Connection) -> Iterator[str]:
     """Tell if the extra's ``proxy`` is none. For connections of any type."""
     proxy = connection.option("proxy")
-    if proxy is not None:
-        try:
-            parts = urlsplit(proxy)
-            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            is_url = False
-        if not is_url:
-            yield "extra field 'proxy' is not an http or https URL"
+    if proxy not in (None, ENVIRONMENT) and not is_proxy_url(proxy):
+        yield f"extra field 'proxy' is not an http or https URL, nor {ENVIRONMENT!r}"
 
 
 def ca_bundle_problems(connection: Connection) -> Iterator[str]:

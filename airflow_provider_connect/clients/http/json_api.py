@@ -1,125 +1,385 @@
-"""A JSON API on the host of an Airflow connection: one request, one document, and errors that say what to do.
+"""A JSON API behind a connection: one call, one whole answer, and errors that say what to do.
 
-Nothing is tried again here. An answer counts only if it is whole: framed, and parsed to its end.
+A call that may be repeated is asked again alone after a failure that may pass: a page that fails costs a page, not the
+day. Redirects are followed for GET, a few of them, to hosts that the connection names. Credentials go to its own host
+and to nobody else, whatever an answer says. Requests and bytes are told as they are sent and received: who counts them
+for a day, or to a quota, stands around this.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import json
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, NamedTuple
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from urllib.parse import urljoin, urlsplit
 
-from pydantic import SecretStr
-
-from airflow_provider_connect.clients.http.auth import basic_auth, bearer_auth
-from airflow_provider_connect.clients.http.client import Answer, Body, excerpt, json_body, request, retry_after_seconds
-from airflow_provider_connect.clients.http.host import base_url, host_problem
+from airflow_provider_connect.clients.http.access import Access
+from airflow_provider_connect.clients.http.asking.call import Call, Reply
+from airflow_provider_connect.clients.http.asking.judging import Judgement, judge, wait_seconds
+from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.asking.pacing import pace_of
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule
+from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
+from airflow_provider_connect.clients.http.client import Answer, excerpt, without_key
+from airflow_provider_connect.clients.http.fields import RESERVED
+from airflow_provider_connect.clients.http.inflate import decoded
 from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.open_answers import OpenAnswers
+from airflow_provider_connect.clients.http.pool import Pool
+from airflow_provider_connect.clients.http.route import Origin, origin_of
+from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling
 from airflow_provider_connect.secrets import Secrets
 
-_LIMITS = Limits(connect_timeout_seconds=10, read_timeout_seconds=60, deadline_seconds=300)
-_MAX_BYTES = 64 << 20
-_FOR_NOW = (408, 425, 429)
+MAX_BYTES = 256 << 20
+"""The most that one answer may hold by default: it is in memory whole."""
+TIMES = Limits(read_timeout_seconds=120, deadline_seconds=600)
+
+_PAUSES = doubling(1.0, 60.0)
+_MOST_REDIRECTS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+_JSON = {"Accept": "application/json"}
+_WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 
 
-class Reply(NamedTuple):
-    """What the API answered.
-
-    :param size: of the document, in bytes.
-    """
-
-    status: int
-    document: Any
-    size: int
+def now() -> dt.datetime:
+    """Return the present instant; tests replace this clock."""
+    return dt.datetime.now(dt.UTC)
 
 
-Credentials = Literal["basic", "bearer"]
-"""What is sent: login and password as HTTP Basic, or the password as a bearer token."""
+class LeaveAloneError(RetriableError):
+    """The API wants no more requests for a while."""
 
 
-def connection_problems(connection: Connection, credentials: Credentials) -> list[str]:
-    """Say what is wrong with the connection's login, password and host; [] when nothing is."""
-    where, found = f"connection {connection.conn_id!r}", []
-    if credentials == "basic" and connection.login is not None and ":" in connection.login.get_secret_value():
-        found.append(f"{where}: login holds a colon, which HTTP Basic cannot carry")
-    if not connection.password or not connection.password.get_secret_value():
-        found.append(f"{where}: password is empty; it holds what the API asks for")
-    if (problem := host_problem(connection.host or "", connection.port)) is not None:
-        found.append(f"{where}: {problem}")
-    return found
+class _Waits:
+    """The system's clock, whose pauses end when the poll does."""
+
+    def __init__(self, answers: OpenAnswers) -> None:
+        self.sleep = answers.sleep
+
+    def now(self) -> float:
+        return CLOCK.now()
 
 
-class JsonApi:
-    """Asks the API. For several threads at once; keeps nothing open.
+@dataclass(frozen=True)
+class _Request:
+    """A call on its way to an address, which a redirect changes, and who counts it."""
 
+    call: Call
+    url: str
+    patience: Patience
+    sent: Callable[[], None] | None
+    received: Callable[[int, int], None] | None
+    params: Sequence[tuple[str, str]]
+
+
+class JsonApi(Closable):
+    """One way to an API, of a poll or a publisher. Several threads may ask at once.
+
+    :param to: the API: a connection of type ``http``, or what another kind of connection says.
+    :param errors: what its answers mean; the first rule that fits counts, then the defaults.
+    :param limits: how often it may be asked.
+    :param share: by how many processes of the same job a limit for each second, or at once, is shared.
+    :param max_bytes: the most that one answer may hold, inflated.
+    :param times: how long each part of a request may take.
+    :param patience_seconds: how long a call that may be repeated is asked again, waits included, before its error is
+        raised; 0: it is asked once.
+    :param follows_redirects: whether a redirect of a GET is followed; else it is refused.
+    :param clock: what pauses are measured with; by default the system's, whose pauses end when this is closed.
     :raises ConfigError: naming everything that is wrong with the connection.
     """
 
-    def __init__(self, connection: Connection, credentials: Credentials) -> None:
-        if found := connection_problems(connection, credentials):
-            raise ConfigError("; ".join(found))
-        login, password = connection.login or SecretStr(""), connection.password or SecretStr("")
-        self._url = base_url(connection.host or "", connection.port)
-        self._auth = basic_auth(login, password) if credentials == "basic" else bearer_auth(password)
-        self._secrets = Secrets(self._auth.secrets)
+    def __init__(
+        self,
+        to: Connection | Access,
+        *,
+        errors: Sequence[ErrorRule] = (),
+        limits: RateLimits | None = None,
+        share: int = 1,
+        max_bytes: int = MAX_BYTES,
+        times: Limits = TIMES,
+        patience_seconds: float = 0.0,
+        follows_redirects: bool = True,
+        clock: Clock | None = None,
+    ) -> None:
+        self._access = to if isinstance(to, Access) else Access.of(to)
+        self._errors = errors
+        self._limits = limits or RateLimits()
+        self._pace = pace_of(self._access.name, self._access.url, self._limits, share)
+        self._max_bytes = max_bytes
+        self._times = times
+        self._patience_seconds = patience_seconds
+        self._follows_redirects = follows_redirects
+        self._lock = threading.Lock()
+        self._answers = OpenAnswers()
+        self._pool = Pool()
+        self.clock: Clock = clock or _Waits(self._answers)
+        self._secrets = Secrets([*self._access.kept, *self._access.route.secrets])
 
     def ask(
         self,
-        path: str,
-        params: Mapping[str, str] | None = None,
+        call: Call,
         *,
-        body: Any = None,
-        allowed: Collection[int] = (),
         sent: Callable[[], None] | None = None,
+        received: Callable[[int, int], None] | None = None,
+        refusal: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> Reply:
-        """Send a GET, or a POST if there is a body; return the document that the API answers.
+        """Send a call and read its answer to the end. No two threads call ``sent`` or ``received`` at once.
 
-        :param body: a value that becomes JSON, or bytes that are JSON already.
-        :param allowed: statuses beside 2xx that are an answer, too; theirs has no document.
-        :param sent: called when the request is on its way: from then on the server may count it.
-        :raises RetriableError: it is away, in trouble or wants to be left alone, or its answer is not a whole document.
-        :raises ConfigError: it refuses the request or the credentials.
+        :param sent: called whenever a request is on its way: from then on the server may count it.
+        :param received: called after each answer with a status 2xx: how many bytes came over the wire, and how many
+            they are decoded; 0 if it was not whole.
+        :param refusal: returns the error that an answer is, where rules cannot say it; None leaves the answer to them.
+        :raises RetriableError: there is no whole answer, or none for now; :class:`LeaveAloneError` if the API wants no
+            more requests.
+        :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
+            not name.
         """
-        posted = (
-            Body("application/json", body) if isinstance(body, bytes) else None if body is None else json_body(body)
-        )
-        plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # what is cut does not parse
-        with request(
-            self._url + path, params or {}, self._auth, _LIMITS, body=posted, headers=plain, sent=sent
-        ) as answer:
-            if 200 <= answer.status < 300:
-                return self._read(answer)
-            if answer.status in allowed:
-                return Reply(answer.status, None, 0)
-            raise self._refusal(answer)
+        if found := sorted(name for name in call.headers if name.lower() in RESERVED):
+            raise ConfigError(f"the header {found[0]!r} is set by the client itself: leave it out of the declaration")
+        patience = Patience(self._patience_seconds, _PAUSES, jitter=FROM_HALF, clock=self.clock)
+        params = tuple(call.params.items() if isinstance(call.params, Mapping) else call.params)
+        one = _Request(call, self._address(self._access.url, call.url), patience, sent, received, params)
+        while True:
+            try:
+                reply = self._answer(one)
+                if (error := refusal(reply)) is not None:
+                    raise error
+                return self._judged(call, reply)
+            except RetriableError as error:
+                self._answers.require()
+                if not call.may_repeat or not patience.again(error.retry_after_seconds):
+                    raise _given_up(error, patience) from None
 
-    def _read(self, answer: Answer) -> Reply:
-        if answer.status == 204:  # which has no body
-            return Reply(answer.status, None, 0)
-        answer.require_framing()
-        data = bytearray()
-        for chunk in answer.chunks():
-            data += chunk
-            if len(data) > _MAX_BYTES:
-                raise ConfigError(
-                    f"{answer.host} sent a document of more than {_MAX_BYTES} bytes: ask for smaller pages"
-                )
+    def close(self) -> None:
+        """End what other threads still read or wait for, with an error."""
+        self._answers.end()
+        self._pool.close()
+
+    # Where to
+
+    def _address(self, here: str, url: str) -> str:
+        """Return an address that may be asked.
+
+        :param url: as it is called for or linked to: whole, or a path below the connection's base.
+        :raises ConfigError: it is a host that the connection does not name.
+        """
+        if not _WHOLE.match(url):
+            return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
-            return Reply(answer.status, json.loads(data), len(data))
-        except (ValueError, RecursionError):  # its text would be part of the message
-            raise RetriableError(
-                f"{answer.host} sent no whole JSON document ({len(data)} bytes); a proxy or a login page may answer"
+            whole = urljoin(here, url)
+            origin = origin_of(whole)
+        except ValueError:
+            raise ConfigError(
+                f"{_host(here)} leads to something that is no address of a web server: report it to the service"
             ) from None
+        own = self._access.origin
+        if (origin, own) == (("http", own[1], 80), ("https", own[1], 443)):
+            # Services behind a proxy that ends TLS often do not know that they are reached by https.
+            return urlsplit(whole)._replace(scheme="https", netloc=urlsplit(self._access.url).netloc).geturl()
+        if origin != own and origin not in self._access.also:
+            raise ConfigError(
+                f"{_host(here)} leads to {self._shown(origin)}, which is not asked, as {self._who} does not name "
+                "it: if it belongs to the service, name it there, as extra field allowed_hosts or as the host itself"
+            )
+        return whole
 
-    def _refusal(self, answer: Answer) -> ConnectError:
-        said, after = answer.text(), retry_after_seconds(answer.header("Retry-After"), dt.datetime.now(dt.UTC))
-        words = excerpt(said.text, self._secrets, is_cut=said.is_cut)
-        quoted = f"; it said: {words!r}" if words else ""
-        if answer.status >= 500 or answer.status in _FOR_NOW:
-            message = f"{answer.host} answered {answer.status}: it cannot serve this now{quoted}"
-            return RetriableError(message, retry_after_seconds=after)
-        what = "check the connection's credentials and rights" if answer.status in (401, 403) else "check the options"
-        return ConfigError(f"{answer.host} answered {answer.status}: {what}{quoted}")
+    @property
+    def _who(self) -> str:
+        return f"connection {self._access.name!r}"
+
+    def _shown(self, origin: Origin) -> str:
+        scheme, host, port = origin
+        return excerpt(f"{scheme}://{host}:{port}", self._secrets)
+
+    # One question
+
+    def _answer(self, one: _Request) -> Reply:
+        """Return the answer to a call; a refusal of credentials that can be fetched anew is not one yet."""
+        credentials = self._access.credentials
+        auth = credentials.auth()
+        reply = self._followed(one, auth)
+        if reply.status == 401 and origin_of(reply.url) == self._access.origin:
+            other = credentials.renewed(auth)
+            if other is not None:
+                return self._followed(one, other)
+        return reply
+
+    def _followed(self, one: _Request, auth: Auth) -> Reply:
+        for _ in range(_MOST_REDIRECTS + 1):
+            self._wait_for_turn(one.patience)
+            with self._pace.lane(self.clock, self._answers.require):
+                reply = self._sent(one, auth)
+            self._rest_if_told(reply)
+            if not 300 <= reply.status < 400:
+                return reply
+            moved = self._moved(one, reply)
+            if one.params and not urlsplit(moved).query:
+                raise ConfigError(
+                    f"{_host(one.url)} redirects to an address without a query, which would ask for everything: "
+                    "correct the declared path, perhaps by a slash at its end, or the connection's host"
+                )
+            one = replace(one, url=moved, params=())
+        raise ConfigError(
+            f"{_host(one.url)} redirects more than {_MOST_REDIRECTS} times: correct the declared path or the "
+            "connection's host"
+        )
+
+    def _moved(self, one: _Request, reply: Reply) -> str:
+        """Return where a redirect leads to.
+
+        :raises ConfigError: it leads nowhere, or what was sent must not be sent again elsewhere.
+        """
+        location, method = reply.header("Location"), one.call.verb
+        if reply.status not in _REDIRECTS or not location or method not in ("GET", "HEAD"):
+            raise ConfigError(
+                f"{_host(one.url)} redirects a {method} (status {reply.status}), which is followed for GET only: "
+                "correct the declared path or the connection's host"
+            )
+        try:
+            return self._address(one.url, urljoin(one.url, location))
+        except ValueError:
+            raise ConfigError(f"{_host(one.url)} redirects to something that is no address") from None
+
+    def _sent(self, one: _Request, auth: Auth) -> Reply:
+        url = without_key(one.url, auth)  # what is told of the answer's address must not hold it either
+        is_own = origin_of(url) == self._access.origin
+        # A header of the declaration's own may be a credential, too: another host gets none of them.
+        headers = _JSON | (dict(one.call.headers) | dict(self._access.headers) if is_own else {})
+        secrets = self._secrets = Secrets([*auth.secrets, *self._access.kept, *self._access.route.secrets])
+        with ExitStack() as stack:
+            answer = self._access.route.request(
+                url,
+                auth if is_own else NO_AUTH,
+                self._times,
+                params=one.params,
+                method=one.call.verb,
+                body=one.call.body,
+                headers=headers,
+                takes_redirects=self._follows_redirects,
+                sent=partial(self._tell, one.sent),
+                pool=self._pool if one.call.may_repeat else None,
+                opened=lambda link: stack.enter_context(self._answers.reading(link)),
+            )
+            stack.enter_context(answer)
+            if 200 <= answer.status < 300:
+                body, is_cut = self._read(answer, one), False
+            elif answer.status < 400:  # a redirect may have no body at all, and not say so
+                body, is_cut = b"", False
+            else:
+                said = answer.text()
+                body, is_cut = said.text.encode(), said.is_cut
+            return Reply(answer.status, answer.headers, body, url, is_cut, secrets)
+
+    def _tell(self, hook: Callable[..., None] | None, *counts: int) -> None:
+        if hook is not None:
+            with self._lock:
+                hook(*counts)
+
+    def _read(self, answer: Answer, one: _Request) -> bytes:
+        if answer.status in (204, 205):  # which have no body
+            return b""
+        data, is_whole = bytearray(), False
+        try:
+            for piece in decoded(answer):
+                data += piece
+                if len(data) > self._max_bytes:
+                    raise ConfigError(
+                        f"{answer.host} sent an answer of more than {self._max_bytes:,} bytes: ask for smaller pages"
+                    )
+            is_whole = True
+        finally:
+            self._tell(one.received, answer.wire_bytes, len(data) if is_whole else 0)
+        return bytes(data)
+
+    # When
+
+    def _wait_for_turn(self, patience: Patience) -> None:
+        """Wait until the limits allow a request.
+
+        :raises RetriableError: that takes longer than there is patience.
+        """
+        self._answers.require()
+        while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
+            if wait > max(patience.left_seconds, 0):
+                # Only what the API said itself is told to other tasks: how thin this job spreads its part is no news.
+                kind = LeaveAloneError if self._pace.rests_seconds(self.clock.now()) > 0 else RetriableError
+                host = _host(self._access.url)
+                raise kind(f"{host} has no requests left for {self._who} now", retry_after_seconds=wait)
+            self.clock.sleep(wait)
+            self._answers.require()
+
+    def _rest_if_told(self, reply: Reply) -> None:
+        """Send nothing for a while if an answer says that it was the last one for now."""
+        reset = self._limits.reset
+        if reset is not None and self._is_last(reply) and (wait := wait_seconds(reset, reply, now())):
+            self._pace.rest(self.clock.now() + wait)
+
+    def _is_last(self, reply: Reply) -> bool:
+        left = reply.header(self._limits.remaining or "").strip()
+        return bool(re.fullmatch(r"-?[0-9]{1,18}", left, flags=re.ASCII)) and int(left) <= 0
+
+    # What it means
+
+    def _judged(self, call: Call, reply: Reply) -> Reply:
+        if reply.status in call.allowed:
+            return replace(reply, verdict="ignored", body=b"")
+        judgement = judge(reply, self._errors, now())
+        if reply.status == 403 and judgement.then == "refuse" and not judgement.is_declared and self._is_last(reply):
+            # So GitHub says that its limit is reached: nobody lacks a right.
+            judgement = judgement._replace(then="wait", why="no requests are left")
+        if judgement.then in ("retry", "wait", "refuse"):
+            raise self._error(call, reply, judgement)
+        if judgement.then == "rows":
+            _require_rows(reply)
+            return reply
+        return replace(reply, verdict="empty" if judgement.then == "empty" else "ignored", body=b"")
+
+    def _error(self, call: Call, reply: Reply, judgement: Judgement) -> ConnectError:
+        wait = judgement.wait_seconds
+        words = excerpt(judgement.said, reply.secrets, is_cut=reply.is_cut)
+        about = f" ({call.about})" if call.about else ""
+        why = f": {judgement.why}" if judgement.why else ""
+        message = f"{reply.host}{about} answered {reply.status}{why}"
+        message += f"; it said: {words!r}" if words else ""
+        if judgement.then == "refuse":
+            return ConfigError(message)
+        if wait is None and reply.status in (403, 429) and self._limits.reset is not None:
+            wait = wait_seconds(self._limits.reset, reply, now())
+        if judgement.then != "wait" and reply.status != 429:
+            return RetriableError(message, retry_after_seconds=wait)
+        if wait is not None:
+            self._pace.rest(self.clock.now() + wait)
+        return LeaveAloneError(message, retry_after_seconds=wait)
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc
+
+
+def _given_up(error: RetriableError, patience: Patience) -> RetriableError:
+    if patience.tries == 1:
+        return error  # nothing is to be added, and its type may say more
+    kind = LeaveAloneError if isinstance(error, LeaveAloneError) else RetriableError
+    message = f"{error} (asked {patience.tries} times in {patience.spent_seconds:.0f} s)"
+    return kind(message, retry_after_seconds=error.retry_after_seconds)
+
+
+def _require_rows(reply: Reply) -> None:
+    is_html = reply.header("Content-Type").partition(";")[0].strip().lower() == "text/html"
+    if is_html and reply.body.lstrip()[:1] == b"<":  # some label all they send like that
+        raise RetriableError(
+            f"{reply.host} sent a web page with status {reply.status} in place of an answer; it may come from a proxy "
+            "or a login"
+        )
+    if not reply.body:
+        raise RetriableError(
+            f"{reply.host} sent an empty body with status {reply.status}, which says neither that there are rows nor "
+            "that there are none"
+        )

@@ -2,13 +2,12 @@
 
 A socket's timeout starts anew with every byte. So a server that sends one every few seconds could hold its client for
 ever: in the TLS handshake, in the status line, between chunks, in trailers. Here a timer shuts the socket at the
-deadline, and whoever waits on it gets an error. The name service is asked in a thread of its own.
+deadline, and whoever waits on it gets an error. httpcore connects (:mod:`.network`), h11 speaks (:mod:`.message`).
 """
 
 from __future__ import annotations
 
 import os
-import queue
 import re
 import socket
 import ssl
@@ -16,21 +15,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+import httpcore
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import proxy_auth
 from airflow_provider_connect.clients.http.certificates import client_context
-from airflow_provider_connect.clients.http.message import BrokenAnswerError, Head, read_head
+from airflow_provider_connect.clients.http.message import BrokenAnswerError, Exchange, Head
+from airflow_provider_connect.clients.http.network import Network
+from airflow_provider_connect.clients.http.proxies import environments_authorities, is_environments, proxy_for
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 
-_BUFFER_BYTES = 16 << 10  # for the head; a body is read past it, and of an error no more than this comes unasked
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}")
+_NETWORK_ERRORS = (httpcore.NetworkError, httpcore.TimeoutException)  # each caused by one of the system's
 _ENDED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, BrokenAnswerError)
 
 
@@ -50,9 +50,9 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    connect_timeout_seconds: float
     read_timeout_seconds: float
     deadline_seconds: float
+    connect_timeout_seconds: float = 10.0
 
 
 class Link:
@@ -62,7 +62,7 @@ class Link:
     :ivar was_closed: whether a connection that was kept had been closed by the server before it answered at all.
 
     :param ca_bundle: authorities to trust beside the public ones.
-    :param proxy: URL of the proxy to go through.
+    :param proxy: URL of the proxy to go through, or that the environment names it.
     :param reach: which addresses it may connect to. Behind a proxy that is the proxy's to say.
     """
 
@@ -77,17 +77,17 @@ class Link:
     ) -> None:
         self._parts = urlsplit(url)
         self._limits = limits
-        self._proxy = urlsplit(proxy.get_secret_value()) if proxy is not None else None
-        self._proxy_headers = proxy_auth(proxy).headers
-        self._ca_bundle = ca_bundle
-        self._reach = reach if proxy is None else None
+        used_proxy = proxy_for(url, proxy)
+        self._proxy = urlsplit(used_proxy.get_secret_value()) if used_proxy is not None else None
+        self._proxy_name = "the environment's proxy" if is_environments(proxy) else "the connection's proxy"
+        self._proxy_headers = proxy_auth(used_proxy).headers
+        self._trusted = ca_bundle, environments_authorities(proxy)
+        self._reach = reach if used_proxy is None else None
         self.place = place(url, proxy=proxy, ca_bundle=ca_bundle, reach=reach)
         self.was_closed = False
-        self._is_kept = self._is_cut = False
-        self._is_silent = True
-        self._is_sent = False
-        self._socket: Any = None  # TLS and proxies wrap it
-        self._stream: BufferedReader | None = None
+        self._is_kept = self._is_cut = self._is_sent = False
+        self._stream: httpcore.NetworkStream | None = None
+        self._exchange: Exchange | None = None
         self.received = 0  # bytes of the answer's body, for messages
         self._lock = threading.Lock()
         self._handle: socket.socket | None = None  # a second one on the connection: TLS takes the first away
@@ -100,10 +100,10 @@ class Link:
         """Close the connection; what was not read is thrown away."""
         self._stop_timer()
         with self._lock:
-            for end in (self._stream, self._socket, self._handle):
+            for end in (self._stream, self._handle):
                 if end is not None:
                     end.close()
-            self._stream = self._socket = self._handle = None
+            self._exchange = self._stream = self._handle = None
 
     @property
     def host(self) -> str:
@@ -116,22 +116,20 @@ class Link:
         :raises RetriableError: the server cannot be reached.
         :raises ConfigError: its name is not valid, or its certificate is not trusted.
         """
-        with self.explained():
+        with self._explained():
             self.check()
             host, port = _address(self._parts)
             own = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
-            if self._socket is None:
-                self._connect(host, port)
+            if self._exchange is None:
+                self._exchange = self._connect(host, port)
             headers = {"Host": own, **headers}
             if self._proxy is not None and self._parts.scheme == "http":
                 target = f"http://{own}{target}"
                 headers |= self._proxy_headers
             self._doing = "read"
-            self._socket.settimeout(self._limits.read_timeout_seconds)
-            self._socket.sendall(_request(method, target, headers) + body)
+            self._exchange.timeout_seconds = self._limits.read_timeout_seconds
+            self._exchange.send(method, target, headers, body)
             self._is_sent = True
-            if self._stream is None:
-                self._stream = self._socket.makefile("rb", buffering=_BUFFER_BYTES)
 
     def head(self) -> Head:
         """Return the head of the answer.
@@ -139,43 +137,50 @@ class Link:
         :raises SilenceError: none comes in time.
         :raises RetriableError: the connection ends before it is whole.
         """
-        with self.explained():
-            if not self.stream.peek(1):
-                raise BrokenAnswerError("closed the connection without an answer")
-            self._is_silent = False
-            head = read_head(self.stream)
+        assert self._exchange is not None
+        with self._explained():
+            head = self._exchange.head()
         self.check()
         return head
+
+    def body(self, read_bytes: int) -> Iterator[bytes]:
+        """Yield the body of the answer in the pieces in which it arrives.
+
+        :raises RetriableError: it ends early, stalls, or takes longer than the deadline.
+        """
+        assert self._exchange is not None
+        self.check()
+        with self._explained():
+            for piece in self._exchange.body(read_bytes):
+                self.received += len(piece)
+                yield piece
+                if self._is_over:
+                    break
+        self.check()  # a body whose last bytes came too late is late
 
     def rest(self) -> bool:
         """Let an answer's deadline go, after its end; return whether the connection may be kept."""
         self._stop_timer()
-        return type(self._socket) in (socket.socket, ssl.SSLSocket) and not self._is_over and not self._is_cut
+        is_tls_in_tls = self._proxy is not None and self._proxy.scheme == self._parts.scheme == "https"
+        if self._exchange is None or self._is_over or self._is_cut or is_tls_in_tls:
+            return False
+        return self._exchange.renew()
 
     def is_quiet(self) -> bool:
         """Tell whether a kept connection is open yet, and nothing has come that nobody has asked for."""
-        try:
-            self._socket.settimeout(0)
-            return not self.stream.peek(1) and self.stream.raw.read(1) is None
-        except (ssl.SSLWantReadError, BlockingIOError):
-            return True
-        except OSError:
+        if self._stream is None or self._stream.get_extra_info("is_readable"):
             return False
+        connected = self._stream.get_extra_info("socket")
+        return not (isinstance(connected, ssl.SSLSocket) and connected.pending())  # decrypted, and not read yet
 
     def reopen(self, limits: Limits) -> None:
         """Begin with another request."""
         self._limits = limits
         self.received = 0
-        self._is_kept = self._is_silent = True
+        self._is_kept = True
         self._is_sent = False
         self._ends = time.monotonic() + limits.deadline_seconds
         self._timer = self._timer_until(self._ends)
-
-    @property
-    def stream(self) -> BufferedReader:
-        """What the server sends."""
-        assert self._stream is not None
-        return self._stream
 
     def shorten(self, seconds: float) -> None:
         """Let the connection end ``seconds`` from now at the latest."""
@@ -193,40 +198,41 @@ class Link:
                 except OSError:  # it has ended already
                     return
 
-    def check(self) -> None:
-        """Look at the deadline; it counts even while nobody reads.
+    def check(self) -> float:
+        """Return the seconds to the deadline; it counts even while nobody reads.
 
         :raises DeadlineError: it has passed.
         :raises RetriableError: it was interrupted before it was open.
         """
-        if self._is_over or time.monotonic() > self._ends:
-            raise self._late()
-        if self._is_cut and self._stream is None:
+        left = self._ends - time.monotonic()
+        if self._is_over or left <= 0:
+            raise DeadlineError(
+                f"{self.host} had not finished its answer after request_deadline_seconds="
+                f"{self._limits.deadline_seconds:g}; {self.received} bytes had come"
+            )
+        if self._is_cut and self._exchange is None:
             raise RetriableError(f"{self.host} was not asked: the request was given up")
-
-    def _late(self) -> DeadlineError:
-        return DeadlineError(
-            f"{self.host} had not finished its answer after request_deadline_seconds="
-            f"{self._limits.deadline_seconds:g}; {self.received} bytes had come"
-        )
+        return left
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def _explained(self) -> Iterator[None]:
         """Turn the errors of a block, which may quote anything, into ours."""
         try:
             yield
-        except (OSError, ValueError, BrokenAnswerError) as error:
+        except (OSError, ValueError, BrokenAnswerError, *_NETWORK_ERRORS) as error:
             try:
                 self.check()
             except RetriableError as late:
                 raise late from None
-            self.was_closed = self._is_kept and self._is_silent and not self._is_cut and isinstance(error, _ENDED)
-            raise self._trouble(error) from None
+            cause = error.__cause__ if isinstance(error, _NETWORK_ERRORS) else error
+            is_silent = self._exchange is None or not self._exchange.has_begun
+            self.was_closed = self._is_kept and is_silent and not self._is_cut and isinstance(cause, _ENDED)
+            raise self._trouble(cause) from None
 
-    def _trouble(self, error: OSError | ValueError | BrokenAnswerError) -> ConnectError:
+    def _trouble(self, error: BaseException | None) -> ConnectError:
         """Return our error for one of the system's, of TLS or of the message."""
         seen = f" after {self.received} bytes of the answer" if self.received else ""
-        whose = self.host if self._doing != "proxy" else f"{self.host} cannot be asked: the connection's proxy"
+        whose = self.host if self._doing != "proxy" else f"{self.host} cannot be asked: {self._proxy_name}"
         if isinstance(error, ssl.SSLCertVerificationError):
             return ConfigError(f"{whose} {_UNTRUSTED}")
         if isinstance(error, ValueError) and self._doing != "read":
@@ -235,7 +241,7 @@ class Link:
         if isinstance(error, TimeoutError) and self._is_sent and not self.received:
             return SilenceError(f"{self.host} {what} before the first byte of the answer")
         if self._doing == "proxy":
-            return RetriableError(f"{self.host} cannot be reached through the connection's proxy, which {what}")
+            return RetriableError(f"{self.host} cannot be reached through {self._proxy_name}, which {what}")
         return RetriableError(f"{self.host} {what}{seen}")
 
     def _timer_until(self, end: float) -> threading.Timer:
@@ -253,76 +259,34 @@ class Link:
         self._is_over = True
         self.interrupt()
 
-    def _connect(self, host: str, port: int) -> None:
-        schemes = [url.scheme for url in (self._parts, self._proxy) if url is not None]
-        context = client_context(self._ca_bundle) if "https" in schemes else None
-        if self._proxy is None:
-            self._dial(host, port)
-        else:
+    def _connect(self, host: str, port: int) -> Exchange:
+        network, timeout = Network(self.check, self._watch, self._reach), self._limits.connect_timeout_seconds
+        hops = [(self._parts.scheme, host, port)]
+        if self._proxy is not None:
             self._doing = "proxy"
-            proxy_host, proxy_port = _address(self._proxy)
-            self._dial(proxy_host, proxy_port)
-            if context is not None and self._proxy.scheme == "https":
-                self._socket = context.wrap_socket(self._socket, server_hostname=proxy_host)
-            if self._parts.scheme == "https":
-                self._tunnel(f"{_bracketed(host)}:{port}")
+            hops.insert(0, (self._proxy.scheme, *_address(self._proxy)))
+        context = client_context(*self._trusted) if "https" in [scheme for scheme, _, _ in hops] else None
+        stream = self._stream = network.connect_tcp(*hops[0][1:], timeout)
+        for number, (scheme, name, _) in enumerate(hops):
+            if number and scheme == "https":
+                self._tunnel(Exchange(stream, timeout), f"{_bracketed(host)}:{port}")
+                self._doing = "connect"
+            if context is not None and scheme == "https":
+                stream = self._stream = stream.start_tls(context, name, timeout)
         self._doing = "connect"
-        if context is not None and self._parts.scheme == "https":
-            self._socket = _over_tls(self._socket, context, host)
+        return Exchange(stream, self._limits.read_timeout_seconds)
 
-    def _dial(self, host: str, port: int) -> None:
-        refused: OSError | None = None
-        found = self._resolved(host, port)
-        if self._reach is not None:  # what is checked here is what is connected to: nobody asks for the name again
-            found = self._reach.permitted(host, found)
-        for family, kind, protocol, _, address in found:
-            self.check()
-            self._socket = socket.socket(family, kind, protocol)
-            left = self._ends - time.monotonic()
-            self._socket.settimeout(max(min(self._limits.connect_timeout_seconds, left), 0.001))
-            try:
-                self._socket.connect(address)
-            except OSError as error:
-                self._socket.close()
-                refused = error
-                continue
-            self._socket.settimeout(self._limits.connect_timeout_seconds)
-            with self._lock:
-                self._handle = self._socket.dup()
-            self.check()
-            return
-        raise refused or OSError("no address")
+    def _watch(self, connected: socket.socket) -> None:
+        with self._lock:
+            self._handle = connected.dup()
+        self.check()
 
-    def _resolved(self, host: str, port: int) -> list[Any]:
-        """Ask the name service, in a thread: a question without an answer cannot be ended in any other way.
-
-        :raises RetriableError: there is no answer before the deadline.
-        """
-        answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
-
-        def ask() -> None:
-            try:
-                answers.put(list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
-            except (OSError, ValueError) as error:
-                answers.put(error)
-
-        threading.Thread(target=ask, name="http-resolve", daemon=True).start()
-        try:
-            answer = answers.get(timeout=min(max(self._ends - time.monotonic(), 0), threading.TIMEOUT_MAX))
-        except queue.Empty:
-            raise self._late() from None
-        if isinstance(answer, (OSError, ValueError)):
-            raise answer
-        return answer
-
-    def _tunnel(self, target: str) -> None:
-        self._socket.sendall(_request("CONNECT", target, {"Host": target, **self._proxy_headers}))
-        # Unbuffered: what follows the proxy's answer is part of the TLS handshake.
-        with self._socket.makefile("rb", buffering=0) as raw:
-            status = read_head(BufferedReader(raw, 1)).status
+    def _tunnel(self, exchange: Exchange, target: str) -> None:
+        exchange.send("CONNECT", target, {"Host": target, **self._proxy_headers}, b"")
+        status = exchange.head().status
         if status in (401, 403, 407):
             raise ConfigError(
-                f"{self.host} cannot be reached: the connection's proxy refuses with status {status}; look at user and "
+                f"{self.host} cannot be reached: {self._proxy_name} refuses with status {status}; look at user and "
                 "password in its URL, and at what it allows"
             )
         if not 200 <= status < 300:
@@ -341,7 +305,7 @@ _UNTRUSTED = (
 )
 
 
-def _meaning(error: OSError | ValueError | BrokenAnswerError, doing: str, limits: Limits) -> str:
+def _meaning(error: BaseException | None, doing: str, limits: Limits) -> str:
     """Say in our own words what an error means."""
     if isinstance(error, BrokenAnswerError):
         return str(error)
@@ -377,16 +341,3 @@ def _address(parts: SplitResult) -> tuple[str, int]:
 
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
-
-
-def _over_tls(below: socket.socket, context: ssl.SSLContext, host: str) -> Any:
-    if isinstance(below, ssl.SSLSocket):  # to a proxy: Python's own sockets cannot carry TLS in TLS
-        from urllib3.util.ssltransport import SSLTransport  # noqa: PLC0415  # rarely needed
-
-        return SSLTransport(below, context, server_hostname=host)
-    return context.wrap_socket(below, server_hostname=host)
-
-
-def _request(method: str, target: str, headers: dict[str, str]) -> bytes:
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii")

@@ -1,4 +1,8 @@
-"""Fetches credentials: tokens of OAuth 2.0, and sessions of services that have a login of their own."""
+"""Fetches credentials: tokens of OAuth 2.0, and sessions of services that have a login of their own.
+
+Not authlib's client: it asks through its own requests session, without our deadline and address checks, takes a rotated
+refresh token silently, and raises errors with the server's words, which may echo a secret.
+"""
 
 from __future__ import annotations
 

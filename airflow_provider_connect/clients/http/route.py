@@ -36,7 +36,7 @@ def origin_of(url: str) -> Origin:
 class Route:
     """The way to all hosts that a connection names.
 
-    :param proxy: URL of the only proxy that is used.
+    :param proxy: URL of the only proxy that is used, or ``environment``.
     :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
     """
 

@@ -10,6 +10,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.differences import CommitCountsDifferences
+from airflow_provider_connect.capabilities.erasing import Erases
+from airflow_provider_connect.capabilities.inspecting import InspectsTarget
+from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.rejects import KeepsRejects
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.errors import GoneError
@@ -64,13 +72,13 @@ SWEPT_AFTER = ONE_DAY
 """How long nobody has changed a staging table whose attempt is taken for dead."""
 
 
-class BigQueryPublisher(Publisher):
-    """Publishes days of one stream into one table. Threads may share it, and so its sign-in.
+class BigQueryPublisher(
+    Publisher, StagesByExecutors, CommitCountsDifferences, Confirms, Erases, KeepsNotes, KeepsRejects, Sweeps
+):
+    """Publishes days of one stream. Threads may share it, and so its sign-in.
 
     :param connection: of the type ``google_cloud_platform``.
     """
-
-    commit_counts_differences = True
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:
         self.options = options
@@ -123,13 +131,6 @@ class BigQueryPublisher(Publisher):
         """Find what would fail the publish; make the table and the ledger when nothing would."""
         try:
             return preflight(self.api, self.tables, self.ledger, schema, sorted(day.date for day in days), kind=kind)
-        except (ConfigError, DataError) as error:
-            return [str(error)]
-
-    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str] | None:
-        """Find what would fail the publish, as far as columns, what is there and dry runs tell."""
-        try:
-            return seen(self.api, self.tables, schema, kind=kind, probes=False)
         except (ConfigError, DataError) as error:
             return [str(error)]
 
@@ -324,3 +325,14 @@ class BigQueryPublisher(Publisher):
                 f"(generation {row.generation}), which would be gone: mend the source; if that is right, set the "
                 "operator's on_empty='accept' and clear the task"
             )
+
+
+class TablePublisher(BigQueryPublisher, InspectsTarget):
+    """Publishes days of one stream into one table."""
+
+    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
+        """Find what would fail the publish, as far as columns, what is there and dry runs tell."""
+        try:
+            return seen(self.api, self.tables, schema, kind=kind, probes=False)
+        except (ConfigError, DataError) as error:
+            return [str(error)]

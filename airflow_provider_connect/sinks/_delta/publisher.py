@@ -7,6 +7,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.differences import TellsDifferences
+from airflow_provider_connect.capabilities.erasing import Erases
+from airflow_provider_connect.capabilities.inspecting import InspectsTarget
+from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.rejects import KeepsRejects
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-class DeltaPublisher(Publisher):
+class DeltaPublisher(Publisher, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects, Sweeps, TellsDifferences):
     """Publishes one stream into one table."""
 
     def __init__(self, options: DeltaOptions, key: StreamKey) -> None:

@@ -7,6 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.erasing import Erases
+from airflow_provider_connect.capabilities.inspecting import InspectsTarget
+from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.rejects import KeepsRejects
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.clients.kafka.errors import RefusedRecordError
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, UndecidedError
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
 _PAUSES = doubling(0.5, 8.0)
 
 
-class KafkaPublisher(Publisher):
+class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects):
     """Publishes days of one stream; how a day is sent is its delivery's: :class:`.Attempt`."""
 
     def __init__(self, options: KafkaOptions, key: StreamKey, connections: Connections) -> None:
@@ -178,10 +184,6 @@ class KafkaPublisher(Publisher):
         seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
         hasty = self.options.model_copy(update={"timeout_seconds": seconds})
         self._delivery(Cluster(hasty, publish.key, self._cluster.connections), token).abort()
-
-    def leftovers(self) -> list[str]:
-        """Return nothing: a dead attempt's transaction ends by itself, or with the next try of its day."""
-        return []
 
     def close(self) -> None:
         """Let go of the clients."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.auth import Auth, basic_auth, proxy_auth
-from airflow_provider_connect.clients.http.client import excerpt, retry_after_seconds
-from airflow_provider_connect.clients.http.fields import ca_bundle_problems, proxy_problems
-from airflow_provider_connect.clients.http.host import base_url, host_problem
+from airflow_provider_connect.clients.http import access as http
+from airflow_provider_connect.clients.http.auth import basic_auth
+from airflow_provider_connect.clients.http.client import Answer, Body, excerpt, retry_after_seconds
+from airflow_provider_connect.clients.http.fields import ca_bundle_problems, collected, own_host_problem, proxy_problems
+from airflow_provider_connect.clients.http.host import base_url
+from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.secrets import Secrets
@@ -43,26 +46,27 @@ class UnreadableCohortError(ConfigError):
 
 
 @dataclass(frozen=True)
-class Access:
+class Access(http.Access):
     """Host and credentials of a project.
 
-    :param url: scheme and host, without a path.
     :param asked: region or host, as messages name it.
-    :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
     """
 
-    url: str
-    asked: str
-    auth: Auth
-    project_id: str | None
-    proxy: SecretStr | None
-    ca_bundle: str | None = field(default=None, repr=False)
+    asked: str = ""
+    project_id: str | None = None
     api: Api = "export"
 
     @property
     def secrets(self) -> Secrets:
         """Texts that no message may quote."""
-        return Secrets([*self.auth.secrets, *proxy_auth(self.proxy).secrets])
+        return Secrets([*self.credentials.auth().secrets, *self.route.secrets])
+
+    def request(
+        self, path: str, params: Mapping[str, str], limits: Limits, sent: Callable[[], None], body: Body | None = None
+    ) -> Answer:
+        """Send one request, whose answer is read as it comes."""
+        auth, pairs = self.credentials.auth(), tuple(params.items())
+        return self.route.request(self.url + path, auth, limits, params=pairs, body=body, sent=sent)
 
     @classmethod
     def from_connection(cls, connection: Connection, api: Api = "export") -> Access:
@@ -77,14 +81,12 @@ class Access:
         secret = connection.password or nothing
         is_account = _has(connection.login)
         user, password = (connection.login or nothing, secret) if is_account else (secret, nothing)
-        proxy = connection.option("proxy")
-        return cls(
-            url=host_of(connection, api),
+        return cls.at(
+            connection,
+            host_of(connection, api),
+            basic_auth(user, password),
             asked=f"host {connection.host}" if connection.host else f"region {_region(connection)!r}",
-            auth=basic_auth(user, password),
             project_id=connection.option("project_id"),
-            proxy=SecretStr(proxy) if proxy else None,
-            ca_bundle=connection.option("ca_bundle"),
             api=api,
         )
 
@@ -102,19 +104,8 @@ def problems(connection: Connection, api: Api = "export") -> list[str]:
         found.append(f"{where}: password is empty; it holds the service account's secret, or the project secret")
     if connection.login is not None and ":" in connection.login.get_secret_value():
         found.append(f"{where}: login holds a colon, which HTTP Basic cannot carry")
-    for check in (
-        _project_problem,
-        _choice_problems,
-        _host_problem,
-        proxy_problems,
-        ca_bundle_problems,
-        limit_problems,
-    ):
-        try:
-            found += [f"{where}: {problem}" for problem in check(connection)]
-        except ConfigError as error:  # an extra field that is not a string
-            found.append(str(error))
-    return found
+    checks = (_project_problem, _choice_problems, own_host_problem, proxy_problems, ca_bundle_problems, limit_problems)
+    return found + collected(connection, checks)
 
 
 def _has(secret: SecretStr | None) -> bool:
@@ -137,11 +128,6 @@ def _choice_problems(connection: Connection) -> list[str]:
         if value is not None and value not in choices:
             found.append(f"extra field {name!r} is not one of {', '.join(choices)}")
     return found
-
-
-def _host_problem(connection: Connection) -> list[str]:
-    problem = host_problem(connection.host, connection.port) if connection.host else None
-    return [problem] if problem else []
 
 
 def _region(connection: Connection) -> str:
@@ -168,7 +154,7 @@ _ASK_FOR_LATER_DAYS = "the project's plan does not show data that is so old: loa
 
 _TABLE = (
     _Meaning(
-        400, _FUTURE, ConfigError, "the day lies in the future of the project's zone: project_timezone or timestamps "
+        400, _FUTURE, ConfigError, "the day lies in the future of the project's zone: zone or timestamps "
         "are not the project's own",
     ),
     _Meaning(

@@ -4,54 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
-from airflow_provider_connect.clients.http.client import Answer, form_body, request
-from airflow_provider_connect.clients.http.link import Limits
-from airflow_provider_connect.clients.http.open_answers import OpenAnswers
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.clients.http.asking.call import Call, Reply
+from airflow_provider_connect.clients.http.json_api import JsonApi
+from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.window import Day
 
-_MAX_BYTES = 256 << 20
-"""The most that one answer may hold: it is in memory whole."""
-
 
 def now() -> dt.datetime:
     """Return the present instant; tests replace this clock."""
     return dt.datetime.now(dt.UTC)
-
-
-@dataclass(frozen=True)
-class Request:
-    """One question to the API.
-
-    :param path: after the host; ``{project_id}`` in it is the connection's. It goes into the query of other paths.
-    :param form: of a POST; None makes a GET.
-    :param about: what it asks for, and which option names that, for the message of a refusal.
-    """
-
-    path: str
-    params: Mapping[str, str] = field(default_factory=dict)
-    form: Mapping[str, str] | None = None
-    about: str = ""
-
-
-class Reply(NamedTuple):
-    """What came back, whatever its status. A refusal's ``data`` is its beginning only.
-
-    :param is_cut: whether ``data`` lacks its end.
-    """
-
-    status: int
-    data: bytes
-    retry_after: str = ""
-    is_cut: bool = False
 
 
 class Asking:
@@ -62,49 +30,36 @@ class Asking:
         self.day = day
         self.tally = tally
         self._access = access
-        self._lock = threading.Lock()
-        self._answers = OpenAnswers()
+        self._api = JsonApi(access, times=options.times, follows_redirects=False)
+        self.clock = self._api.clock
+        self.close = self._api.close
 
-    def document(self, asked: Request) -> Any:
-        """Return the JSON document that answers a request.
+    def whole(
+        self,
+        call: Call,
+        *,
+        is_counted: bool = True,
+        refusal: Callable[[Reply], ConnectError | None] = lambda _: None,
+    ) -> bytes:
+        """Return the bytes of the document that answers a call.
 
+        :param call: ``{project_id}`` in its path is the connection's, which goes into the query of other paths.
+        :param is_counted: whether it counts to the project's limit of queries.
+        :param refusal: returns the error that a refusal is; None for what it means to every call.
         :raises RetriableError: the API is away, in trouble or busy, or what it sent is not a whole document.
         :raises ConfigError: it refuses the request, the credentials or the plan.
         """
-        return self.parsed(self.whole(asked))
-
-    def whole(self, asked: Request) -> bytes:
-        """Return the bytes of the document that answers a request, with the errors of :meth:`document`."""
-        reply = self.send(asked)
-        if reply.status != 200:
-            raise self.refused(reply, asked.about)
-        return reply.data
-
-    def send(self, asked: Request, *, is_counted: bool = True) -> Reply:
-        """Send a request and read its answer to the end.
-
-        :param is_counted: whether it counts to the project's limit of queries.
-        :raises RetriableError: there is no answer, or not a whole one.
-        """
-        self._answers.require()
-        with self._asked(asked, is_counted=is_counted) as answer, self._answers.reading(answer):
-            if answer.status != 200:
-                said = answer.text()
-                return Reply(answer.status, said.text.encode(), answer.header("Retry-After"), said.is_cut)
-            data = bytearray()
-            try:
-                for piece in self._decoded(answer):
-                    data += piece
-                    if len(data) > _MAX_BYTES:
-                        raise ConfigError(
-                            f"{answer.host} sent a document of more than {_MAX_BYTES:,} bytes: ask for less"
-                        )
-            finally:
-                with self._lock:
-                    self.tally.wire_bytes += answer.wire_bytes
-        with self._lock:
-            self.tally.raw_bytes += len(data)
-        return Reply(200, bytes(data))
+        project_id = self._access.project_id
+        params, path = dict(call.params), call.url.replace("{project_id}", project_id or "")
+        if path == call.url and project_id is not None:
+            params["project_id"] = project_id
+        reply = self._api.ask(
+            replace(call, url=path, params=params, is_repeatable=False),
+            sent=self.tally.request if is_counted else None,
+            received=self.tally.received,
+            refusal=lambda reply: refusal(reply) or self._refusal(reply, call.about),
+        )
+        return reply.body
 
     def parsed(self, data: bytes) -> Any:
         """Read a document.
@@ -116,7 +71,7 @@ class Asking:
         except (ValueError, RecursionError):  # its text would be part of the message
             raise self.no_document(len(data)) from None
         if isinstance(document, dict) and document.get("error"):
-            raise self.refused(Reply(200, data))
+            raise refusal(200, data.decode("utf-8", "replace"), self._access, now=now())
         return document
 
     def no_document(self, size_bytes: int) -> RetriableError:
@@ -126,56 +81,8 @@ class Asking:
             "answer in its place"
         )
 
-    def refused(self, reply: Reply, about: str = "") -> ConnectError:
-        """Return the error for a refusal."""
-        return refusal(
-            reply.status,
-            reply.data.decode("utf-8", "replace"),
-            self._access,
-            now=now(),
-            retry_after=reply.retry_after,
-            is_cut=reply.is_cut,
-            about=about,
-        )
-
-    def sleep(self, seconds: float) -> None:
-        """Pause before asking again; not longer than until :meth:`close`."""
-        self._answers.sleep(seconds)
-
-    def close(self) -> None:
-        """End what other threads still read or wait for, with an error."""
-        self._answers.end()
-
-    def _asked(self, asked: Request, *, is_counted: bool) -> Answer:
-        options, access = self.options, self._access
-        params, path = dict(asked.params), asked.path
-        if "{project_id}" in path:
-            path = path.replace("{project_id}", access.project_id or "")
-        elif access.project_id is not None:
-            params["project_id"] = access.project_id
-        return request(
-            access.url + path,
-            params,
-            access.auth,
-            Limits(
-                connect_timeout_seconds=options.connect_timeout_seconds,
-                read_timeout_seconds=options.read_timeout_seconds,
-                deadline_seconds=options.request_deadline_seconds,
-            ),
-            body=None if asked.form is None else form_body(asked.form),
-            headers={"Accept": "application/json"},
-            proxy=access.proxy,
-            ca_bundle=access.ca_bundle,
-            sent=self.tally.request if is_counted else None,
-        )
-
-    @staticmethod
-    def _decoded(answer: Answer) -> Iterator[bytes]:
-        from airflow_provider_connect.polling.inflate import decoded  # noqa: PLC0415  # too heavy for a DAG file
-
-        if answer.header("Content-Type").partition(";")[0].strip().lower() == "text/html":
-            raise RetriableError(
-                f"{answer.host} sent a web page with status 200 in place of an answer; it may come from a proxy or a "
-                "login"
-            )
-        return decoded(answer)
+    def _refusal(self, reply: Reply, about: str) -> ConnectError | None:
+        if reply.status == 200:
+            return None if reply.body else self.no_document(0)
+        after, cut = reply.header("Retry-After"), reply.is_cut
+        return refusal(reply.status, reply.text, self._access, now=now(), retry_after=after, is_cut=cut, about=about)

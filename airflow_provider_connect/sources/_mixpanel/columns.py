@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_connect.sources._mixpanel.promote import Promoted, decimal_digits
+from airflow_provider_connect.polling.columns import Column, arrow_field
+from airflow_provider_connect.sources._mixpanel.promote import Promoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Regime = Literal["utc", "project_local"]
-
-ColumnKind = Literal["string", "json", "timestamp", "wall", "date", "double", "bigint", "boolean"]
-"""Types of columns: ``timestamp`` is an instant, ``wall`` what a clock showed, ``json`` a document's text."""
-
-
-class Column(NamedTuple):
-    """One column of a stream.
-
-    :param comment: what it holds; goes to the sink with the column.
-    :param required: never null.
-    :param few_values: its values repeat.
-    """
-
-    kind: ColumnKind
-    comment: str
-    required: bool = False
-    few_values: bool = False
-
 
 COLUMNS: dict[str, Column] = {
     "event": Column("string", "Name of the event.", required=True, few_values=True),
@@ -57,30 +40,8 @@ def schema(promote: tuple[Promoted, ...] = (), columns: Mapping[str, Column] = C
     """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
-    types: dict[str, pa.DataType] = {
-        "string": pa.string(),
-        "json": pa.string(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        "wall": pa.timestamp("us"),
-        "date": pa.date32(),
-        "double": pa.float64(),
-        "bigint": pa.int64(),
-        "boolean": pa.bool_(),
-    }
-    few = {"few_values": "yes"}
-    marks = {"json": {"json": "checked"}}
-    fields = [
-        pa.field(
-            name,
-            types[column.kind],
-            not column.required,
-            {"comment": column.comment} | (few if column.few_values else {}) | marks.get(column.kind, {}),
-        )
-        for name, column in columns.items()
-    ]
+    fields = [arrow_field(name, column) for name, column in columns.items()]
     for name, promoted, kind in promote:
-        comment = {"comment": f"Property {name!r} where it is a {kind}."}
-        digits = decimal_digits(kind)
-        type_ = types[kind] if digits is None else pa.decimal128(*digits)
-        fields.append(pa.field(promoted, type_, metadata=comment | (few if kind == "string" else {})))
+        column = Column(kind, f"Property {name!r} where it is a {kind}.", few_values=kind == "string")
+        fields.append(arrow_field(promoted, column))
     return pa.schema(fields)

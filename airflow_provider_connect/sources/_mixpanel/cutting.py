@@ -110,7 +110,7 @@ def _row_options(part: InputPartition, options: MixpanelOptions) -> list[RowOpti
     return [
         RowOptions(
             regime=part.params["timestamps"],
-            zone=options.project_timezone,
+            zone=options.zone,
             day=day,
             only_day=day in covers_more,
             deduplicate=options.deduplicate,

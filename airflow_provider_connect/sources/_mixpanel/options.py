@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
@@ -55,13 +57,15 @@ class MixpanelOptions(Options):
     :raises ConfigError: if an option is wrong.
     """
 
+    renamed: ClassVar[Mapping[str, str]] = {"project_timezone": "zone"}
+    removed: ClassVar[Mapping[str, str]] = {
+        "connect_timeout_seconds": "a connection may take 10 seconds, within request_deadline_seconds",
+    }
     conn_id: str = Field(default="mixpanel_default", description="Airflow connection of type mixpanel.")
     stream: StreamName = Field(
         default="export", description="What to read; the page of the source says what each stream holds."
     )
-    project_timezone: str = Field(
-        default="UTC", description="The project's time zone (IANA name), which defines its days."
-    )
+    zone: str = Field(default="UTC", description="The project's time zone (IANA name), which defines its days.")
     timestamps: Regime | None = Field(
         default=None,
         description="What the project's dates and times mean: utc (created since 2023) or project_local (before); may "
@@ -146,9 +150,6 @@ class MixpanelOptions(Options):
     max_rejects: int = Field(
         default=1000, ge=0, description="How many lines or profiles may be set aside before the day fails."
     )
-    connect_timeout_seconds: float = Field(
-        default=10.0, gt=0, description="Longest wait for a connection to be accepted."
-    )
     read_timeout_seconds: float = Field(default=120.0, gt=0, description="Longest wait for the next bytes.")
     request_deadline_seconds: float = Field(
         default=3600.0,
@@ -163,10 +164,15 @@ class MixpanelOptions(Options):
     @model_validator(mode="after")
     def _is_consistent(self) -> MixpanelOptions:
         try:
-            zone(self.project_timezone)
+            zone(self.zone)
         except ConfigError as error:
-            raise ValueError(f"project_timezone: {error}") from None
+            raise ValueError(f"zone: {error}") from None
         return self
+
+    @property
+    def times(self) -> Limits:
+        """How long each part of a request may take."""
+        return Limits(read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds)
 
     @property
     def narrowed_by(self) -> str | None:
@@ -194,7 +200,7 @@ class MixpanelOptions(Options):
         found = problems(connection)
         if not found and self.chosen_regime(connection) is None:
             found.append(
-                f"timestamps: required, because project_timezone is {self.project_timezone!r}, not UTC. Mixpanel "
+                f"timestamps: required, because zone is {self.zone!r}, not UTC. Mixpanel "
                 "projects created before 1 January 2023 need 'project_local', later ones 'utc'; the day of creation "
                 "is shown in Mixpanel under Settings, Overview. Set it on the source, or as 'timestamps' in the extra "
                 f"of connection {connection.conn_id!r}"
@@ -204,4 +210,4 @@ class MixpanelOptions(Options):
     def chosen_regime(self, connection: Connection) -> Regime | None:
         """Return the regime that options or connection choose; None if neither does and the zone leaves it open."""
         chosen: Any = self.timestamps or connection.option("timestamps")
-        return chosen or ("utc" if self.project_timezone == "UTC" else None)
+        return chosen or ("utc" if self.zone == "UTC" else None)

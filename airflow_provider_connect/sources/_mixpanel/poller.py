@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
 from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest, Sizes, Together
 from airflow_provider_connect.capabilities.splitting import AcceptsParts, Splits
-from airflow_provider_connect.clients.http.client import Answer, excerpt, request
-from airflow_provider_connect.clients.http.link import Limits, SilenceError
+from airflow_provider_connect.clients.http.client import Answer, excerpt
+from airflow_provider_connect.clients.http.inflate import gunzip
+from airflow_provider_connect.clients.http.link import SilenceError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DeadlineError, RetriableError
 from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.dedupe import KeySet
-from airflow_provider_connect.polling.inflate import gunzip
 from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
@@ -74,7 +74,7 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
         """
         regime = self._options.regime(self._connection)
         for day in days:
-            require_over(day, self._options.project_timezone, now())
+            require_over(day, self._options.zone, now())
         together = groups(days, self.days_per_plan)
         wanted = [(group, params) for group in together for params in self._requests(group, regime)]
         return [InputPartition(days=group, index=index, params=params) for index, (group, params) in enumerate(wanted)]
@@ -115,7 +115,7 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
         :raises RetriableError: Mixpanel is away, in trouble or busy.
         """
         options = self._options
-        require_over(day, options.project_timezone, now())
+        require_over(day, options.zone, now())
         access = Access.from_connection(self._connection, "query")
         with closing(Asking(options, access, day, tally)) as there:
             names = options.event or self._events
@@ -186,20 +186,7 @@ def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: 
         params["where"] = where
     if "limit" in part.params:  # of a sample
         params["limit"] = part.params["limit"]
-    limits = Limits(
-        connect_timeout_seconds=options.connect_timeout_seconds,
-        read_timeout_seconds=options.read_timeout_seconds,
-        deadline_seconds=options.request_deadline_seconds,
-    )
-    answer = request(
-        access.url + _EXPORT_PATH,
-        params,
-        access.auth,
-        limits,
-        proxy=access.proxy,
-        ca_bundle=access.ca_bundle,
-        sent=tally.request,
-    )
+    answer = access.request(_EXPORT_PATH, params, options.times, tally.request)
     if answer.status != 200:
         with answer:
             body, retry_after = answer.text(), answer.header("Retry-After")

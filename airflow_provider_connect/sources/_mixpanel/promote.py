@@ -7,13 +7,12 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from airflow_provider_connect.values.json.typed import MAX_DIGITS, decimal_digits
+
 SIMPLE_TYPES = ("string", "double", "bigint", "boolean", "timestamp", "date")
-MAX_DIGITS = 38
-"""Of a decimal, in Spark, Delta and Arrow's decimal128 alike."""
 
 TYPES = f"{', '.join(SIMPLE_TYPES)}, decimal(p,s) with p from 1 to {MAX_DIGITS} and s from 0 to p"
 
-_DECIMAL = re.compile(r"decimal\( *([0-9]{1,2}) *, *([0-9]{1,2}) *\)")
 _ILLEGAL_IN_COLUMNS = re.compile(r"[ ,;{}()=.]")
 _ESCAPED_IN_JSON = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 
@@ -26,15 +25,6 @@ class Promoted(NamedTuple):
     type: str
 
 
-def decimal_digits(kind: str) -> tuple[int, int] | None:
-    """Return precision and scale of a type that is a decimal; None for any other."""
-    found = _DECIMAL.fullmatch(kind)
-    if found is None:
-        return None
-    precision, scale = int(found[1]), int(found[2])
-    return (precision, scale) if 0 < precision <= MAX_DIGITS and scale <= precision else None
-
-
 def normal(value: Any) -> Any:
     """Return the option as ``{property: type}`` or ``{property: (column, type)}``; what is neither stays as it is.
 
@@ -42,9 +32,8 @@ def normal(value: Any) -> Any:
     """
     if value == "auto":
         raise ValueError(
-            "'auto' is refused, because a column's type must not change with what a day holds: let 'python -m "
-            "airflow_provider_connect.hooks.propose <conn_id>', or MixpanelHook(conn_id).propose_promote() in Python, "
-            "propose a dict from a sample, and set that"
+            "'auto' is refused, because a column's type must not change with what a day holds: let 'airflow "
+            "connect propose mixpanel --conn-id <conn_id>' propose a dict from a sample, and set that"
         )
     problems: list[str] = []
     if isinstance(value, list | tuple):

@@ -10,8 +10,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from airflow_provider_connect.capabilities.proposes import ProposalRequest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.quota.single import reserved
 from airflow_provider_connect.polling.quota.turns import Store, Turns
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
@@ -21,7 +23,6 @@ from airflow_provider_connect.sources._mixpanel.promote import can_be_promoted, 
 from airflow_provider_connect.sources._mixpanel.query import fields
 from airflow_provider_connect.sources._mixpanel.query.poller import QueryPoller
 from airflow_provider_connect.sources._mixpanel.records import FIELDS
-from airflow_provider_connect.sources._mixpanel.single import one_request
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.values.json.typed import dates, instants, plain
 from airflow_provider_connect.window import Day
@@ -146,29 +147,24 @@ def propose(
     )
 
 
-def proposed(
-    connection: Connection,
-    stream: SampledStream,
-    day: dt.date | None,
-    records: int,
-    columns: int,
-    *,
-    store: Store | None = None,
-) -> Proposal:
+def proposed(connection: Connection, request: ProposalRequest, *, store: Store | None = None) -> Proposal:
     """Propose columns from a sample: one query of the project's hour.
 
-    :param day: whose events to look at; yesterday in UTC by default. A snapshot of profiles is taken now.
+    :param request: by default 1,000 events of yesterday in UTC, and 50 columns. A snapshot of profiles is taken now.
     :param store: where the requests of all tasks are counted; None for nowhere.
     :raises ConnectError: as a poll does; :class:`.ConfigError` for limits that nothing fits, and
         :class:`.QuotaError` if the hour has no room: then nothing was asked.
     """
+    records = 1000 if request.records is None else request.records
+    columns = 50 if request.columns is None else request.columns
+    stream: Any = request.stream or "export"
     if stream not in READ_ALREADY or not 1 <= records <= MOST_RECORDS or columns < 1:
         raise ConfigError(
             f"stream is one of {', '.join(READ_ALREADY)}; records lie between 1 and {MOST_RECORDS}, and columns is at "
             "least 1"
         )
     today = dt.datetime.now(dt.UTC).date()
-    asked = today if stream == "engage" else day or today - dt.timedelta(days=1)
+    asked = today if stream == "engage" else request.day or today - dt.timedelta(days=1)
     found = _sample(connection, stream, Day(date=asked), records, store)
     return propose(found, fixed=(*STREAMS[stream].columns, "day"), skip=READ_ALREADY[stream], columns=columns)
 
@@ -185,7 +181,7 @@ def _sample(connection: Connection, stream: SampledStream, day: Day, records: in
     turns = Turns(store, quota) if store is not None and quota is not None else None
     found: list[str] = []
     tally = Tally()
-    with one_request(turns, "propose", _not_counted) as sent:
+    with reserved(turns, "propose", _not_counted) as sent:
         try:
             with poller, closing(poller.poll(asked, tally)) as batches:  # type: ignore[type-var]  # a generator
                 for _, batch in batches:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.access import Api
 from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.columns import Column
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
 from airflow_provider_connect.window import SourceKind
 

@@ -6,13 +6,13 @@ import datetime as dt
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
+from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
-from airflow_provider_connect.polling.asking.asker import Asker
+from airflow_provider_connect.polling.counted import CountedApi, declared_quota
 from airflow_provider_connect.polling.days import require_begun, require_over, require_recent
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.paging import SeenRows, pages
@@ -140,9 +140,9 @@ class RestPoller(Poller, CountsRows):
                     if batch.num_rows:
                         yield day, batch
 
-    def _asker(self, options: RestOptions) -> Asker:
+    def _asker(self, options: RestOptions) -> CountedApi:
         mine = self._options
-        return Asker(
+        api = JsonApi(
             self._connection,
             errors=options.errors,
             limits=mine.limits,
@@ -151,6 +151,7 @@ class RestPoller(Poller, CountsRows):
             # The rest of the task's budget is for days that begin again.
             patience_seconds=min(_LONGEST_PATIENCE_SECONDS, mine.retry_budget_seconds / 2),
         )
+        return CountedApi(api, declared_quota(mine.limits, self._connection.conn_id))
 
     def _parents(self, stack: ExitStack, part: InputPartition, tally: Tally) -> Iterator[Mapping[str, Any]]:
         """Yield the parents of a partition as their pages come, each once; without a parent, nothing in its place.
@@ -204,7 +205,7 @@ class _Reading:
         self,
         options: RestOptions,
         day: Day,
-        asker: Asker,
+        asker: CountedApi,
         *,
         stack: ExitStack,
         tally: Tally,
@@ -309,8 +310,8 @@ class _Reading:
             self._under_way.set()
 
     def _page(self, walk: Walk, token: str | None) -> _Page:
-        call = replace(walk.call(token), sent=self._under_way.set)
-        reply = self._asker.ask(call, self._tally)
+        call = walk.call(token)
+        reply = self._asker.ask(call, self._tally, sent=self._under_way.set)
         if reply.verdict == "ignored":
             walk.require_end(may_run_out=False)  # what came before it would be half of the parent's children
             return _Page(None, None, call.about, is_ignored=True)

@@ -8,71 +8,16 @@ reader: the page stays whole, and what is wrong with one record is that record's
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sources._rest.declared.records import Records
 from airflow_provider_connect.sources._rest.frame import Frame
 from airflow_provider_connect.values.json.places import MISSING, probably_meant, steps
-from airflow_provider_connect.values.json.slices import elements, members
+from airflow_provider_connect.values.json.slices import Slices
 
-_TOLERANT = json.JSONDecoder(strict=False)
 _SPACE = b" \t\r\n"
-
-
-class Slices:
-    """Cuts JSON into its parts, unchanged."""
-
-    def __init__(self) -> None:
-        import msgspec
-
-        self._object: Any = msgspec.json.Decoder(dict[str, msgspec.Raw])
-        self._array: Any = msgspec.json.Decoder(list[msgspec.Raw])
-        self.malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-    def members(self, data: Any) -> dict[str, Any]:
-        """Return the values of an object by name; of a name that comes twice, the last.
-
-        :raises ValueError: it is no object.
-        """
-        try:
-            found: dict[str, Any] = self._object.decode(data)
-        except self.malformed:
-            text = bytes(data).decode("utf-8", "surrogateescape")
-            found = {name: _encoded(value) for name, value in members(text, _TOLERANT)}
-        return found
-
-    def elements(self, data: Any) -> list[Any]:
-        """Return the elements of an array.
-
-        :raises ValueError: it is none.
-        """
-        try:
-            found: list[Any] = self._array.decode(data)
-        except self.malformed:
-            text = bytes(data).decode("utf-8", "surrogateescape")
-            dict(members('{"":' + text + "}", _TOLERANT))  # to its end: an array that is cut is none
-            found = [_encoded(value) for value in elements(text, _TOLERANT)]
-        return found
-
-    def at(self, data: Any, way: Sequence[str]) -> Any:
-        """Return what stands at a place; :data:`MISSING` if nothing does.
-
-        :raises ValueError: what has to be taken apart is no JSON.
-        """
-        for step in way:
-            first = bytes(data[:1]) if isinstance(data, bytes) else bytes(data)[:1]
-            if first == b"{":
-                data = self.members(data).get(step, MISSING)
-            elif first == b"[" and step.isascii() and step.isdigit():
-                found = self.elements(data)
-                data = found[int(step)] if int(step) < len(found) else MISSING
-            else:
-                return MISSING
-            if data is MISSING:
-                break
-        return data
 
 
 class Cut(NamedTuple):
@@ -213,7 +158,3 @@ def _decoded(raw: Any) -> Any:
         return json.loads(bytes(raw).decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return MISSING
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

@@ -10,14 +10,15 @@ from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import as_hex, keys
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._rest.columns import ParentColumn, arrow_type, schema
+from airflow_provider_connect.sources._rest.columns import ParentColumn, schema
 from airflow_provider_connect.sources._rest.declared.records import DOCUMENT, RECORD_KEY, Records
-from airflow_provider_connect.sources._rest.reading import Cut, Slices
+from airflow_provider_connect.sources._rest.reading import Cut
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.typed import made
 from airflow_provider_connect.sources._rest.values import Decoded, Decoder, Undeclared
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.values.json.slices import Slices
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class RowMaker:
         self._take_undeclared(decoded.undeclared, about)
         columns, bad = self._columns(cut, decoded)
         for one in self._parents:
-            value = pa.scalar(of_parent[one.of], arrow_type(one.column.type))
+            value = pa.scalar(of_parent[one.of], self._schema.field(one.name).type)
             columns[one.name] = pa.repeat(value, len(cut.records))
         self._require_known(columns, bad)
         first = self._tally.rows

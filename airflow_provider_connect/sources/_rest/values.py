@@ -9,10 +9,11 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.sources._rest.declared.records import Records, decimal_digits
-from airflow_provider_connect.sources._rest.reading import Cut, Slices
+from airflow_provider_connect.sources._rest.declared.records import Records
+from airflow_provider_connect.sources._rest.reading import Cut
 from airflow_provider_connect.values.json.places import MISSING, steps
-from airflow_provider_connect.values.json.slices import NotJsonError, no_constant, not_json
+from airflow_provider_connect.values.json.slices import NotJsonError, Slices, no_constant, not_json
+from airflow_provider_connect.values.json.typed import decimal_digits
 
 _MOST_OTHERS = 64
 _UNREPRESENTABLE = re.compile("[\ud800-\udfff]")

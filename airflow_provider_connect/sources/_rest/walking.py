@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
+from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body, json_body
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.polling.asking.call import Call
 from airflow_provider_connect.sources._rest.declared.ends import Flag, ShortPage, Total
 from airflow_provider_connect.sources._rest.declared.paging import (
     Cursor,

@@ -10,7 +10,6 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.capabilities.following import Follows
-from airflow_provider_connect.capabilities.resuming import Resumes
 from airflow_provider_connect.capabilities.splitting import AcceptsParts, LimitsPartitions
 from airflow_provider_connect.clients.sql.database import Database, SqlColumn, Table
 from airflow_provider_connect.clients.sql.opening import open_database
@@ -24,7 +23,7 @@ from airflow_provider_connect.source import InputPartition, PlanGoneError, PollC
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.chunks import Key
 from airflow_provider_connect.sources._sql.cursors import NOTHING
-from airflow_provider_connect.sources._sql.cuts import as_json, as_key
+from airflow_provider_connect.sources._sql.cuts import as_json
 from airflow_provider_connect.sources._sql.days import bounds, condition
 from airflow_provider_connect.sources._sql.following import Following, Rows
 from airflow_provider_connect.sources._sql.found import (
@@ -46,10 +45,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LOG = logging.getLogger(__name__)
-_BEGINS_ANEW = (
-    "they shared one state of the database, which ended with that try. With consistency='chunk' a try goes on instead, "
-    "and each chunk is of a moment of its own"
-)
 _TRUSTED_ROWS = 1_000_000
 """Below this an estimate may be far off, and counting costs little."""
 
@@ -324,29 +319,6 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             if snapshot is None:
                 raise
             raise PlanGoneError(f"{error}; the next try takes a new snapshot") from None
-
-
-class SqlSnapshotPoller(SqlPoller, Resumes):
-    """Polls a snapshot. A try that dies can be gone on with if each chunk is of a moment of its own."""
-
-    def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
-        super().__init__(options, connection, context)
-        self.begins_anew = "" if self._resumes else _BEGINS_ANEW
-
-    def resume(self, day: Day, parts: Sequence[InputPartition]) -> list[InputPartition]:
-        """Return the chunks of an earlier try: between the same keys, of the table as it is now; [] if they are none.
-
-        :raises ConnectError: as :meth:`plan`.
-        """
-        self._require_day(day)
-        found, _ = self._find()
-        try:
-            keys = [as_key(part.params.get("upto"), len(found.key)) for part in parts[:-1]]
-        except ValueError:
-            return []
-        with self._session(str(day)) as database:
-            pieces = self._between(database, found, keys)
-        return [InputPartition(days=(day,), index=index, params=params) for index, params in enumerate(pieces)]
 
 
 def _both(first: str, second: str) -> str:

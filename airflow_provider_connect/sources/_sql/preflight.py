@@ -10,7 +10,7 @@ from airflow_provider_connect.clients.sql.database import Database, Query, RowSe
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
-from airflow_provider_connect.polling.findings import Finding, Level, lines, passed
+from airflow_provider_connect.polling.findings import Finding, Level, Report, level_of
 from airflow_provider_connect.sources._sql.checking import connection_problems
 from airflow_provider_connect.sources._sql.days import Clock
 from airflow_provider_connect.sources._sql.found import (
@@ -32,30 +32,13 @@ _CLOCK_SECONDS = 5.0
 _UTC = ("UTC", "GMT", "Etc/UTC")
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a check found."""
-
-    asked: str
-    findings: tuple[Finding, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing stands in the way of a run."""
-        return passed(self.findings)
-
-    def __str__(self) -> str:
-        """Return the report as text, problems first."""
-        return "\n".join(lines(self.asked, self.findings))
-
-
 def check(options: SqlOptions, connection: Connection) -> Report:
     """Check a source and its connection."""
     made = _Check(options, connection)
     try:
         made.run()
     except ConnectError as error:
-        made.add("the database", "problem", str(error))
+        made.add("the database", level_of(error), str(error))
     return Report(f"Stream {options.stream_key}", tuple(made.findings))
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.access import Access, Given
-from airflow_provider_connect.clients.http.addresses import Reach
+from airflow_provider_connect.clients.http.access import Access
 from airflow_provider_connect.clients.http.auth import bearer_auth
-from airflow_provider_connect.clients.http.fields import ca_bundle_problems, proxy_problems
-from airflow_provider_connect.clients.http.host import base_url, host_problem
-from airflow_provider_connect.clients.http.route import Route, origin_of
+from airflow_provider_connect.clients.http.fields import ca_bundle_problems, collected, own_host_problem, proxy_problems
+from airflow_provider_connect.clients.http.host import base_url
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._x_search.limits import limit_problems
@@ -29,16 +27,7 @@ def access(connection: Connection) -> Access:
     """
     if found := problems(connection):
         raise ConfigError("; ".join(found))
-    url = host_of(connection)
-    proxy = connection.option("proxy")
-    return Access(
-        name=connection.conn_id,
-        url=url,
-        credentials=Given(bearer_auth(connection.password or SecretStr(""))),
-        route=Route(
-            Reach(frozenset({origin_of(url)[1]})), SecretStr(proxy) if proxy else None, connection.option("ca_bundle")
-        ),
-    )
+    return Access.at(connection, host_of(connection), bearer_auth(connection.password or SecretStr("")))
 
 
 def problems(connection: Connection) -> list[str]:
@@ -47,17 +36,8 @@ def problems(connection: Connection) -> list[str]:
     found = []
     if connection.password is None or not connection.password.get_secret_value().strip():
         found.append(f"{where}: password is empty; it holds the app's bearer token")
-    for check in (_host_problem, _app_problem, proxy_problems, ca_bundle_problems, limit_problems):
-        try:
-            found += [f"{where}: {problem}" for problem in check(connection)]
-        except ConfigError as error:  # an extra field that is not a string
-            found.append(str(error))
-    return found
-
-
-def _host_problem(connection: Connection) -> list[str]:
-    problem = host_problem(connection.host, connection.port) if connection.host else None
-    return [problem] if problem else []
+    checks = (own_host_problem, _app_problem, proxy_problems, ca_bundle_problems, limit_problems)
+    return found + collected(connection, checks)
 
 
 def _app_problem(connection: Connection) -> list[str]:

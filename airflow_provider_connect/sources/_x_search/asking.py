@@ -8,23 +8,23 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
+from urllib.parse import urlsplit
 
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.asking.call import Call, Reply
+from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.patience import CLOCK
-from airflow_provider_connect.polling.asking.asker import Asker
-from airflow_provider_connect.polling.asking.call import Call
-from airflow_provider_connect.polling.asking.judging import Heard
-from airflow_provider_connect.polling.asking.limits import RateLimits
-from airflow_provider_connect.polling.asking.rules import Moment
+from airflow_provider_connect.polling.counted import CountedApi
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.sources._x_search.access import access
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
-from airflow_provider_connect.sources._x_search.refusals import MOST_WAIT_SECONDS, TokenError, Window, refusal, window
+from airflow_provider_connect.sources._x_search.refusals import MOST_WAIT_SECONDS, RESET, TokenError, refusal
 from airflow_provider_connect.window import Day
 
 _T = TypeVar("_T")
@@ -35,7 +35,7 @@ _MAX_BYTES = 64 << 20
 _PAUSES = (1.0, 5.0, 20.0)
 """Before a later page is asked for again."""
 
-_WINDOWS = RateLimits(remaining="x-rate-limit-remaining", reset=Moment(header="x-rate-limit-reset", format="epoch_s"))
+_WINDOWS = RateLimits(remaining="x-rate-limit-remaining", reset=RESET)
 
 
 def now() -> dt.datetime:
@@ -66,25 +66,20 @@ class Asking:
         self.day = day
         self._tally = tally
         self._clock = CLOCK
-        self._host = there.url.partition("://")[2]
+        self._url = there.url
         self._secrets = Secrets([*there.credentials.auth().secrets, *there.route.secrets])
         self._answers = 0
         limits = RateLimits() if quota is None else _WINDOWS.model_copy(update={"per_second": quota.per_second})
-        self._asker = Asker(
+        api = JsonApi(
             replace(there, url=there.url + path),
-            refusal=self._refusal,
             limits=limits,
-            quota=quota,
             share=share,
             max_bytes=_MAX_BYTES,
-            times=Limits(
-                connect_timeout_seconds=options.connect_timeout_seconds,
-                read_timeout_seconds=options.read_timeout_seconds,
-                deadline_seconds=options.request_deadline_seconds,
-            ),
+            times=options.times,
             patience_seconds=MOST_WAIT_SECONDS,
             clock=self._clock,
         )
+        self._api = CountedApi(api, quota)
 
     def document(self, params: Mapping[str, str], read: Callable[[bytes, Asking], _T]) -> _T:
         """Return what ``read`` makes of the document that answers a request.
@@ -95,11 +90,12 @@ class Asking:
         :raises RetriableError: X is away, in trouble or busy, or what it sent is not a whole document.
         :raises ConfigError: it refuses the request, the token, or more posts.
         """
-        call = Call("", params=tuple(params.items()), is_repeatable=False)
+        call = Call("", params=params, is_repeatable=False)
+        refusal = partial(self._refusal, is_later_page="next_token" in params)
         tries = 0
         while True:
             try:
-                found = read(self._asker.ask(call, self._tally).body, self)
+                found = read(self._api.ask(call, self._tally, refusal=refusal).body, self)
             except RetriableError as error:
                 tries += 1
                 if not self._answers or tries > len(_PAUSES) or isinstance(error, TokenError):
@@ -109,33 +105,17 @@ class Asking:
                 self._answers += 1
                 return found
 
-    def refused(self, status: int, body: str) -> ConnectError:
+    def refused(self, status: int, body: bytes) -> ConnectError:
         """Return the error for a problem that came with status 200."""
-        return refusal(status, body, host=self._host, day=self.day, secrets=self._secrets, window=Window(), now=now())
+        reply = Reply(status, {}, body, self._url, secrets=self._secrets)
+        return refusal(reply, self.day, now())
 
     def not_an_answer(self, size_bytes: int) -> RetriableError:
         """Return the error for what is no document of the shape that was asked for."""
+        host = urlsplit(self._url).netloc
         return RetriableError(
-            f"{self._host} sent no whole answer ({size_bytes} bytes): a proxy or a login page may answer in its place"
+            f"{host} sent no whole answer ({size_bytes} bytes): a proxy or a login page may answer in its place"
         )
 
-    def _refusal(self, call: Call, heard: Heard) -> ConnectError | None:
-        seen = heard.seen
-        if seen.status == 200:
-            return None
-
-        def header(name: str) -> str:
-            return seen.headers.get(name.lower(), "")
-
-        return refusal(
-            seen.status,
-            seen.body.decode("utf-8", "replace"),
-            host=self._host,
-            day=self.day,
-            secrets=heard.secrets,
-            window=window(header, now()),
-            retry_after=header("Retry-After"),
-            now=now(),
-            is_cut=heard.is_cut,
-            is_later_page="next_token" in dict(call.params),
-        )
+    def _refusal(self, reply: Reply, *, is_later_page: bool) -> ConnectError | None:
+        return None if reply.status == 200 else refusal(reply, self.day, now(), is_later_page=is_later_page)

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from airflow_provider_connect.polling.columns import Column, arrow_field
 from airflow_provider_connect.sources._x_search.options import StreamName
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ColumnKind = Literal["string", "strings", "json", "timestamp", "bigint", "boolean"]
-
-
-class Column(NamedTuple):
-    """One column.
-
-    :param comment: what it holds; goes to the sink with the column.
-    :param required: never null.
-    :param few_values: its values repeat.
-    """
-
-    kind: ColumnKind
-    comment: str
-    required: bool = False
-    few_values: bool = False
-
 
 COLUMNS: dict[str, Column] = {
     "id": Column("string", "The post's id; an edited post has a new one.", required=True),
@@ -125,25 +109,5 @@ def schema(stream: StreamName = "posts") -> pa.Schema:
     """Return the schema of all batches of a stream, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
-    types: dict[str, pa.DataType] = {
-        "string": pa.string(),
-        "strings": pa.list_(pa.string()),
-        "json": pa.string(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-        "bigint": pa.int64(),
-        "boolean": pa.bool_(),
-    }
-    return pa.schema(
-        [
-            pa.field(
-                name,
-                types[column.kind],
-                not column.required,
-                {"comment": column.comment}
-                | ({"few_values": "yes"} if column.few_values else {})
-                | ({"json": "checked"} if column.kind == "json" else {}),
-            )
-            for name, column in STREAMS[stream].columns.items()
-        ],
-        {"record_name": STREAMS[stream].record_name},
-    )
+    fields = [arrow_field(name, column) for name, column in STREAMS[stream].columns.items()]
+    return pa.schema(fields, {"record_name": STREAMS[stream].record_name})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.sources._x_search.dialect import Dialect, newer_name
 from airflow_provider_connect.sources._x_search.vocabulary import VOCABULARY
@@ -22,7 +24,6 @@ QUERY_LENGTHS: dict[str, dict[Endpoint, int]] = {
 }
 """The longest query by access level: https://docs.x.com/x-api/posts/search/integrate/overview (2026-11)."""
 
-LEAST_PAGE = 10
 MOST_PAGE: dict[Endpoint, int] = {"recent": 100, "all": 500}
 _HEAVY_FIELD, _HEAVY_PAGE = "context_annotations", 100
 
@@ -68,6 +69,11 @@ Names = Annotated[list[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.]*$")]], Be
 class XSearchOptions(Options):
     """What may be asked of X, and how."""
 
+    removed: ClassVar[Mapping[str, str]] = {
+        "page_size": "pages are as large as the endpoint allows",
+        "connect_timeout_seconds": "a connection may take 10 seconds, within request_deadline_seconds",
+    }
+
     conn_id: str = Field(
         description="Airflow connection that holds where the source is and who may read it.", examples=["x_default"]
     )
@@ -107,13 +113,6 @@ class XSearchOptions(Options):
     media_fields: Names = Field(default=list(_MEDIA_FIELDS), description="Fields of media to ask for.")
     poll_fields: Names = Field(default=list(_POLL_FIELDS), description="Fields of polls to ask for.")
     place_fields: Names = Field(default=list(_PLACE_FIELDS), description="Fields of places to ask for.")
-    page_size: int | None = Field(
-        default=None,
-        ge=LEAST_PAGE,
-        le=MOST_PAGE["all"],
-        description="The most posts in one answer; by default the most that the endpoint allows: 100, or 500 of the "
-        "archive.",
-    )
     split_rows: int | None = Field(
         default=None,
         ge=1,
@@ -130,13 +129,15 @@ class XSearchOptions(Options):
         description="A post without id or time fails the day (none), or is set aside and counted (all).",
     )
     max_rejects: int = Field(default=1000, ge=0, description="How many posts may be set aside before the day fails.")
-    connect_timeout_seconds: float = Field(
-        default=10.0, gt=0, description="Longest wait for a connection to be accepted."
-    )
     read_timeout_seconds: float = Field(default=60.0, gt=0, description="Longest wait for the next bytes.")
     request_deadline_seconds: float = Field(
         default=300.0, gt=0, description="Longest time for a whole request, even while bytes still arrive."
     )
+
+    @property
+    def times(self) -> Limits:
+        """How long each part of a request may take."""
+        return Limits(read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds)
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> XSearchOptions:
@@ -153,8 +154,6 @@ class XSearchOptions(Options):
         found += self._stream_problems()
         if self.split_rows is not None:
             found += [f"split_rows: {problem}" for problem in self.union_problems()]
-        if self.page_size is not None and self.page_size > (most_page := self.most_page(self.endpoints[-1])):
-            found.append(f"page_size: X sends at most {most_page} posts with these options")
         if found:
             raise ValueError("; ".join(found))
         return self
@@ -204,13 +203,9 @@ class XSearchOptions(Options):
             return self.queries[0]
         return " OR ".join(f"({query})" for query in self.queries)
 
-    def most_page(self, endpoint: Endpoint) -> int:
-        """Return the most posts that X sends in one answer."""
-        return min(MOST_PAGE[endpoint], _HEAVY_PAGE if _HEAVY_FIELD in self.post_fields else MOST_PAGE["all"])
-
     def size_of_page(self, endpoint: Endpoint) -> int:
-        """Return how many posts to ask for at once."""
-        return min(self.page_size or MOST_PAGE["all"], self.most_page(endpoint))
+        """Return how many posts to ask for at once: the most that X sends in one answer."""
+        return min(MOST_PAGE[endpoint], _HEAVY_PAGE if _HEAVY_FIELD in self.post_fields else MOST_PAGE["all"])
 
     def union_problems(self) -> list[str]:
         """Say why X's counts cannot be compared with the rows; [] if they can."""

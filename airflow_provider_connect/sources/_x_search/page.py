@@ -146,4 +146,4 @@ def _no_page(data: bytes, top: Mapping[str, Any], there: Asking) -> ConnectError
         return there.not_an_answer(len(data))
     status = _parsed(top, "status")
     is_status = isinstance(status, int) and 400 <= status <= 599
-    return there.refused(status if is_status else 500, data.decode("utf-8", "replace"))
+    return there.refused(status if is_status else 500, data)

@@ -8,19 +8,23 @@ rate limit, which passes, or the usage cap, which only a person can raise.
 from __future__ import annotations
 
 import datetime as dt
-import email.utils
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_connect.clients.http.asking.call import Reply
+from airflow_provider_connect.clients.http.asking.judging import wait_seconds
+from airflow_provider_connect.clients.http.asking.rules import Moment
 from airflow_provider_connect.clients.http.client import excerpt, retry_after_seconds
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
-from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.window import Day
 
 MOST_WAIT_SECONDS = 960.0
 """X's windows are fifteen minutes long; a reset that lies further ahead is a clock's mistake."""
+
+RESET = Moment(header="x-rate-limit-reset", format="epoch_s")
+"""Where an answer says when the next window begins."""
 
 _TOO_FAST_SECONDS = 2.0
 _UNKNOWN_SECONDS = 60.0
@@ -45,41 +49,27 @@ class Window:
     reset_seconds: float | None = None
 
 
-def window(header: Callable[[str], str], now: dt.datetime) -> Window:
+def window(reply: Reply, now: dt.datetime) -> Window:
     """Read the headers, by the server's clock where the answer shows it."""
-    limit, remaining, reset = (_whole(header(f"x-rate-limit-{name}")) for name in ("limit", "remaining", "reset"))
-    if reset is None:
-        return Window(limit, remaining)
-    return Window(limit, remaining, min(max(reset - _server_time(header, now), 1.0), MOST_WAIT_SECONDS))
+    limit, remaining, reset = (_whole(reply.header(f"x-rate-limit-{name}")) for name in ("limit", "remaining", "reset"))
+    wait = None if reset is None else wait_seconds(RESET, reply, now)
+    return Window(limit, remaining, None if wait is None else min(max(wait, 1.0), MOST_WAIT_SECONDS))
 
 
-def refusal(
-    status: int,
-    body: str,
-    *,
-    host: str,
-    day: Day | None,
-    secrets: Secrets,
-    window: Window,
-    retry_after: str = "",
-    now: dt.datetime,
-    is_cut: bool = False,
-    is_later_page: bool = False,
-) -> ConnectError:
+def refusal(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
     """Return the error to raise for a refusal.
 
-    :param body: the beginning of the answer.
     :param day: which was asked for; None for a question of another kind.
     :param is_later_page: whether the request named a next_token.
     """
-    problem = _problem(body)
-    words = excerpt(_words(problem) or body, secrets, is_cut=is_cut)
+    status, host, problem = reply.status, reply.host, _problem(reply.text)
+    words = excerpt(_words(problem) or reply.text, reply.secrets, is_cut=reply.is_cut)
     quoted = f"; it said: {words!r}" if words else ""
-    wait = retry_after_seconds(retry_after, now)
+    wait = retry_after_seconds(reply.header("Retry-After"), now)
     if is_cap(status, problem):
         return _capped(status, problem, day, host, quoted)
     if status == 429:
-        return _slowed(host, window, wait, quoted)
+        return _slowed(host, window(reply, now), wait, quoted)
     if status == 400 and is_later_page:
         return TokenError(
             f"{host} answered 400 to a later page: it takes its own next_token no more, and the day begins anew{quoted}"
@@ -158,13 +148,6 @@ def _words(problem: Mapping[str, Any]) -> str:
         if isinstance(each, dict):
             texts += [each.get("message"), each.get("detail")]
     return ": ".join(dict.fromkeys(text for text in texts if isinstance(text, str) and text))
-
-
-def _server_time(header: Callable[[str], str], now: dt.datetime) -> float:
-    try:
-        return email.utils.parsedate_to_datetime(header("Date")).timestamp()
-    except (ValueError, OverflowError, TypeError):
-        return now.timestamp()
 
 
 def _whole(text: str) -> int | None:

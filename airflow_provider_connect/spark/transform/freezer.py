@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+from airflow_provider_connect.capabilities.soft_deletes import stages_marks
 from airflow_provider_connect.errors import ConnectError, Failure, worst
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.spark.freezer import Freezer, Known
@@ -161,7 +162,7 @@ class ResultFreezer(Freezer):
             attempt=attempt,
             erased=erased,
             tables=self.sink.tables,
-            soft_deletes=self.sink.stages_marks(self.source.kind),
+            soft_deletes=stages_marks(self.sink, self.source.kind),
         )
         urls = [spark_url(f"{self.polled.root.url}/{file.path}") for file in polled.polled.files]
         frame = self.transformation.over(urls, polled.day)

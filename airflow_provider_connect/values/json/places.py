@@ -2,6 +2,8 @@
 
 A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other is the name of one field, dots, ``@``
 and all: so ``@odata.nextLink`` is found, and nothing is ever split by a guess. "" is the whole document.
+
+Not jmespath, for which a missing field is null, nor jsonpath-ng: both split bare names at dots, neither reads pointers.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""Takes a JSON document apart into the texts of its parts, unchanged: for what faster decoders refuse."""
+"""Takes a JSON document apart into its parts, unchanged: by msgspec, and more slowly for what it refuses."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from airflow_provider_connect.values.json.places import MISSING
+
+_TOLERANT = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -85,3 +88,61 @@ def not_json(error: Exception) -> NotJsonError:
     if isinstance(error, json.JSONDecodeError):
         return NotJsonError(f"invalid JSON at its character {error.pos}")
     return NotJsonError("nested too deep, or with a number too long")
+
+
+class Slices:
+    """Cuts JSON into its parts, unchanged."""
+
+    def __init__(self) -> None:
+        import msgspec
+
+        self._object: Any = msgspec.json.Decoder(dict[str, msgspec.Raw])
+        self._array: Any = msgspec.json.Decoder(list[msgspec.Raw])
+        self.malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+    def members(self, data: Any) -> dict[str, Any]:
+        """Return the values of an object by name; of a name that comes twice, the last.
+
+        :raises ValueError: it is no object.
+        """
+        try:
+            found: dict[str, Any] = self._object.decode(data)
+        except self.malformed:
+            text = bytes(data).decode("utf-8", "surrogateescape")
+            found = {name: _encoded(value) for name, value in members(text, _TOLERANT)}
+        return found
+
+    def elements(self, data: Any) -> list[Any]:
+        """Return the elements of an array.
+
+        :raises ValueError: it is none.
+        """
+        try:
+            found: list[Any] = self._array.decode(data)
+        except self.malformed:
+            text = bytes(data).decode("utf-8", "surrogateescape")
+            dict(members('{"":' + text + "}", _TOLERANT))  # to its end: an array that is cut is none
+            found = [_encoded(value) for value in elements(text, _TOLERANT)]
+        return found
+
+    def at(self, data: Any, way: Sequence[str]) -> Any:
+        """Return what stands at a place; :data:`MISSING` if nothing does.
+
+        :raises ValueError: what has to be taken apart is no JSON.
+        """
+        for step in way:
+            first = bytes(data[:1]) if isinstance(data, bytes) else bytes(data)[:1]
+            if first == b"{":
+                data = self.members(data).get(step, MISSING)
+            elif first == b"[" and step.isascii() and step.isdigit():
+                found = self.elements(data)
+                data = found[int(step)] if int(step) < len(found) else MISSING
+            else:
+                return MISSING
+            if data is MISSING:
+                break
+        return data
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

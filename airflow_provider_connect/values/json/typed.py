@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_DIGITS = 38
 """Of a decimal, in Spark, Delta and Arrow's decimal128 alike."""
+_DECIMAL = re.compile(r"decimal\( *([0-9]{1,2}) *, *([0-9]{1,2}) *\)")
 
 _USUAL_TIME = r"^([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"
 """No sink has a year 0."""
@@ -25,6 +26,15 @@ _BEYOND = 10**MAX_DIGITS
 _NONE = type(None)
 _PLAIN: dict[str, type] = {"string": str, "double": float, "bigint": int, "boolean": bool}
 """If a column has only these types and None, all its values fit; otherwise each is checked."""
+
+
+def decimal_digits(kind: str) -> tuple[int, int] | None:
+    """Return precision and scale of a type that is a decimal; None for any other."""
+    match = _DECIMAL.fullmatch(kind)
+    if match is None:
+        return None
+    precision, scale = int(match[1]), int(match[2])
+    return (precision, scale) if 0 < precision <= MAX_DIGITS and scale <= precision else None
 
 
 def plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int]:

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 
-from airflow_provider_connect.demo.mixpanel.events import Project, TimeUnit, Truth
-from airflow_provider_connect.demo.mixpanel.server import StandIn
+from tests.standins.mixpanel.events import Project, TimeUnit, Truth
+from tests.standins.mixpanel.server import StandIn
 
 EVENTS = 40
 _editing = threading.Lock()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from airflow_provider_connect.demo.mixpanel.events import Project, TimeUnit, Truth
+from tests.standins.mixpanel.events import Project, TimeUnit, Truth
 
 ONE_DAY = dt.timedelta(days=1)
 POLLED_AFTER = dt.timedelta(hours=1)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
-from airflow_provider_connect.demo.kafka_reader import Reader, Record, ledger_entries
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from tests.equipment.airflow.tables import Published, Table
 from tests.equipment.kafka.fixtures import records
+from tests.standins.kafka_broker import KafkaBroker
+from tests.standins.kafka_reader import Reader, Record, ledger_entries
 
 LEDGER = "__connect_ledger"
 AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import psutil
 
-from airflow_provider_connect.demo.local_airflow import marked
-from airflow_provider_connect.demo.mixpanel.faults import Fault
+from tests.demo.local_airflow import marked
 from tests.equipment.airflow.tables import Table
+from tests.standins.mixpanel.faults import Fault
 from tests.system.conftest import System, served, wait_for
 
 VICTIMS = ("jvm", "worker", "driver", "task", "supervisor")

@@ -10,8 +10,8 @@ import datetime as dt
 import json
 from collections import Counter
 
-from airflow_provider_connect.demo.mixpanel.faults import seeded_schedule
 from airflow_provider_connect.window import span
+from tests.standins.mixpanel.faults import seeded_schedule
 from tests.system.conftest import CATCHUP_DAYS, System, wait_for
 
 LAST = dt.date(2026, 11, 3)

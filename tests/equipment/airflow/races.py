@@ -6,10 +6,10 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 
-from airflow_provider_connect.demo.mixpanel.events import Project, TimeUnit, Truth
-from airflow_provider_connect.demo.mixpanel.faults import Fault
 from tests.equipment.airflow.kills import Kill, kill_and_recover
 from tests.equipment.airflow.tables import Published
+from tests.standins.mixpanel.events import Project, TimeUnit, Truth
+from tests.standins.mixpanel.faults import Fault
 from tests.system.conftest import System, served, wait_for
 
 CONTESTED, RELOADED = dt.date(2026, 6, 10), dt.date(2026, 6, 11)

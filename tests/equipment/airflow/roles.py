@@ -7,7 +7,7 @@ from typing import Any
 
 import requests
 
-from airflow_provider_connect.demo.local_airflow import LocalAirflow
+from tests.demo.local_airflow import LocalAirflow
 
 ROLES = ("viewer", "user", "op", "admin")
 """Roles of Airflow's simple auth manager; there is a user of each, of the same name and password."""

@@ -14,13 +14,13 @@ import pytest
 from deltalake import DeltaTable
 from google.api_core.exceptions import NotFound
 
-from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._bigquery import publisher as _publisher
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.bigquery.fixtures import connection_to
+from tests.standins.bigquery_emulator import BigQueryEmulator
 
 
 class Published(NamedTuple):

@@ -18,7 +18,7 @@ import pytest
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.place import Place
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
+from tests.standins.bigquery_emulator import BigQueryEmulator
 
 if TYPE_CHECKING:
     from tests.equipment.bigquery.proxy import BigQueryProxy

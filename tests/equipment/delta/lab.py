@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from airflow_provider_connect.capabilities.soft_deletes import stages_marks
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.log import NOTES
@@ -60,7 +61,7 @@ def staged(
     ledger = sink.open(KEY, {}).ledger
     seen = seen_in(ledger.newest(date, kind), ledger.erased().version)
     files: tuple[StagedFile, ...] = ()
-    softly = sink.stages_marks(kind)
+    softly = stages_marks(sink, kind)
     columns = [field for field in (with_marks(schema) if softly else schema) if field.name != "day"]
     if rows:
         noon = dt.datetime.combine(date, dt.time(12))

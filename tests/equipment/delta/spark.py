@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo import server
-from airflow_provider_connect.demo.kafka_broker import fetch_jars, java
+from tests.standins import server
+from tests.standins.kafka_broker import fetch_jars, java
 
 GROUP, MODULE, VERSION = "io.delta", "delta-spark_2.13", "4.4.0"
 _SPARK = """

@@ -13,10 +13,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_reader import Reader, Record
 from tests.equipment.earlier.scenes import Scene
 from tests.equipment.earlier.stories import Shop
 from tests.equipment.kafka.bench import make_topic
+from tests.standins.kafka_reader import Reader, Record
 
 CONN_ID = "kafka_default"
 _SETTINGS = ("cleanup.policy", "retention.ms", "min.compaction.lag.ms", "max.message.bytes")

@@ -48,8 +48,8 @@ def write_delta(folder: Path) -> None:
 
 
 def write_bigquery(folder: Path) -> None:
-    from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
     from tests.equipment.bigquery.fixtures import connection_to
+    from tests.standins.bigquery_emulator import BigQueryEmulator
 
     with tempfile.TemporaryDirectory() as log:
         emulator = BigQueryEmulator(log=Path(log) / "log")
@@ -67,7 +67,7 @@ def write_bigquery(folder: Path) -> None:
 
 
 def write_kafka(folder: Path) -> None:
-    from airflow_provider_connect.demo.kafka_broker import KafkaBroker
+    from tests.standins.kafka_broker import KafkaBroker
 
     with tempfile.TemporaryDirectory() as data:
         broker = KafkaBroker(Path(data) / "broker")

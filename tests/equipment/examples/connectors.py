@@ -37,7 +37,12 @@ def load(name: str) -> ModuleType:
 def shop_server() -> Iterator[Served]:
     with JsonServer(Shop({DATE: ORDERS}), f"Bearer {TOKEN}") as server:
         connection = Connection(
-            conn_id="shop", conn_type="http", host="http://127.0.0.1", port=server.port, password=TOKEN
+            conn_id="shop",
+            conn_type="http",
+            host="http://127.0.0.1",
+            port=server.port,
+            password=TOKEN,
+            extra={"auth": "bearer"},
         )
         yield Served(connection, Day(date=DATE), rows=ORDERS)
 

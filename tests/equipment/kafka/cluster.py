@@ -15,8 +15,8 @@ from typing import Literal
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, fetched
-from airflow_provider_connect.demo.server import free_port
+from tests.standins.kafka_broker import KafkaBroker, fetched
+from tests.standins.server import free_port
 
 Role = Literal["leader", "coordinator", "controller"]
 

@@ -13,11 +13,11 @@ import pytest
 from airflow_provider_connect.clients.kafka.connection import admin, settings
 from airflow_provider_connect.clients.kafka.errors import Heard
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener
-from airflow_provider_connect.demo.kafka_reader import Isolation, Reader, Record, ledger_entries
-from airflow_provider_connect.demo.server import free_port
 from airflow_provider_connect.sinks._kafka.topics.found import Topics
 from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
+from tests.standins.kafka_broker import KafkaBroker, Listener
+from tests.standins.kafka_reader import Isolation, Reader, Record, ledger_entries
+from tests.standins.server import free_port
 
 if TYPE_CHECKING:
     from tests.equipment.kafka.proxy import KafkaProxy

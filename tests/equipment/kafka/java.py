@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from airflow_provider_connect.demo import server
-from airflow_provider_connect.demo.kafka_broker import VERSION, fetch_jars, java, spark_jars
+from tests.standins import server
+from tests.standins.kafka_broker import VERSION, fetch_jars, java, spark_jars
 
 
 def fetched(folder: Path = Path(sys.prefix) / "kafka-connect") -> Path:

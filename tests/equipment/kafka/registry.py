@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from airflow_provider_connect.demo import server
-from airflow_provider_connect.demo.kafka_broker import java
+from tests.standins import server
+from tests.standins.kafka_broker import java
 
 VERSION = "2.6.13.Final"  # the last line that runs on Java 17
 URL = (

@@ -16,7 +16,6 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_reader import Record, ledger_entries
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.readers.kafka import records as read
@@ -26,6 +25,7 @@ from tests.equipment.frozen import MONDAY, SCHEMA, freeze
 from tests.equipment.kafka.bench import connection_to
 from tests.equipment.kafka.fixtures import records
 from tests.equipment.kafka.steps import Steps
+from tests.standins.kafka_reader import Record, ledger_entries
 
 SETTLE_SECONDS = 10.0
 

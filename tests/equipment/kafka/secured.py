@@ -36,7 +36,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener
+from tests.standins.kafka_broker import KafkaBroker, Listener
 
 PASSWORD = "canary-p4ssw0rd/+=x"
 CLIENT_SECRET = "canary-0auth-secret"

@@ -31,7 +31,6 @@ from tests.equipment.spark.here import drive
 COLUMNS = (
     "id integer NOT NULL PRIMARY KEY, kind text, person text, note text, at timestamp, seen timestamp, amount integer"
 )
-STEPS = {"polled": "begin", "sent": "commit", "committed": "commit"}
 REFUSED = re.compile(
     r"into this target: .*airflow connect accept|belongs to|another stream|erased rows would come back", re.DOTALL
 )
@@ -192,8 +191,7 @@ def _killed(kill: str | None) -> Iterator[None]:
     if kill is None:
         yield
         return
-    name = STEPS[kill]
-    whole = getattr(DeltaPublisher, name)
+    whole = DeltaPublisher.commit
 
     def dies(publisher: DeltaPublisher, *args: Any) -> Any:
         if kill == "committed":
@@ -201,8 +199,7 @@ def _killed(kill: str | None) -> Iterator[None]:
         raise KilledError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DeltaPublisher, name, dies)
-        patch.setattr(DeltaPublisher, "abort", lambda *_: None)
+        patch.setattr(DeltaPublisher, "commit", dies)
         yield
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import PollContext, Poller
+from airflow_provider_connect.source import ALONE, PollContext, Poller
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 
@@ -46,7 +46,7 @@ class Events:
         if sets_back and "AUTOINCREMENT" in self.columns:
             self.run("DELETE FROM sqlite_sequence")
 
-    def open(self, context: PollContext = PollContext()) -> Any:  # noqa: B008  # frozen
+    def open(self, context: PollContext = ALONE) -> Any:
         source = SqlSource(conn_id="shop_db", **self.options)
         assert source.kind == "increment"
         return source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(self.file)), context)

@@ -13,7 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from airflow_provider_connect.demo import server
+from tests.standins import server
 
 WITHOUT = "WITHOUT_MYSQL"
 """Environment variable that lets tests leave MySQL out if it is ``1``. The last line of ``make test`` then says so."""

@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo import server
 from tests.equipment.programs import program
 from tests.equipment.sql.mysql_files import empty_data, mysqld
 from tests.equipment.stores.nobody import NOBODY
+from tests.standins import server
 
 START_SECONDS = 60
 STOP_SECONDS = 20

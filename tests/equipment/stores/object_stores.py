@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.demo import server
+from tests.standins import server
 
 PINS = Path(__file__).with_name("moto.txt")
 FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"

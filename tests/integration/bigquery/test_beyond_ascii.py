@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.bigquery.bench import SinkBench
 from tests.equipment.bigquery.fixtures import Target, connection_to
 from tests.equipment.bigquery.letters import Letters
 from tests.equipment.bigquery.proxy import BigQueryProxy
 from tests.equipment.frozen import MONDAY, events
+from tests.standins.bigquery_emulator import BigQueryEmulator
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,10 @@ from typing import Any
 import psutil
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.faults import Fault
 from tests.equipment.bigquery.fixtures import Target
 from tests.equipment.waiting import wait_until
 from tests.integration.conftest import Submitter
+from tests.standins.mixpanel.faults import Fault
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,6 @@ import pytest
 from airflow_provider_connect.clients.bigquery import api as _bigquery_access
 from airflow_provider_connect.clients.bigquery import streams as _bigquery_streams
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.bigquery_emulator import BigQueryEmulator
 from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
@@ -31,6 +30,7 @@ from tests.equipment.bigquery.fixtures import connection_to, fresh_dataset
 from tests.equipment.bigquery.proxy import BigQueryProxy, Cut, Fail, Hold, Lose, Refuse, Rule, Slow
 from tests.equipment.frozen import MONDAY, SCHEMA, events, intent
 from tests.equipment.waiting import wait_until
+from tests.standins.bigquery_emulator import BigQueryEmulator
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from sqlalchemy import delete
 
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.server import StandIn
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.server import StandIn
 
 CANARY = "canary-secret-9c1e"
 Run = Callable[..., tuple[int, str, str]]

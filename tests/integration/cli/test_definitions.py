@@ -37,7 +37,7 @@ with DAG("cli_defined", schedule=None, start_date=dt.datetime(2026, 1, 1, tzinfo
     ConnectOperator(
         task_id="events",
         source=MixpanelSource(
-            conn_id="cli_mixpanel", stream="export", project_timezone="UTC", where='properties["d"] != "{{ ds }}"'
+            conn_id="cli_mixpanel", stream="export", zone="UTC", where='properties["d"] != "{{ ds }}"'
         ),
         sink=DeltaSink(path="{{ var.value.cli_lake }}/defined"),
         asset=Asset("x-lake://defined"),
@@ -72,7 +72,7 @@ def published(path: Path, key: StreamKey, dates: list[dt.date], definition: Stre
 
 def earlier(lake: Path, **options: object) -> StreamDefinition:
     source = MixpanelSource(
-        **{"conn_id": "cli_mixpanel", "project_timezone": "UTC", "where": 'properties["d"] != "{{ ds }}"'} | options  # type: ignore[arg-type]
+        **{"conn_id": "cli_mixpanel", "zone": "UTC", "where": 'properties["d"] != "{{ ds }}"'} | options  # type: ignore[arg-type]
     )
     connection = Connection(conn_id="cli_mixpanel", conn_type="mixpanel", extra={"project_id": "2195193"})
     return definition_of(source, source.serialize(), connection)
@@ -81,11 +81,11 @@ def earlier(lake: Path, **options: object) -> StreamDefinition:
 def test_a_change_is_shown_asked_for_and_noted(run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = run("accept", "cli_defined", "events", "--yes")
     assert (code, "Nothing to accept" in err) == (0, True)
-    published(lake / "defined", EXPORT, [MONDAY], earlier(lake, project_timezone="US/Pacific", timestamps="utc"))
+    published(lake / "defined", EXPORT, [MONDAY], earlier(lake, zone="US/Pacific", timestamps="utc"))
     monkeypatch.setattr("builtins.input", lambda question: "no")
     code, out, err = run("accept", "cli_defined", "events", "--output", "json")
     changes = [line["change"] for line in lines(out)]
-    assert "project_timezone was US/Pacific, and is UTC" in changes
+    assert "zone was US/Pacific, and is UTC" in changes
     assert (code, "Nothing was changed" in err) == (1, True)
     monkeypatch.setattr("builtins.input", lambda question: "yes")
     assert run("accept", "cli_defined", "events")[0] == 0

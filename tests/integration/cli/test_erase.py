@@ -28,7 +28,7 @@ from airflow_provider_connect.shapes import Drop, Mask, Rename
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 
-SOURCE = dict(conn_id="cli_mixpanel", stream="export", project_timezone="UTC")
+SOURCE = dict(conn_id="cli_mixpanel", stream="export", zone="UTC")
 start = dict(schedule=None, start_date=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
 with DAG("cli_plain", **start):
     ConnectOperator(

@@ -14,13 +14,13 @@ import pytest
 from airflow.models.connection import Connection
 from airflow.utils.session import create_session
 
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
 from tests.integration.cli.conftest import Run, lines
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 
-source = dict(conn_id="cli_mixpanel", project_timezone="UTC", errors_tolerance="all")
+source = dict(conn_id="cli_mixpanel", zone="UTC", errors_tolerance="all")
 with DAG("cli_bad", schedule=None, start_date=dt.datetime(2026, 1, 1, tzinfo=dt.UTC)):
     ConnectOperator(
         task_id="events",
@@ -174,7 +174,7 @@ def test_a_sweep_reaches_the_stage_that_a_sink_does_not_keep(
     code, out, err = run("sweep", "cli_staged", "--dry-run", "-o", "json")
     assert (code, lines(out)) == (0, []), err
     assert not [*tmp_path.iterdir()], "a listing makes nothing"
-    source = MixpanelSource(conn_id="cli_mixpanel", project_timezone="UTC")
+    source = MixpanelSource(conn_id="cli_mixpanel", zone="UTC")
     key = StreamKey(connector="mixpanel", stream=source.stream_key)
     target = KafkaSink(conn_id="cli_kafka", topic="events").target
     stages = {"named": lake / "stage", "local": Path(local_stage(stage_name(key, target)))}

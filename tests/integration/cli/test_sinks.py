@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.stage.rows import POSITION_BITS
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.bench import SinkBench, bench_of
@@ -17,6 +16,7 @@ from tests.equipment.bigquery.fixtures import Target, connection_to
 from tests.equipment.bigquery.proxy import BigQueryProxy, Refuse
 from tests.equipment.frozen import MONDAY, SCHEMA, TUESDAY, events
 from tests.equipment.kafka.scene import scene_of
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 DAYS = [Day(date=MONDAY)]

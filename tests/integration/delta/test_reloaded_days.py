@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.events import Project, TimeUnit
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.window import ONE_DAY, Day, zone
 from tests.integration.conftest import Submitter
+from tests.standins.mixpanel.events import Project, TimeUnit
+from tests.standins.mixpanel.server import StandIn
 
 pytestmark = pytest.mark.slow
 
 ZONE = "US/Pacific"
-SOURCE = {"project_timezone": ZONE, "timestamps": "project_local"}
+SOURCE = {"zone": ZONE, "timestamps": "project_local"}
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka.claims import Claims
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey
 from tests.equipment.frozen import KEY, MONDAY, events
 from tests.equipment.kafka.scene import Scene, scene_of
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

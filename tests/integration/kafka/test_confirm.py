@@ -13,7 +13,6 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect.clients.kafka.transaction import Transaction
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, OvertakenError, RetriableError
 from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.sink import LedgerRow, Publish
@@ -27,6 +26,7 @@ from airflow_provider_connect.testing.confirmations import ConfirmationCases
 from tests.equipment.frozen import KEY, MONDAY, TUESDAY, events, intent
 from tests.equipment.kafka.fixtures import Target
 from tests.equipment.kafka.scene import Scene, scene_of
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 DELIVERIES: dict[str, dict[str, Any]] = {

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
-from airflow_provider_connect.demo.kafka_reader import Reader
 from airflow_provider_connect.errors import OvertakenError
 from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.sink import Publish
@@ -33,6 +31,8 @@ from tests.equipment.kafka.bench import make_topic
 from tests.equipment.kafka.fixtures import Target
 from tests.equipment.kafka.scene import Scene, scene_of
 from tests.integration.kafka.test_confirm import DELIVERIES
+from tests.standins.kafka_broker import KafkaBroker
+from tests.standins.kafka_reader import Reader
 
 pytestmark = pytest.mark.slow
 A, B, C = "a" * 15, "b" * 15, "c" * 15

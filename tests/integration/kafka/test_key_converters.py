@@ -15,11 +15,11 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import DataError
 from tests.equipment.frozen import MONDAY, TUESDAY
 from tests.equipment.kafka.registry import SchemaRegistry
 from tests.equipment.kafka.scene import Scene, scene_of
+from tests.standins.kafka_broker import KafkaBroker
 from tests.unit.values.test_protobuf import message_class
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,6 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.sinks._kafka.turns import seen
@@ -23,6 +22,7 @@ from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.frozen import KEY, MONDAY, SCHEMA, TUESDAY, events
 from tests.equipment.kafka.bench import SinkBench, drop_topic, make_topic, running_bench, set_topic
 from tests.equipment.kafka.fixtures import records
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

@@ -11,13 +11,13 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect.clients.kafka.partitions import Partitions
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, OvertakenError
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import KEY, MONDAY, TUESDAY, events
 from tests.equipment.kafka.bench import SinkBench, drop_topic, make_topic, running_bench
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,6 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import KEY, MONDAY, TUESDAY, events
@@ -26,6 +25,7 @@ from tests.equipment.kafka.bench import SinkBench, connection_to, drop_topic, ma
 from tests.equipment.kafka.fixtures import records
 from tests.equipment.kafka.proxy import Api, Hold, KafkaProxy, Refuse, Slow
 from tests.equipment.waiting import wait_until
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

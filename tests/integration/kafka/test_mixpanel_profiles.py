@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.people import People
 from tests.equipment.kafka.fixtures import Target, records
 from tests.equipment.mixpanel import ENGAGE, expected_id
 from tests.integration.conftest import Submitter
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.people import People
 
 pytestmark = pytest.mark.slow
 

@@ -15,13 +15,13 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
-from airflow_provider_connect.demo.kafka_reader import ledger_entries
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.readers.kafka import PublishedDay, json_day, newest_days, records
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import MONDAY, TUESDAY, events
 from tests.equipment.kafka.scene import Scene, scene_of
+from tests.standins.kafka_broker import KafkaBroker
+from tests.standins.kafka_reader import ledger_entries
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.clients.kafka.transaction import Transaction
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import RetriableError
 from tests.equipment.frozen import MONDAY, events
 from tests.equipment.kafka.scene import scene_of
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

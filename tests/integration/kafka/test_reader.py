@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from airflow_provider_connect.demo.kafka_reader import Reader
 from tests.equipment.kafka.fixtures import records
+from tests.standins.kafka_reader import Reader
 
 pytestmark = pytest.mark.slow
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.sinks._kafka.turns import seen
 from tests.equipment.frozen import MONDAY, events
 from tests.equipment.kafka.bench import SinkBench, running_bench
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._kafka.names import topic_names as names_of
 from tests.equipment.frozen import MONDAY, TUESDAY, events
 from tests.equipment.kafka.bench import make_topic, set_topic
 from tests.equipment.kafka.registry import SchemaRegistry
 from tests.equipment.kafka.scene import Scene, scene_of
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

@@ -11,12 +11,12 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.x.posts import Timeline
-from airflow_provider_connect.demo.x.server import StandIn
 from tests.equipment.kafka.fixtures import Target, records
 from tests.equipment.kafka.registry import SchemaRegistry
 from tests.equipment.x import QUERIES, connection
 from tests.integration.conftest import Submitter
+from tests.standins.x.posts import Timeline
+from tests.standins.x.server import StandIn
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,6 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, LedgerRow
 from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher
@@ -22,6 +20,8 @@ from airflow_provider_connect.spark import poll
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.here import drive
 from tests.equipment.stores.small_disk import PAGE_BYTES, Disk, small_disk
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.server import StandIn
 
 pytestmark = pytest.mark.slow
 

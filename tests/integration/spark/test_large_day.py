@@ -11,8 +11,8 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_connect.demo.mixpanel.faults import Fault
 from tests.equipment.waiting import wait_until
+from tests.standins.mixpanel.faults import Fault
 
 pytestmark = pytest.mark.slow
 

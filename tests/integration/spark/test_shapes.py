@@ -13,9 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel import faults
-from airflow_provider_connect.demo.mixpanel.faults import Fault
 from tests.equipment.waiting import wait_until
+from tests.standins.mixpanel import faults
+from tests.standins.mixpanel.faults import Fault
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_connect.demo.mixpanel.faults import Fault
 from tests.equipment.waiting import wait_until
 from tests.integration.conftest import Submitter
+from tests.standins.mixpanel.faults import Fault
 
 pytestmark = pytest.mark.slow
 

@@ -9,20 +9,20 @@ import json
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_connect.demo.x.access import Limits
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.posts import Timeline
-from airflow_provider_connect.demo.x.server import StandIn
 from tests.equipment.x import QUERIES, connection
+from tests.standins.x.access import Limits
+from tests.standins.x.faults import Fault
+from tests.standins.x.posts import Timeline
+from tests.standins.x.server import StandIn
 
 pytestmark = pytest.mark.slow
 
-SOURCE = {"queries": QUERIES, "page_size": 50}
+SOURCE = {"queries": QUERIES}
 
 
 def test_days_of_both_endpoints_a_reload_and_the_usage_cap(submit):
     timeline = Timeline(seed=9, posts_per_day=150, deleted_per_day=5, edited_per_day=5, gone_references_per_day=5)
-    with StandIn(timeline) as x:
+    with StandIn(timeline, most_posts=50) as x:
         today = x.now().date()
         old, recent, next_day = (today - dt.timedelta(days=back) for back in (40, 3, 2))
         submit.source_name, submit.conf = "x_search", {}
@@ -69,7 +69,7 @@ def test_a_day_into_bigquery_lists_and_documents_included(submit, bigquery_targe
     submit.source_name, submit.sink_name, submit.sink_connections = "x_search", "bigquery", bigquery_target.connections
     submit.staging.mkdir()
     monkeypatch.setattr(submit, "sink_options", lambda: {"table": bigquery_target.sink.table})
-    with StandIn(Timeline(seed=9, posts_per_day=80, edited_per_day=5, gone_references_per_day=5)) as x:
+    with StandIn(Timeline(seed=9, posts_per_day=80, edited_per_day=5, gone_references_per_day=5), most_posts=50) as x:
         day = x.now().date() - dt.timedelta(days=40)
         ended = submit.here([str(day)], source=SOURCE, connection=connection(x))
         assert ended.report.exit_code == 0, ended.output

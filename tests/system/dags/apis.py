@@ -20,7 +20,7 @@ SOURCES = {
         records=Records(at="items", key=("id",), columns={"id": "bigint", "at": "timestamp"}, day="at"),
         retry_budget_seconds=5,
     ),
-    "x_catchup": XSearchSource(conn_id="x", queries=["coffee", "tea OR rain"], page_size=50, retry_budget_seconds=5),
+    "x_catchup": XSearchSource(conn_id="x", queries=["coffee", "tea OR rain"], retry_budget_seconds=5),
 }
 
 LAST = {"rest_catchup": 10, "x_catchup": 4}

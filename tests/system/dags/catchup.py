@@ -34,7 +34,7 @@ for dag_id, sink in TABLES.items():
         ConnectOperator(
             task_id="events",
             conn_id="spark_one",
-            source=MixpanelSource(conn_id="mixpanel_catchup", project_timezone=ZONE, timestamps="utc"),
+            source=MixpanelSource(conn_id="mixpanel_catchup", zone=ZONE, timestamps="utc"),
             sink=sink,
             retry_delay=dt.timedelta(seconds=2),
         )

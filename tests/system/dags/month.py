@@ -27,7 +27,7 @@ for dag_id, timestamps in (("month_utc", "utc"), ("month_local", "project_local"
             days="{{ params.days }}",
             source=MixpanelSource(
                 conn_id=f"mixpanel_{dag_id}",
-                project_timezone="US/Pacific" if timestamps == "project_local" else "UTC",
+                zone="US/Pacific" if timestamps == "project_local" else "UTC",
                 timestamps=timestamps,
             ),
             sink=DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/{dag_id}"),

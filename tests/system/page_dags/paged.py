@@ -22,7 +22,7 @@ WHEN = {
 TASK = {"conn_id": "spark_one", "retries": 0}
 
 with DAG("paged", **WHEN):
-    source = MixpanelSource(conn_id="mixpanel_paged", project_timezone="US/Pacific")
+    source = MixpanelSource(conn_id="mixpanel_paged", zone="US/Pacific")
     ConnectOperator(task_id="events", source=source, sink=DeltaSink(path=f"{TABLES}/paged"), **TASK)
 
 with DAG("broken", schedule=None):

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from airflow_provider_connect.demo import bigquery_emulator, kafka_broker, server
-from airflow_provider_connect.demo.__main__ import ORIGINS, TARGETS, Demo, main
-from airflow_provider_connect.demo.bigquery_target import BigQueryTarget
-from airflow_provider_connect.demo.delta_target import DeltaTarget
-from airflow_provider_connect.demo.kafka_target import KafkaTarget
-from airflow_provider_connect.demo.local_airflow import LocalAirflow
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.report import compare
+from tests.demo.__main__ import ORIGINS, TARGETS, Demo, main
+from tests.demo.bigquery_target import BigQueryTarget
+from tests.demo.delta_target import DeltaTarget
+from tests.demo.kafka_target import KafkaTarget
+from tests.demo.local_airflow import LocalAirflow
+from tests.demo.report import compare
+from tests.standins import bigquery_emulator, kafka_broker, server
+from tests.standins.mixpanel.events import Project
 
 DAGS = Path(__file__).parents[3] / "dags"
 FIRST, SECOND = dt.date(2026, 9, 1), dt.date(2026, 9, 2)

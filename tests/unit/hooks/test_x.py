@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.demo.x.access import App, Limits
-from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks.x import XHook
+from tests.standins.x.access import App, Limits
+from tests.standins.x.server import StandIn
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from airflow_provider_connect import registry
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources._x_search.columns import STREAMS as X_STREAMS
 from airflow_provider_connect.stage.counts import LATE, LATE_COUNTS
@@ -29,7 +30,17 @@ def test_the_page_of_options_is_made_from_the_code():
     assert (ROOT / "docs" / "options.md").read_text() == maker("make_options").page(), "run: make docs"
 
 
-@pytest.mark.parametrize("page", ["mixpanel.md", "report.md", "x-search.md"])
+def test_the_page_of_options_knows_each_rare_option():
+    options = maker("make_options")
+    connectors = [registry.source_class(name) for name in registry.names("sources")]
+    connectors += [registry.sink_class(name) for name in registry.names("sinks")]
+    known = {connector.__name__: {*connector.model_fields} for connector in connectors}
+    assert {*options.RARE} == {*known}
+    assert all({*names.split()} <= known[name] for name, names in options.RARE.items())
+    assert {*options.RARE_ANYWHERE.split()} <= set[str]().union(*known.values())
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "mixpanel.md", "report.md", "x-search.md"])
 def test_the_marked_parts_of_pages_are_made_from_the_code(page):
     regions = maker("make_regions")
     assert page in regions.PAGES
@@ -67,9 +78,17 @@ def test_readme_names_only_targets_and_files_that_exist():
         assert (ROOT / file).exists(), file
 
 
-def test_the_architecture_section_names_every_room():
-    text = (ROOT / "README.md").read_text().partition("## Architecture")[2].partition("## Write")[0]
-    rooms = {path.stem for path in (ROOT / "airflow_provider_connect").glob("*.py") if not path.stem.startswith("__")}
-    rooms |= {path.name for path in (ROOT / "airflow_provider_connect").iterdir() if (path / "__init__.py").exists()}
-    unnamed = {room for room in rooms - {"provider_info"} if f"`{room}" not in text}
-    assert not unnamed
+def test_the_table_of_rooms_has_every_room_and_its_walls():
+    lines = maker("make_regions").region("rooms").splitlines()[2:]
+    columns = {row[0].strip("`"): row for line in lines for row in [[cell.strip() for cell in line.split("|")[1:-1]]]}
+    assert {room for room in columns if not columns[room][1]} == set()
+    assert columns["values"][2] == "all but `errors`"
+    assert "`clients`" in columns["stage"][2]
+    assert "`polling`" in columns["sinks"][2]
+    assert "`spark`" in columns["cli"][2]
+    assert {room for room, row in columns.items() if "`pyspark`" in row[3]} >= {"spark"}
+    assert [*columns].index("spark") > [*columns].index("sources") > [*columns].index("errors")
+    package = ROOT / "airflow_provider_connect"
+    rooms = {path.stem for path in package.glob("*.py") if not path.stem.startswith("__")}
+    rooms |= {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
+    assert rooms - {"provider_info"} <= {*columns}

@@ -69,7 +69,7 @@ def test_a_source_s_texts_in_lists_are_rendered() -> None:
 def test_what_templates_became_is_checked_with_all_errors_at_once(
     supervisor: Supervisor, spark_submit: SparkSubmit
 ) -> None:
-    source, sink = MixpanelSource(project_timezone="{{ params.x }}"), DeltaSink(path="{{ params.x }}")
+    source, sink = MixpanelSource(zone="{{ params.x }}"), DeltaSink(path="{{ params.x }}")
     operator = make(source=source, sink=sink, asset=LAKE)
     context: Any = {"params": {"x": "no/where"}, "dag_run": dag_run(), "ti": task_instance()}
     operator.render_template_fields(context)

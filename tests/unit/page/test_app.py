@@ -264,7 +264,7 @@ def test_a_day_that_came_with_another_run_s_lookback_is_cleared_by_its_own(clien
 
 
 def test_a_backfill_begins_when_its_days_do_in_the_source_s_zone(client: TestClient, api: RestApi) -> None:
-    pacific = MixpanelSource(project_timezone="US/Pacific").serialize()
+    pacific = MixpanelSource(zone="US/Pacific").serialize()
     api.runs = [instance("a", "success", TODAY) | {"rendered_fields": {"source": pacific, "sink": SINK.serialize()}}]
     order = {"dag_id": "a", "from": "2026-11-01", "to": "2026-11-02", "reprocess": "failed"}
     assert press(client, "backfill", "all", order).status_code == 200

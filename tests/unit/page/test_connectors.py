@@ -17,7 +17,7 @@ def test_options_tell_every_connector_from_all_others(room: str) -> None:
 
 
 def test_a_task_s_rendered_fields_tell_its_source_and_sink() -> None:
-    source = MixpanelSource(stream="export", project_timezone="US/Pacific", event=["a"])
+    source = MixpanelSource(stream="export", zone="US/Pacific", event=["a"])
     sink = DeltaSink(path="/tables/events")
     found = pipeline_of({"source": source.serialize(), "sink": sink.serialize(), "days": "2026-11-20"})
     assert found == Pipeline(source, sink)

@@ -206,7 +206,7 @@ def test_behind_ends_with_what_the_schedule_asks_for() -> None:
 
 def test_lag_is_counted_in_the_source_s_zone() -> None:
     now = dt.datetime(2026, 11, 20, 7, tzinfo=dt.UTC)  # the 19th, an hour before midnight in the source's zone
-    pacific = Pipeline(MixpanelSource(project_timezone="US/Pacific"), SINK)
+    pacific = Pipeline(MixpanelSource(zone="US/Pacific"), SINK)
     done = offset(*D[:18], origin=D[0])
     assert stream(now=now, pipeline=pacific, offset=done).lag_days == 0
     assert stream(now=now, offset=done).lag_days == 1

@@ -10,10 +10,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import Failure, QuotaError, RetriableError, worst
 from airflow_provider_connect.job import Allowance, DayReport, JobReport
 from airflow_provider_connect.source import InputPartition, PollContext
@@ -22,6 +18,10 @@ from airflow_provider_connect.spark.allowance import Dealer
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze
 from airflow_provider_connect.window import Day, span
 from tests.equipment.clock import NoTime
+from tests.standins.mixpanel.access import Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 DAYS = span(dt.date(2026, 10, 1), dt.date(2026, 10, 8), "UTC")
 

@@ -13,9 +13,6 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.polling.tally import Tally
@@ -27,6 +24,9 @@ from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import Day, span
 from tests.equipment.clock import NoTime
 from tests.equipment.http.raw_server import RawServer
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 DAY = Day(date=dt.date(2026, 10, 5))
 TRIES = 4  # of a task: the first, and the operator's three retries

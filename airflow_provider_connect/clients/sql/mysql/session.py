@@ -26,7 +26,7 @@ from airflow_provider_connect.clients.sql.mysql.columns import UNKNOWN, base_of,
 from airflow_provider_connect.clients.sql.mysql.connection import arguments, problems, secrets
 from airflow_provider_connect.clients.sql.mysql.errors import connecting_error, sql_error
 from airflow_provider_connect.clients.sql.mysql.fields import QUERIED_TEXTS, type_name
-from airflow_provider_connect.clients.sql.mysql.stream import stream, warnings_raised
+from airflow_provider_connect.clients.sql.mysql.stream import stream
 from airflow_provider_connect.clients.sql.mysql.warnings import require_whole_values
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 
@@ -321,7 +321,7 @@ class MySQL(Database):
                         f"{self._place}: reading rows: {sent:,} lines came, and they hold {converter.rows:,} rows"
                     )
                 self._is_reading = False
-                if count := warnings_raised(rows):
+                if count := rows.warning_count:
                     listed = self._rows("SHOW WARNINGS", "asking for the server's warnings")
                     require_whole_values([number for _, number, _ in listed], count, self._place)
             except pymysql.MySQLError:

@@ -58,9 +58,6 @@ class TablesPublisher(BigQueryPublisher):
             return [str(error)]
         return found
 
-    def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> None:
-        """Say that nothing is known: which tables there will be, only the rows of a day tell."""
-
     def _parts(self, publish: Publish, ready: Ready) -> tuple[Part, ...]:
         """Make the tables of the day, and return them beside those that the replaced generation has rows in."""
         seen = publish.manifest.seen

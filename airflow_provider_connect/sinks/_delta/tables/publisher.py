@@ -7,6 +7,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.capabilities.erasing import Erases
+from airflow_provider_connect.capabilities.inspecting import InspectsTarget
+from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.rejects import KeepsRejects
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.copies import copies_of
@@ -35,7 +40,7 @@ _SHOWN = 5
 _LOG = logging.getLogger(__name__)
 
 
-class TablesPublisher(Publisher):
+class TablesPublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects, Sweeps):
     """Publishes one stream into the tables of one template."""
 
     def __init__(self, options: DeltaOptions, key: StreamKey) -> None:

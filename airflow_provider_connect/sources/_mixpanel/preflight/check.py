@@ -15,9 +15,11 @@ from typing import get_args
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
-from airflow_provider_connect.polling.findings import Finding, Level, lines, passed
+from airflow_provider_connect.polling import findings
+from airflow_provider_connect.polling.findings import Finding, Level, level_of
 from airflow_provider_connect.polling.quota.book import Book, prefix_of
 from airflow_provider_connect.polling.quota.limits import Quota
+from airflow_provider_connect.polling.quota.single import NoRoomError, counting, reserved, tell
 from airflow_provider_connect.polling.quota.turns import Store, Turns
 from airflow_provider_connect.sources._mixpanel import access as accesses
 from airflow_provider_connect.sources._mixpanel.access import HOSTS, Access, Api
@@ -26,7 +28,6 @@ from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
 from airflow_provider_connect.sources._mixpanel.preflight.probe import Probed, probe
 from airflow_provider_connect.sources._mixpanel.preflight.regime import Reading, read_regime, shown
-from airflow_provider_connect.sources._mixpanel.single import NoRoomError, counting, one_request, tell
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 
 _CLOCK_SECONDS = 5.0
@@ -34,25 +35,22 @@ _API_NAMES: dict[Api, str] = {"export": "the export", "query": "the Query API", 
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a check found.
+class Report(findings.Report):
+    """Findings of one check.
 
     :param requests: how many requests it sent that count, by API.
     """
 
-    asked: str
-    findings: tuple[Finding, ...]
     requests: dict[Api, int] = field(default_factory=dict)
 
     @property
-    def passed(self) -> bool:
-        """Whether nothing stands in the way of a run."""
-        return passed(self.findings)
+    def sent(self) -> str:
+        """The requests, for people."""
+        return ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests.items()) or "none"
 
     def __str__(self) -> str:
         """Return the report as text, problems first; each line is a sentence, also where lines are joined."""
-        sent = ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests.items()) or "none"
-        return "\n".join([*lines(self.asked, self.findings), f"Requests sent: {sent}."])
+        return f"{super().__str__()}\nRequests sent: {self.sent}."
 
 
 def check(
@@ -104,9 +102,9 @@ class _Check:
         try:
             probed = self._probe(self._connection)
         except NoRoomError as error:
-            self._note("quota", "problem", str(error), "check again when there is room")
+            self._note("quota", "later", str(error), "check again when there is room")
         except ConnectError as error:
-            self._note("answer", "problem", str(error), "see whether this machine can reach that host")
+            self._note("answer", level_of(error), str(error), "see whether this machine can reach that host")
         else:
             self._read(probed)
         asked = f"Mixpanel ({there.asked}), stream {self._stream.name},"
@@ -131,7 +129,7 @@ class _Check:
                     "split_rows",
                     "unknown",
                     "each day is counted with the Query API, which was not asked",
-                    "check a stream of that API, too: check('segmentation')",
+                    'check a stream of that API, too: --options \'{"stream": "segmentation"}\'',
                 )
         self._read_clock(probed.clock_seconds)
         if probed.error is None and "timestamps" in self._stream.options:
@@ -185,6 +183,7 @@ class _Check:
         return "", silent
 
     def _read_refusal(self, probed: Probed) -> None:
+        assert probed.error is not None, "the caller has looked"
         error = str(probed.error)
         if probed.status in (402, 403):
             self._note("credentials", "ok", "accepted")
@@ -197,10 +196,10 @@ class _Check:
         elif probed.status == 400 and "project_id" in error:
             self._note("project id", "problem", error)
         elif probed.status == 429:
-            self._note("quota", "problem", error, "check again when there is room")
+            self._note("quota", "later", error, "check again when there is room")
             self._note("credentials", "unknown", "the limit came first")
         else:
-            self._note("answer", "problem", error)
+            self._note("answer", level_of(probed.error), error)
 
     # Clock, times
 
@@ -220,7 +219,7 @@ class _Check:
             )
 
     def _read_regime(self, probed: Probed) -> None:
-        zone = self._options.project_timezone if self._options else None
+        zone = self._options.zone if self._options else None
         reading = read_regime(probed.samples, zone)
         chosen = self._connection.option("timestamps")
         if self._options is not None:
@@ -238,7 +237,7 @@ class _Check:
         """
         access, quota = Access.from_connection(connection, self._api), quota_of(connection, self._api)
         turns = self._turns(quota)
-        with one_request(turns, "check", self._not_counted) as times:
+        with reserved(turns, "check", self._not_counted) as times:
             try:
                 probed = probe(access, self._clock, lambda: times.append(time.time()))
             finally:
@@ -298,7 +297,7 @@ def _about_times(
         if reading.ahead_minutes:
             todo = (
                 "look up the project's zone in its settings in Mixpanel; if it is so far behind UTC, set "
-                f"project_timezone to it, and timestamps=project_local {where}"
+                f"zone to it, and timestamps=project_local {where}"
             )
         return Finding(about, level, f"events of {day} do not tell: {reading.why}", todo)
     found = f"events of {day} show timestamps={reading.regime}: {reading.why}"
@@ -309,12 +308,12 @@ def _about_times(
                 about,
                 "problem",
                 f"{found}, which {zone} was not",
-                f"set project_timezone to the project's own zone and timestamps=project_local {where}",
+                f"set zone to the project's own zone and timestamps=project_local {where}",
             )
     if configured == reading.regime:
         return Finding(about, "ok", f"{found}, as configured")
     if configured is None and not has_source:
-        unless = ", unless the zone is UTC" if reading.regime == "utc" else ", and project_timezone on each source"
+        unless = ", unless the zone is UTC" if reading.regime == "utc" else ", and zone on each source"
         return Finding(about, "ok", found, f"set timestamps={reading.regime} {where}{unless}")
     said = f"but timestamps={configured} is configured" if configured else "and nothing is configured"
     return Finding(about, "problem", f"{found}, {said}", f"set timestamps={reading.regime} {where}")

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.clients.http.client import Answer, form_body, request
+from airflow_provider_connect.clients.http.client import Answer, form_body
+from airflow_provider_connect.clients.http.inflate import gunzip
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import ConnectError, RetriableError
-from airflow_provider_connect.polling.inflate import gunzip
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal, refused_status
 from airflow_provider_connect.sources._mixpanel.preflight.regime import Sample
 
@@ -100,16 +100,7 @@ def _ask(access: Access, day: dt.date, on_its_way: Callable[[], None]) -> Answer
         params = {"fromDate": day.isoformat(), "toDate": day.isoformat()}
     if access.project_id is not None and access.api != "app":
         params["project_id"] = access.project_id
-    return request(
-        access.url + path,
-        params,
-        access.auth,
-        _LIMITS,
-        body=form,
-        proxy=access.proxy,
-        ca_bundle=access.ca_bundle,
-        sent=on_its_way,
-    )
+    return access.request(path, params, _LIMITS, on_its_way, form)
 
 
 class _Asked(NamedTuple):

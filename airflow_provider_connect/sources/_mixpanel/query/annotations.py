@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
-from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.polling.columns import Column
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.query.answers import listed
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
 from airflow_provider_connect.sources._mixpanel.query.fields import document, text, wall, whole
 from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
 
-_LIST = Request("/api/app/projects/{project_id}/annotations", about="annotations")
+_LIST = Call("/api/app/projects/{project_id}/annotations", about="annotations")
 
 
 def _rows(there: Asking) -> Iterator[Row]:

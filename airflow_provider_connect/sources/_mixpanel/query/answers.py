@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError, RetriableError
-from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.query.fields import whole
 
 
-def member(there: Asking, asked: Request, *path: str, kind: type) -> Any:
+def member(there: Asking, asked: Call, *path: str, kind: type) -> Any:
     """Return what lies in an answer under the names of ``path``.
 
     :param kind: ``dict`` or ``list``: what it must be.
-    :raises RetriableError: the answer is of another shape; and the errors of :meth:`.Asking.document`.
+    :raises RetriableError: the answer is of another shape; and the errors of :meth:`.Asking.whole`.
     """
     data = there.whole(asked)
     found = there.parsed(data)
@@ -24,7 +25,7 @@ def member(there: Asking, asked: Request, *path: str, kind: type) -> Any:
     return found
 
 
-def listed(there: Asking, asked: Request, *path: str, what: str, key: str = "id") -> list[dict[str, Any]]:
+def listed(there: Asking, asked: Call, *path: str, what: str, key: str = "id") -> list[dict[str, Any]]:
     """Return the entries of a list in an answer, each with a whole number ``key``.
 
     :param what: their name, for messages.

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
-from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.clients.http.client import form_body
+from airflow_provider_connect.polling.columns import Column
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.query import answers
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
 from airflow_provider_connect.sources._mixpanel.query.fields import flag, text, wall, whole
 from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
 
-_LIST = Request("/api/query/cohorts/list", form={})
+_LIST = Call("/api/query/cohorts/list", body=form_body({}))
 
 
 def listed(there: Asking) -> list[dict[str, Any]]:

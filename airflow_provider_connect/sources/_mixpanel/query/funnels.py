@@ -8,17 +8,18 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
+from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel import asking
-from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
-from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import listed, member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
 from airflow_provider_connect.sources._mixpanel.query.fields import number, text, whole
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream
 
-_LIST = Request("/api/query/funnels/list", about="saved funnels")
+_LIST = Call("/api/query/funnels/list", about="saved funnels")
 
 LONGEST = dt.timedelta(days=90)
 """The most time that a funnel gives to complete it. Whoever begins it on a day is counted on that day, however much
@@ -41,7 +42,7 @@ def _rows(there: Asking) -> Iterator[Row]:
 def _steps(there: Asking, funnel_id: int) -> Iterator[Row]:
     what, date = f"funnel {funnel_id}", str(there.day)
     params = {"funnel_id": str(funnel_id), "from_date": date, "to_date": date, "unit": "day"}
-    asked = Request("/api/query/funnels", params, about=f"{what} (option funnels)")
+    asked = Call("/api/query/funnels", params=params, about=f"{what} (option funnels)")
     found = of_the_day(there, member(there, asked, "data", kind=dict), what)
     steps = found.get("steps") if isinstance(found, dict) else []
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
-from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.polling.columns import Column
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import member
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
@@ -21,10 +22,9 @@ from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
 
 def _rows(there: Asking) -> Iterator[Row]:
     bookmark = there.options.bookmark_id
-    asked = Request(
-        "/api/query/insights", {"bookmark_id": str(bookmark)}, about=f"saved report {bookmark} (option bookmark_id)"
-    )
-    report = member(there, asked, kind=dict)
+    about = f"saved report {bookmark} (option bookmark_id)"
+    call = Call("/api/query/insights", params={"bookmark_id": str(bookmark)}, about=about)
+    report = member(there, call, kind=dict)
     headers, series = report.get("headers"), report.get("series")
     if not isinstance(headers, list) or not isinstance(series, dict):
         raise RetriableError(f"saved report {bookmark}: Mixpanel's answer has no headers or no series")

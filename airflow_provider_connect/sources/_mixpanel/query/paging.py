@@ -16,6 +16,10 @@ from airflow_provider_connect.errors import RetriableError
 _GONE = re.compile(r"cache|expired|session", re.IGNORECASE)
 
 
+class GoneError(RetriableError):
+    """A session is no longer kept."""
+
+
 class Page(NamedTuple):
     """What a page says of itself.
 
@@ -98,6 +102,6 @@ def is_gone(status: int, text: str) -> bool:
     return status >= 400 and status != 429 and _GONE.search(text) is not None
 
 
-def gone(page: int, pages: int, why: str) -> RetriableError:
+def gone(page: int, pages: int, why: str) -> GoneError:
     """Return the error for a session that is lost; another one begins at page 0, as its pages fit no others."""
-    return RetriableError(f"page {page} of {pages} {why}: the pages read so far are dropped, and page 0 is asked anew")
+    return GoneError(f"page {page} of {pages} {why}: the pages read so far are dropped, and page 0 is asked anew")

@@ -42,7 +42,7 @@ class QueryPoller(Poller):
         return [self._partition(index, day) for index, day in enumerate(days)]
 
     def _partition(self, index: int, day: Day) -> InputPartition:
-        zone = self._options.project_timezone
+        zone = self._options.zone
         if self._stream.kind == "day":
             require_over(day, zone, asking.now())
         else:

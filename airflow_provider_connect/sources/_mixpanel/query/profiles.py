@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.access import UnreadableCohortError
 from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.columns import Column
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.cohorts import listed
 from airflow_provider_connect.sources._mixpanel.stream import PROMOTED, RECORD_KEY, Stream

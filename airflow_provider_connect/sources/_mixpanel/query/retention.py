@@ -9,10 +9,11 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel import asking
-from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
-from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
@@ -66,7 +67,7 @@ def _rows(there: Asking) -> Iterator[Row]:
         }
 
 
-def _request(options: MixpanelOptions, date: str) -> Request:
+def _request(options: MixpanelOptions, date: str) -> Call:
     params = {
         "from_date": date,
         "to_date": date,
@@ -82,7 +83,7 @@ def _request(options: MixpanelOptions, date: str) -> Request:
         "where": options.where,
     }
     params |= {name: value for name, value in chosen.items() if value is not None}
-    return Request("/api/query/retention", params, about="such events (options born_event and event)")
+    return Call("/api/query/retention", params=params, about="such events (options born_event and event)")
 
 
 def _problems(options: MixpanelOptions) -> list[str]:

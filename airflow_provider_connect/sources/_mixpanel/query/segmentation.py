@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
-from airflow_provider_connect.sources._mixpanel.columns import Column
+from airflow_provider_connect.polling.columns import Column
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
@@ -34,7 +35,7 @@ def events_of_day(there: Asking, names: Sequence[str], where: str | None = None)
 
     Costs one query for forty names, or with ``where`` one for each. The day is one of the project's zone.
 
-    :raises ConnectError: as :meth:`.Asking.document`, or the answer is not for the day.
+    :raises ConnectError: as :meth:`.Asking.whole`, or the answer is not for the day.
     """
     if where is not None:
         return {name: _total(there, name, _segments(there, name, where)) for name in names}
@@ -52,7 +53,7 @@ def hours_of_day(there: Asking, names: Sequence[str], where: str | None = None) 
 
     Costs as many queries as :func:`events_of_day`, and is written like ``2026-03-01 14:00:00``.
 
-    :raises ConnectError: as :meth:`.Asking.document`, or the answer is not for the day.
+    :raises ConnectError: as :meth:`.Asking.whole`, or the answer is not for the day.
     """
     found: Counter[str] = Counter()
     for start in range(0, len(names), 1 if where is not None else _NAMES_AT_ONCE):
@@ -76,9 +77,9 @@ def hours_of_day(there: Asking, names: Sequence[str], where: str | None = None) 
 def frequent_events(there: Asking) -> list[str]:
     """Return the names of the project's most frequent events, those of the last 31 days. Costs one query.
 
-    :raises ConnectError: as :meth:`.Asking.document`.
+    :raises ConnectError: as :meth:`.Asking.whole`.
     """
-    asked = Request("/api/query/events/names", {"type": "general", "limit": str(MOST_NAMES)}, about="event names")
+    asked = Call("/api/query/events/names", params={"type": "general", "limit": str(MOST_NAMES)}, about="event names")
     names: list[object] = member(there, asked, kind=list)
     return [name for name in names if isinstance(name, str)][:MOST_NAMES]
 
@@ -124,7 +125,7 @@ def _values(there: Asking, path: str, params: Mapping[str, str], what: str, *, u
     :raises RetriableError: the day asked for is not among the days of the answer.
     """
     date = str(there.day)
-    asked = Request(path, {**params, "from_date": date, "to_date": date, "unit": unit}, about=what)
+    asked = Call(path, params={**params, "from_date": date, "to_date": date, "unit": unit}, about=what)
     data = member(there, asked, "data", kind=dict)
     series, values = data.get("series"), data.get("values")
     if not isinstance(series, list) or not isinstance(values, dict):

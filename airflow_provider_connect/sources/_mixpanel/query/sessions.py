@@ -6,15 +6,17 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_connect.errors import ConnectError, RetriableError
-from airflow_provider_connect.patience import CLOCK, FROM_HALF, Patience, doubling
+from airflow_provider_connect.clients.http.asking.call import Call, Reply
+from airflow_provider_connect.clients.http.client import form_body
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import as_hex, keys
 from airflow_provider_connect.polling.prefetch import prefetch
-from airflow_provider_connect.sources._mixpanel.asking import Asking, Request
+from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import schema
 from airflow_provider_connect.sources._mixpanel.query.pages import PageReader
-from airflow_provider_connect.sources._mixpanel.query.paging import Session, gone, is_gone
+from airflow_provider_connect.sources._mixpanel.query.paging import GoneError, Session, gone, is_gone
 from airflow_provider_connect.sources._mixpanel.records import Records
 from airflow_provider_connect.sources._mixpanel.stream import Stream
 from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
@@ -67,7 +69,7 @@ class Profiling:
         :param constant: columns that have the same value in every row.
         :raises RetriableError: the session is lost, or its pages do not fit together.
         """
-        page, results = self._reader.read(self._there.whole(Request(PATH, form=form, about=about)))
+        page, results = self._reader.read(self._there.whole(Call(PATH, body=form_body(form), about=about)))
         session = Session(page)
         if not constant:  # else there are more sessions
             self._tally.announced_rows = session.total
@@ -103,23 +105,20 @@ class Profiling:
 
     def _page(self, form: dict[str, str], session: Session, number: int) -> bytes:
         """Return a later page. One that does not come is asked for again: its session is still there."""
-        asked = Request(PATH, form=form | {"session_id": session.id, "page": str(number)})
-        patience = Patience(pauses=_PAGE_PAUSES, jitter=FROM_HALF, tries=_PAGE_TRIES, clock=_Pauses(self._there))
+        asked = Call(PATH, body=form_body(form | {"session_id": session.id, "page": str(number)}))
+        patience = Patience(pauses=_PAGE_PAUSES, jitter=FROM_HALF, tries=_PAGE_TRIES, clock=self._there.clock)
+
+        def refusal(reply: Reply) -> GoneError | None:
+            lost = f"is no longer there (status {reply.status})"
+            return gone(number, session.pages, lost) if is_gone(reply.status, reply.text) else None
+
         while True:
-            try:
-                reply = self._there.send(asked, is_counted=False)  # only page 0 counts to the hour's queries
-            except RetriableError as caught:
-                error: ConnectError = caught
-            else:
-                if reply.status == 200:
-                    return reply.data
-                if is_gone(reply.status, reply.data.decode("utf-8", "replace")):
-                    raise gone(number, session.pages, f"is no longer there (status {reply.status})")
-                error = self._there.refused(reply)
-            asked_seconds = getattr(error, "retry_after_seconds", None) or 0.0
-            is_worth_it = isinstance(error, RetriableError) and asked_seconds <= _LONGEST_WAIT_SECONDS
-            if not is_worth_it or not patience.again(asked_seconds):
-                raise error
+            try:  # only page 0 counts to the hour's queries
+                return self._there.whole(asked, is_counted=False, refusal=refusal)
+            except RetriableError as error:
+                wait = error.retry_after_seconds or 0.0
+                if isinstance(error, GoneError) or wait > _LONGEST_WAIT_SECONDS or not patience.again(wait):
+                    raise
 
     def _batches(self, results: list[Any], constant: dict[str, int]) -> Iterator[pa.RecordBatch]:
         found = self._reader.profiles(results, self._tally.rows)
@@ -157,13 +156,3 @@ class Profiling:
     def _count(self, name: str, number: int) -> None:
         if number:
             self._tally.counts[name] += number
-
-
-class _Pauses:
-    """A clock whose sleep ends when the poll does."""
-
-    def __init__(self, there: Asking) -> None:
-        self.sleep = there.sleep
-
-    def now(self) -> float:
-        return CLOCK.now()

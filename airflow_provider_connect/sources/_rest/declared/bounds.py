@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from airflow_provider_connect.polling.asking.rules import Declared
+from airflow_provider_connect.clients.http.asking.rules import Declared
 
 TimeFormat = Literal["iso", "iso_ms", "iso_local", "sql", "date", "epoch_s", "epoch_ms", "epoch_us"]
 Granularity = Literal["microsecond", "millisecond", "second", "minute", "hour", "day"]

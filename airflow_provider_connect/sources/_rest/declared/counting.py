@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from airflow_provider_connect.polling.asking.rules import Declared
+from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.sources._rest.declared.request import Request
 from airflow_provider_connect.values.json.places import Place
 

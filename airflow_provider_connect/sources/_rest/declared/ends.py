@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from airflow_provider_connect.polling.asking.rules import Declared
+from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.values.json.places import Place
 
 _WORDS = ("empty_page", "no_token", "short_page")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from airflow_provider_connect.polling.asking.rules import Declared
+from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.sources._rest.declared.ends import Ends
 from airflow_provider_connect.values.json.places import Place
 

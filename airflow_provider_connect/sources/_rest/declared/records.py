@@ -7,15 +7,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.config import nearest
-from airflow_provider_connect.polling.asking.rules import Declared
 from airflow_provider_connect.values.json.places import Place
-from airflow_provider_connect.values.json.typed import MAX_DIGITS
+from airflow_provider_connect.values.json.typed import decimal_digits
 from airflow_provider_connect.window import zone as known_zone
 
 SIMPLE_TYPES = ("string", "bigint", "double", "boolean", "timestamp", "date", "json")
 DOCUMENT, RECORD_KEY = "document", "record_key"
-_DECIMAL = re.compile(r"decimal\( *([0-9]{1,2}) *, *([0-9]{1,2}) *\)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = {DOCUMENT, RECORD_KEY, "day"}
 
@@ -69,15 +68,6 @@ def known(name: str) -> str:
     except ConfigError as error:
         raise ValueError(str(error)) from None
     return name
-
-
-def decimal_digits(kind: str) -> tuple[int, int] | None:
-    """Return precision and scale of a type that is a decimal; None for any other."""
-    match = _DECIMAL.fullmatch(kind)
-    if match is None:
-        return None
-    precision, scale = int(match[1]), int(match[2])
-    return (precision, scale) if 0 < precision <= MAX_DIGITS and scale <= precision else None
 
 
 def _spelled_out(value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from airflow_provider_connect.polling.asking.rules import Declared
+from airflow_provider_connect.clients.http.asking.rules import Declared
 
 Value = Annotated[str | bool | int | float, Field(union_mode="left_to_right")]
 Method = Literal["GET", "POST"]

@@ -69,7 +69,7 @@ def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str
     stream = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.rstrip("/").rpartition("/")[2]).strip("_.-") or "records"
     lines = [
         "# Proposed from what could be seen. Every guess says so: check it against the API's reference, then try it:",
-        "# python -m airflow_provider_connect.hooks.rest preview FILE --conn-id ID --day YYYY-MM-DD",
+        "# airflow connect preview --source rest --options FILE --conn-id ID --day YYYY-MM-DD",
         f"stream: {_text(stream)}",
         "request:",
         f"  path: {_text(path)}",

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener, fetched
+from tests.standins.kafka_broker import KafkaBroker, Listener, fetched
 
 pytestmark = pytest.mark.slow
 

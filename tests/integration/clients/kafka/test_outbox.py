@@ -16,13 +16,13 @@ from airflow_provider_connect.clients.kafka.offsets import ends
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged, Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
 from tests.equipment.kafka.bench import connection_to, make_topic
 from tests.equipment.kafka.fixtures import opened_topics, records
 from tests.equipment.kafka.proxy import Api, KafkaProxy, Slow
 from tests.equipment.waiting import wait_until
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

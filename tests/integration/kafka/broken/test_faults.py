@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.clients.kafka.transaction import transactional_id
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import KEY, TUESDAY, events
 from tests.equipment.kafka.bench import SinkBench, shared_bench
 from tests.equipment.kafka.proxy import Api, ApiCall, Change, Cut, Drop, Hold, KafkaProxy, Lose, Refuse, Slow
 from tests.equipment.waiting import wait_until
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener
-from airflow_provider_connect.demo.server import free_port
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import TUESDAY, events
 from tests.equipment.kafka.bench import Child, SinkBench, connection_to, shared_bench
 from tests.equipment.kafka.proxy import Api, Hold, KafkaProxy, Lose, Slow
+from tests.standins.kafka_broker import KafkaBroker, Listener
+from tests.standins.server import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.clients.kafka.transaction import Transaction
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, Listener
-from airflow_provider_connect.demo.server import free_port
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.readers import kafka as reader
 from tests.equipment.frozen import MONDAY, TUESDAY, events
 from tests.equipment.kafka.bench import running_bench
 from tests.equipment.kafka.cluster import KafkaCluster, running_cluster
 from tests.equipment.kafka.proxy import Api, KafkaProxy, Lose
+from tests.standins.kafka_broker import KafkaBroker, Listener
+from tests.standins.server import free_port
 
 pytestmark = pytest.mark.campaign  # three nodes
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.demo import server
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker, class_path, fetched, java
 from airflow_provider_connect.errors import RetriableError
 from tests.equipment.frozen import MONDAY, TUESDAY, events
 from tests.equipment.kafka.bench import SinkBench, running_bench, shared_bench
 from tests.equipment.stores.small_disk import Disk, small_disk
+from tests.standins import server
+from tests.standins.kafka_broker import KafkaBroker, class_path, fetched, java
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.sinks._kafka.turns.queue import DEAD_SECONDS
 from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
@@ -27,6 +26,7 @@ from tests.equipment.frozen import KEY, TUESDAY, events
 from tests.equipment.kafka.bench import Child, SinkBench, shared_bench
 from tests.equipment.kafka.proxy import Api, Hold, KafkaProxy, Slow
 from tests.equipment.waiting import wait_until
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import TUESDAY, events
 from tests.equipment.kafka.bench import Child, SinkBench, running_bench
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = [pytest.mark.slow, pytest.mark.campaign]
 

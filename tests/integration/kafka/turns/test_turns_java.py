@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.kafka_broker import KafkaBroker
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import MONDAY, events
 from tests.equipment.kafka.bench import PARTITIONS, SinkBench, running_bench
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 

@@ -19,11 +19,11 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from deltalake import DeltaTable
 
-from airflow_provider_connect.demo.sql.shop import Shop
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.stage.transform import Given
 from airflow_provider_connect.submit.functions import shipped
 from tests.integration.spark.transform.test_sql import DAYS, requests
+from tests.standins.sql.shop import Shop
 from tests.unit.operators.conftest import Supervisor, dag_run, supervisor, task_instance  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_connect.demo.mixpanel.faults import Fault
 from airflow_provider_connect.stage.transform import Transform
+from tests.standins.mixpanel.faults import Fault
 
 pytestmark = pytest.mark.slow
 

@@ -84,6 +84,20 @@ def test_so_do_those_over_tls(pool: Pool, tmp_path: Path) -> None:
         assert len(server.peers) == 2
 
 
+def test_what_tls_has_decrypted_behind_an_answer_is_no_answer_to_the_next_request(pool: Pool, tmp_path: Path) -> None:
+    """The first answer ends where a read ends, so what is behind it in the same record has not been read yet."""
+    ours = Authority("ours")
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+    body = b"x" * (4096 - len(head % 4000))
+    whole = head % len(body) + body
+    assert len(whole) == 4096
+    wrong = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
+    with serving(pool, saying(whole + wrong, WHOLE), tls=ours.server(tmp_path)) as server:
+        assert read(server.url, pool, ca_bundle=ours.pem) == body
+        assert read(server.url, pool, ca_bundle=ours.pem) == body
+        assert len(server.peers) == 2
+
+
 def test_without_a_pool_each_request_has_its_own(pool: Pool) -> None:
     with serving(pool, saying(WHOLE, WHOLE)) as server:
         assert [read(server.url, None) for _ in range(2)] == [b"hello"] * 2

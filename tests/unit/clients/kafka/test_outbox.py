@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.clients.kafka import outbox as _kafka_outbox
-from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.clients.kafka.outbox import Acknowledged, Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
@@ -48,6 +48,13 @@ def test_a_client_that_has_no_room_is_waited_for() -> None:
         full.send("t", b"k", b"v", [])
     with pytest.raises(RetriableError, match="the broker took none of 10 records"):
         full.send_batch("t", [{"key": b"k", "value": b"v"}], 2)
+
+
+def test_a_record_of_which_nothing_was_heard_is_not_sent() -> None:
+    silent = Acknowledged(NOWHERE, 0.3, {})
+    silent.accepted = 3  # the client's queue is empty, and it has told of none of them
+    with pytest.raises(RetriableError, match="0 of 3 records were acknowledged"):
+        silent.flush()
 
 
 def test_a_transaction_that_is_not_begun_is_open_for_no_time() -> None:

@@ -140,7 +140,7 @@ GITHUB = RestSource(conn_id="c", stream="i", request=ISSUES, paging=Single(), re
         (QUERY, connection("postgres", host="db", path="shop"), ("postgres://db:5432", "shop.query/ones")),
         (GITHUB, connection("http", host="https://api.github.com/v3"), ("https://api.github.com", "/v3/repos/i")),
         (
-            MixpanelSource(conn_id="c", stream="export", project_timezone="UTC"),
+            MixpanelSource(conn_id="c", stream="export", zone="UTC"),
             connection("mixpanel", extra={"project_id": "12", "region": "eu"}),
             ("https://data-eu.mixpanel.com", "12/export"),
         ),

@@ -8,9 +8,6 @@ import time
 from collections.abc import Callable
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.polling.quota.limits import Want
 from airflow_provider_connect.polling.quota.turns import Turns, Wait
@@ -19,6 +16,9 @@ from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.quota import Keys
+from tests.standins.mixpanel.access import Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.server import StandIn
 
 HOUR = 5.0
 LIMIT = 10

@@ -15,10 +15,10 @@ from airflow_provider_connect.clients.kafka.outbox import Headers, Outbox
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
-from airflow_provider_connect.sinks._kafka.put import Sender
+from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Refused
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.stage.manifest import Manifest, Polled
+from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile
 from airflow_provider_connect.window import Day
 
 NOWHERE = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
@@ -79,3 +79,19 @@ def test_so_many_rows_are_tolerated_and_no_more(sender: Sender) -> None:
     sender.set_aside([BAD])
     with pytest.raises(DataError, match="3 rejects, more than max_rejects=2: "):
         sender.set_aside([BAD])
+
+
+@pytest.mark.parametrize(
+    ("rows", "rejected", "accepted", "is_whole"),
+    [(9, 1, 10, True), (9, 1, 9, False), (9, 1, 11, False), (9, 0, 10, False), (10, 1, 10, False)],
+)
+def test_a_share_is_committed_only_if_the_client_took_a_record_for_each_staged_row(
+    rows: int, rejected: int, accepted: int, is_whole: bool
+) -> None:
+    outbox: Any = SimpleNamespace(accepted=accepted)
+    files = tuple(StagedFile(path=f"{number}", rows=5, size_bytes=1) for number in range(2))
+    if is_whole:
+        Sent(rows, rejected).require_all(files, outbox)
+    else:
+        with pytest.raises(RetriableError, match="10 rows were staged and 10 records should be sent"):
+            Sent(rows, rejected).require_all(files, outbox)

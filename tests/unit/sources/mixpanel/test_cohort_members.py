@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.people import Cohort, People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, DataError, Failure
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import ENGAGE, poll
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.people import Cohort, People
+from tests.standins.mixpanel.server import StandIn
 
 COHORTS = (Cohort(1001, "Everybody", 1), Cohort(1002, "Lost Müller", 7, has_group=False), Cohort(1003, "Some", 5))
 

@@ -9,12 +9,6 @@ import time
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.access import Limits
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.patience import doubling
 from airflow_provider_connect.polling.tally import Tally
@@ -22,6 +16,12 @@ from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.query import sessions
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import DAY, ENGAGE, connection, expected_id, poll
+from tests.standins.mixpanel.access import Limits
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
 
 USERS, PAGE, GROUP = 1030, 100, "-4567"
 PEOPLE = People(users=USERS, groups={GROUP: 250})

@@ -9,9 +9,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import SystemClock
 from airflow_provider_connect.source import PollContext
@@ -19,6 +16,9 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.stage.manifest import Polled
 from tests.equipment.mixpanel import DAY, connection
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 PROJECT = Project(events_per_day=300, duplicates_per_day=6, missing_ids_per_day=4)
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.capabilities.describing import CountsLate
-from airflow_provider_connect.demo.mixpanel.events import Project, Regime
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.mixpanel import connection
+from tests.standins.mixpanel.events import Project, Regime
+from tests.standins.mixpanel.server import StandIn
 
 PACIFIC = Day(date=dt.date(2026, 3, 6), zone="US/Pacific")  # the next day but one has 23 hours
 UTC = Day(date=dt.date(2026, 3, 6))
@@ -42,7 +42,7 @@ def test_late_events_are_counted_by_the_days_of_the_projects_zone(day: Day, regi
     assert 100 < expected["late_1_days"] < 200
     assert expected["late_4_days"] > expected["late_5_days"] == 0
     tally = Tally([day], [before])
-    source = MixpanelSource(timestamps=regime, project_timezone=day.zone)
+    source = MixpanelSource(timestamps=regime, zone=day.zone)
     with StandIn(project) as server, source.open(connection(server), PollContext()) as poller:
         (part,) = poller.plan([day])
         rows = sum(len(batch) for _, batch in poller.poll(part, tally))

@@ -17,10 +17,6 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
@@ -30,6 +26,10 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.http.raw_server import Peer, RawServer
 from tests.equipment.mixpanel import DAY, connection, poll
+from tests.standins.mixpanel.access import Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 SMALL = Project(events_per_day=200, duplicates_per_day=5, missing_ids_per_day=8)
 PACIFIC = "US/Pacific"
@@ -125,14 +125,14 @@ def test_a_date_in_the_future_ended_the_stream_in_silence_23662_30028(
     with pytest.raises(ConfigError, match="not over yet"):
         poll(standin, day=tomorrow)
     monkeypatch.setattr(poller_module, "now", lambda: tomorrow.end)
-    with pytest.raises(ConfigError, match="future of the project's zone: project_timezone or timestamps"):
+    with pytest.raises(ConfigError, match="future of the project's zone: zone or timestamps"):
         poll(standin, day=tomorrow)
 
 
 @pytest.mark.parametrize("regime", ["utc", "project_local"])
 def test_whole_data_sets_were_shifted_by_the_projects_zone_mpmigrate_10(served: StandIn, regime: Any) -> None:
     served.project = Project(events_per_day=300, regime=regime, timezone=PACIFIC)
-    rows, _ = poll(served, day=Day(date=DAY.date, zone=PACIFIC), project_timezone=PACIFIC, timestamps=regime)
+    rows, _ = poll(served, day=Day(date=DAY.date, zone=PACIFIC), zone=PACIFIC, timestamps=regime)
     assert rows
     for row in rows:
         late = row["processing_time"] - row["time"]
@@ -148,7 +148,7 @@ def test_a_day_boundary_event_comes_once_and_on_its_own_day_45068_posthog_46625(
     seconds = set()
     for date in dates:
         day = Day(date=date, zone=PACIFIC)
-        rows, _ = poll(served, day=day, project_timezone=PACIFIC, timestamps=regime)
+        rows, _ = poll(served, day=day, zone=PACIFIC, timestamps=regime)
         assert all(day.start <= row["time"] < day.end for row in rows)
         found.update(row["record_key"] for row in rows)
         seconds |= {row["time"] for row in rows}

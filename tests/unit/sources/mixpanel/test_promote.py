@@ -11,10 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns as bigquery_columns
 from airflow_provider_connect.sinks._delta.table import delta_columns
@@ -23,6 +19,10 @@ from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.values import ddl
 from tests.equipment.mixpanel import poll
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
 from tests.unit.sources.mixpanel.test_rows import read, record
 
 TYPED = {
@@ -76,14 +76,14 @@ def test_a_template_waits_until_it_is_rendered():
     assert rendered.checked().promoted == (("$os", "x", "date"),)
     whole = MixpanelSource(promote="{{ var.json.promote }}").rendered(lambda _: ["$os"])
     assert whole.checked().promoted == (("$os", "$os", "string"),)
-    with pytest.raises(ConfigError, match="propose_promote"):
+    with pytest.raises(ConfigError, match="connect propose mixpanel"):
         MixpanelSource(promote="{{ x }}").rendered(lambda _: "auto").checked()
 
 
 @pytest.mark.parametrize(
     ("promote", "text"),
     [
-        ("auto", r"'auto' is refused.*MixpanelHook\(conn_id\).propose_promote"),
+        ("auto", r"'auto' is refused.*connect propose mixpanel --conn-id"),
         (["a", "b", "a"], "property 'a' stands twice"),
         (["a", 1], "a list holds names"),
         ({"a": "varchar"}, r"property 'a' has a type that is not known; known: string, .*decimal\(p,s\)"),

@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
+from airflow_provider_connect.capabilities.proposes import ProposalRequest
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.hooks.mixpanel import MixpanelHook
+from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.sources._mixpanel.columns import COLUMNS
 from airflow_provider_connect.sources._mixpanel.propose import propose
+from airflow_provider_connect.sources._mixpanel.propose import proposed as proposed_of
 from airflow_provider_connect.sources._mixpanel.records import FIELDS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from tests.equipment.quota import Keys
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
 from tests.unit.sources.mixpanel.test_rows import read, record
 
 FIXED = (*COLUMNS, "day")
@@ -123,7 +126,7 @@ def standin():
 
 
 @pytest.fixture
-def hook(standin, monkeypatch):
+def there(standin, monkeypatch):
     account = standin.account
     connection = {
         "conn_type": "mixpanel",
@@ -133,16 +136,16 @@ def hook(standin, monkeypatch):
         "extra": {"project_id": str(account.project_id)},
     }
     monkeypatch.setenv("AIRFLOW_CONN_MIXPANEL_DEFAULT", json.dumps(connection))
-    return MixpanelHook()
+    return credentials.resolve("mixpanel_default")
 
 
 def asked(standin):
     return {kind: sum(found.values()) for kind, found in standin.stats["requests"].items()}
 
 
-def test_the_hook_asks_once_for_a_sample_of_events(standin, hook):
+def test_a_proposal_asks_once_for_a_sample_of_events(standin, there):
     before = asked(standin)
-    proposal = hook.propose_promote(records=120, columns=20)
+    proposal = proposed_of(there, ProposalRequest(records=120, columns=20))
     assert proposal.records == 120
     assert len(proposal.promote) == 20
     assert proposal.promote["$screen_width"] == "bigint"
@@ -151,9 +154,9 @@ def test_the_hook_asks_once_for_a_sample_of_events(standin, hook):
     assert MixpanelSource(promote=proposal.promote).promoted
 
 
-def test_the_hook_looks_at_profiles_too(standin, hook):
+def test_a_proposal_looks_at_profiles_too(standin, there):
     before = asked(standin)
-    proposal = hook.propose_promote("engage", records=100)
+    proposal = proposed_of(there, ProposalRequest(stream="engage", records=100))
     wanted = {"plan": "string", "logins": "bigint", "revenue": "double", "is_admin": "boolean"}
     assert proposal.promote.items() >= wanted.items()
     assert "$last_seen" not in proposal.promote
@@ -163,8 +166,19 @@ def test_the_hook_looks_at_profiles_too(standin, hook):
 
 
 @pytest.mark.parametrize("options", [{"stream": "funnels"}, {"records": 0}, {"records": 100_001}, {"columns": 0}])
-def test_what_cannot_be_proposed_is_refused_before_anything_is_sent(standin, hook, options):
+def test_what_cannot_be_proposed_is_refused_before_anything_is_sent(standin, there, options):
     before = asked(standin)
     with pytest.raises(ConfigError, match="export, engage; records lie between 1 and 100000"):
-        hook.propose_promote(**options)
+        proposed_of(there, ProposalRequest(**options))
     assert asked(standin) == before
+
+
+def test_a_proposal_does_without_a_count_that_cannot_be_reached_and_says_so(there, monkeypatch, caplog):
+    def gone(_):
+        raise OSError("hush-hush")
+
+    keys = Keys()
+    monkeypatch.setattr(keys, "keys", gone)
+    assert proposed_of(there, ProposalRequest(records=1), store=keys).records == 1
+    assert "the count of requests cannot be reached (OSError)" in caplog.text
+    assert "hush-hush" not in caplog.text

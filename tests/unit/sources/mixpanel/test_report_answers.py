@@ -17,9 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.query import fields
@@ -28,6 +25,9 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import DAY, connection, poll
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 FUNNEL: dict[str, Any] = {
     "meta": {"dates": ["2026-03-01"]},

@@ -9,11 +9,6 @@ from contextlib import closing
 
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.access import Account
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.reports import ANNOTATIONS, FUNNELS
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
@@ -25,6 +20,11 @@ from airflow_provider_connect.sources._mixpanel.query.segmentation import events
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import DAY, NEEDED, connection, poll
+from tests.standins.mixpanel.access import Account
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.reports import ANNOTATIONS, FUNNELS
+from tests.standins.mixpanel.server import StandIn
 
 REPORTS = ["annotations", "funnels", "retention", "insights", "segmentation"]
 PATHS = {name: f"/api/query/{name}" for name in REPORTS} | {"annotations": "/api/app/projects/{project_id}/annotations"}
@@ -146,7 +146,7 @@ def test_every_option_of_retention_is_asked_with(standin, monkeypatch, days, spa
         asked.append(request)
         raise RetriableError("enough")
 
-    monkeypatch.setattr(Asking, "send", send)
+    monkeypatch.setattr(Asking, "whole", send)
     options = {"born_event": "a", "born_where": "b", "event": "c", "where": "d"}
     with pytest.raises(RetriableError, match="enough"):
         poll(standin, stream="retention", interval_days=days, interval_count=4, **options)
@@ -268,7 +268,7 @@ def test_events_to_count_have_to_be_named():
 def vendors_count(standin, names, where=None, day=DAY, zone="UTC"):
     tally = Tally()
     access = Access.from_connection(connection(standin), "query")
-    with closing(Asking(MixpanelSource(project_timezone=zone), access, day, tally)) as there:
+    with closing(Asking(MixpanelSource(zone=zone), access, day, tally)) as there:
         return events_of_day(there, names, where), tally
 
 
@@ -293,7 +293,7 @@ def test_mixpanels_own_count_is_of_the_projects_day_as_the_export_is(regime):
     zone = "US/Pacific"
     day = Day(date=dt.date(2026, 3, 1), zone=zone)
     with StandIn(Project(regime=regime, timezone=zone, events_per_day=150)) as standin:
-        rows, _ = poll(standin, day=day, project_timezone=zone, timestamps=regime)
+        rows, _ = poll(standin, day=day, zone=zone, timestamps=regime)
         found, _ = vendors_count(standin, sorted({row["event"] for row in rows}), day=day, zone=zone)
     assert found == Counter(row["event"] for row in rows)
 

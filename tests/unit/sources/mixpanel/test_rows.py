@@ -223,7 +223,7 @@ def test_promote_of_a_base_property():
         {"promote": {"Day": "string"}},
         {"promote": {"a b": "string", "A_b": "string"}},
         {"promote": {"a": "varchar"}},
-        {"project_timezone": "Mars/Base"},
+        {"zone": "Mars/Base"},
         {"timestamps": "local"},
         {"event": []},
         {"max_rejects": -1},
@@ -237,10 +237,12 @@ def test_wrong_options(options):
 def test_rows_that_cannot_be_placed_on_a_day_are_rejects():
     inside = record(properties=b'{"time":1772323200,"n":1}')
     outside = record(properties=b'{"time":1772323199,"n":1}')
-    rows, tally = read(b"\n".join([inside, outside, record(), b""]), only_day=True)
+    midnight = record(properties=b'{"time":1772409600,"n":1}')  # of the next day
+    rows, tally = read(b"\n".join([inside, outside, midnight, record(), b""]), only_day=True)
     assert [row["properties"] for row in rows] == ['{"time":1772323200,"n":1}']
-    assert tally.counts["other_day"] == 1
-    assert [(one.position, one.record) for one in tally.rejects] == [(len(inside) + len(outside) + 2, record())]
+    assert tally.counts["other_day"] == 2
+    position = len(inside) + len(outside) + len(midnight) + 3
+    assert [(one.position, one.record) for one in tally.rejects] == [(position, record())]
 
 
 def connection(**fields):
@@ -274,11 +276,8 @@ def test_check_names_what_is_wrong(fields, text):
 
 def test_check_finds_everything_at_once_and_asks_for_the_regime():
     assert len(MixpanelSource().check(connection(password="", extra={"region": "x"}, host="http://a.b"))) == 4
-    (problem,) = MixpanelSource(project_timezone="US/Pacific").check(connection())
+    (problem,) = MixpanelSource(zone="US/Pacific").check(connection())
     assert "1 January 2023" in problem
-    assert MixpanelSource(project_timezone="US/Pacific", timestamps="utc").check(connection()) == []
-    assert (
-        MixpanelSource(project_timezone="US/Pacific").check(connection(extra={"project_id": 1, "timestamps": "utc"}))
-        == []
-    )
+    assert MixpanelSource(zone="US/Pacific", timestamps="utc").check(connection()) == []
+    assert MixpanelSource(zone="US/Pacific").check(connection(extra={"project_id": 1, "timestamps": "utc"})) == []
     assert MixpanelSource().check(connection(login=None, extra={})) == []

@@ -8,17 +8,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import SystemClock
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from tests.equipment.mixpanel import DAY, ENGAGE, connection
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
 
 OLD, NEW = People(seed=1, users=550), People(seed=2, users=640)
 

@@ -12,10 +12,6 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.bodies import DayStore
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.jsonlines import blocks
@@ -29,11 +25,15 @@ from airflow_provider_connect.stage.digest import Digest
 from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.window import Day, parse_days
 from tests.equipment.mixpanel import connection
+from tests.standins.mixpanel.bodies import DayStore
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 from tests.unit.sources.mixpanel.hostile.test_faults import RETRIABLE
 
 PROJECT = {"events_per_day": 40, "duplicates_per_day": 6, "missing_ids_per_day": 3}
 NOWHERE = Connection(conn_id="m", conn_type="mixpanel", login="u", password="p", extra={"project_id": "1"})
-PACIFIC = {"project_timezone": "US/Pacific"}
+PACIFIC = {"zone": "US/Pacific"}
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_days_of_one_request_are_those_of_one_request_each(
     if order == "mixed":
         request.getfixturevalue("mixed")
     wanted = parse_days(days, zone)
-    options = {"timestamps": regime, "project_timezone": zone}
+    options = {"timestamps": regime, "zone": zone}
     with StandIn(Project(regime=regime, timezone=zone, **PROJECT)) as server:
         together = poll(server, wanted, days_per_request=len(wanted), **options)
         assert requests(server) == 1
@@ -122,7 +122,7 @@ def test_a_day_of_23_hours_within_one_utc_date_leaves_the_24th_hour_to_the_next(
     """London, when summer time begins: both requests bring that hour, and one day has it."""
     days = parse_days("2025-03-30..2025-03-31", "Europe/London")
     with StandIn(Project(events_per_day=48)) as server:
-        found = poll(server, days, timestamps="utc", project_timezone="Europe/London")
+        found = poll(server, days, timestamps="utc", zone="Europe/London")
     assert [(rows, counts["other_day"]) for rows, _, _, counts, _, _ in found.values()] == [(46, 2), (48, 48)]
     assert next(iter(found.values()))[5] < days[0].end
 
@@ -171,7 +171,7 @@ def test_the_days_of_a_request_are_named_as_the_project_reads_dates() -> None:
         ("Asia/Kolkata", "utc"): ("2025-03-07", "2025-03-10"),
     }
     for (zone, regime), ends in asked.items():
-        source = MixpanelSource(project_timezone=zone, timestamps=regime, days_per_request=3)
+        source = MixpanelSource(zone=zone, timestamps=regime, days_per_request=3)
         days = parse_days("2025-03-08..2025-03-10", zone)
         with source.open(NOWHERE, PollContext()) as poller:
             (part,) = poller.plan(days)
@@ -183,7 +183,7 @@ def test_the_days_of_a_request_are_named_as_the_project_reads_dates() -> None:
 
 def test_a_request_takes_only_days_that_follow_each_other_and_no_more_than_it_may() -> None:
     days = [*parse_days("2011-12-26..2011-12-29", "Pacific/Apia"), *parse_days("2011-12-31", "Pacific/Apia")]
-    options = {"project_timezone": "Pacific/Apia", "timestamps": "project_local", "days_per_request": 3}
+    options = {"zone": "Pacific/Apia", "timestamps": "project_local", "days_per_request": 3}
     with MixpanelSource(**options).open(NOWHERE, PollContext()) as poller:
         parts = poller.plan(days)
     assert [[day.date.day for day in part.days] for part in parts] == [[26, 27, 28], [29], [31]]

@@ -10,10 +10,6 @@ from typing import get_args
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Account, Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
@@ -24,6 +20,10 @@ from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import DAY, NEEDED, connection, poll
+from tests.standins.mixpanel.access import Account, Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 QUERIES = [name for name, stream in STREAMS.items() if stream.api == "query"]
 OURS = ["engage", "cohorts", "cohort_members"]
@@ -135,7 +135,7 @@ def test_each_region_has_its_query_host(region, host):
 
 
 def test_the_meaning_of_times_is_no_question_for_profiles(standin):
-    zone = {"project_timezone": "US/Pacific"}
+    zone = {"zone": "US/Pacific"}
     assert "timestamps: required" in MixpanelSource(**zone).check(connection(standin))[0]
     assert MixpanelSource(stream="engage", **zone).check(connection(standin)) == []
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.http.link import Link
+from airflow_provider_connect.clients.http.network import Network
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
@@ -114,13 +114,13 @@ def test_nobody_waits_for_a_page_that_is_not_wanted_any_more(
 
 def test_all_pages_come_over_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     dialled: list[str] = []
-    dial = Link._dial
+    connect = Network.connect_tcp
 
-    def counted(self: Link, host: str, port: int) -> None:
+    def counted(self: Network, host: str, port: int, timeout: float | None = None) -> Any:
         dialled.append(host)
-        dial(self, host, port)
+        return connect(self, host, port, timeout)
 
-    monkeypatch.setattr(Link, "_dial", counted)
+    monkeypatch.setattr(Network, "connect_tcp", counted)
     with RestApi() as api:
         assert ids(read(api, NUMBERED)) == list(range(1, 36))
         assert len(api.asked) == 4

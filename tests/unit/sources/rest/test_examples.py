@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
+from airflow_provider_connect.clients.http import json_api
+from airflow_provider_connect.clients.http.asking import pacing
 from airflow_provider_connect.clients.http.open_answers import OpenAnswers
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import CLOCK
-from airflow_provider_connect.polling.asking import asker, pacing
 from airflow_provider_connect.sources.rest import RestSource
 from airflow_provider_connect.testing.polls import Poll
 from airflow_provider_connect.window import Day
@@ -48,7 +49,7 @@ def _paces(monkeypatch: pytest.MonkeyPatch) -> None:
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the pauses that would have been made: time passes without them."""
     pauses: list[float] = []
-    monkeypatch.setattr(asker._Waits, "now", lambda _: CLOCK.now() + sum(pauses))
+    monkeypatch.setattr(json_api._Waits, "now", lambda _: CLOCK.now() + sum(pauses))
     monkeypatch.setattr(OpenAnswers, "sleep", lambda _, seconds: pauses.append(seconds))
     return pauses
 

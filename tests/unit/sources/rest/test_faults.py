@@ -13,11 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from airflow_provider_connect.clients.http import json_api
+from airflow_provider_connect.clients.http.asking import pacing
+from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
-from airflow_provider_connect.polling.asking import asker, pacing
-from airflow_provider_connect.polling.asking.asker import Asker
 from airflow_provider_connect.sources._rest import poller
 from airflow_provider_connect.sources.rest import PageNumber, RateLimits, RestSource
 from airflow_provider_connect.testing.polls import Poll, poll
@@ -39,7 +40,7 @@ PAGED = PageNumber(ends="empty_page")
 def clock(monkeypatch: pytest.MonkeyPatch) -> NoTime:
     """Return the clock of all pauses; a port may come twice, and with it what another test left in this process."""
     clock = NoTime()
-    monkeypatch.setattr(asker, "_Waits", lambda _: clock)
+    monkeypatch.setattr(json_api, "_Waits", lambda _: clock)
     monkeypatch.setattr(pacing, "_paces", {})
     return clock
 
@@ -179,7 +180,7 @@ def test_h12_a_refusal_in_the_middle_is_a_person_s_and_not_asked_again(status: i
 def hurried(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
     """Let a page have less time than ten minutes."""
     times = Limits(**{"connect_timeout_seconds": 5, "read_timeout_seconds": 5, "deadline_seconds": 5} | seconds)
-    monkeypatch.setattr(poller, "Asker", functools.partial(Asker, times=times))
+    monkeypatch.setattr(poller, "JsonApi", functools.partial(JsonApi, times=times))
 
 
 AT_ONCE = declared("/items", PAGED, retry_budget_seconds=0)

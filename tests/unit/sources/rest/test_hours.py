@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.http.asking import pacing
+from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.errors import ConfigError, QuotaError
-from airflow_provider_connect.polling.asking import pacing
-from airflow_provider_connect.polling.asking.asker import Asker
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest import poller as polling
@@ -72,11 +72,11 @@ def test_a_limit_for_each_second_is_shared_by_the_polls_that_run(
     """A job of one day has it for itself, though four days of a longer one would be polled at once."""
     shares: list[int] = []
 
-    def made(*args: Any, **options: Any) -> Asker:
+    def made(*args: Any, **options: Any) -> JsonApi:
         shares.append(options["share"])
-        return Asker(*args, **options)
+        return JsonApi(*args, **options)
 
-    monkeypatch.setattr(polling, "Asker", made)
+    monkeypatch.setattr(polling, "JsonApi", made)
     with RestApi(items_of(DATE, 5)) as api:
         poller = declared("/pages", PAGED, limits=RateLimits(per_second=4)).open(
             api.connection, PollContext(polls_at_once=at_once)

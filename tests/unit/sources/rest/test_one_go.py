@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.sources._rest.declared.records import Records
-from airflow_provider_connect.sources._rest.reading import Cut, PageCutter, Slices
+from airflow_provider_connect.sources._rest.reading import Cut, PageCutter
 from airflow_provider_connect.sources._rest.values import Decoded, Decoder
+from airflow_provider_connect.values.json.slices import Slices
 
 LEAVES = [
     b"null", b"1", b"-0.50", b"true", b'"a"', b'"\\u00e4"', "\"ä\"".encode(), b"[]", b"{}", b'"\xff"', b'"\\ud800"',

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.hooks import sql as hook
 from airflow_provider_connect.sources._sql.preflight import Report, check
 from airflow_provider_connect.sources.sql import SqlSource
 
@@ -104,16 +102,3 @@ def test_what_stands_in_the_way_is_a_problem(shop: Connection, options: dict[str
     assert not report.passed
     assert said in str(report)
     assert "does not work yet" in str(report)
-
-
-def test_it_runs_on_the_command_line(
-    shop: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_SHOP_DB", json.dumps({"conn_type": "sqlite", "host": shop.host}))
-    options = {"conn_id": "shop_db", "table": "orders", "day_column": "sent"}
-    assert hook.main(["check", json.dumps(options)]) == 0
-    assert "Stream shop_db.orders works." in capsys.readouterr().out
-    assert hook.main(["check", json.dumps(options | {"table": "x"})]) == 78
-    assert hook.main(["check", json.dumps(options | {"tabel": "x"})]) == 78
-    assert "tabel: unknown option; did you mean 'table'?" in capsys.readouterr().err
-    assert hook.main(["check", "orders"]) == 78

@@ -20,7 +20,7 @@ from airflow_provider_connect.capabilities.resuming import Resumes, resumes
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, PollContext, Poller
+from airflow_provider_connect.source import ALONE, InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.cuts import as_json, as_key
 from airflow_provider_connect.sources.sql import SqlSource
@@ -81,7 +81,7 @@ class Shop:
         with closing(sqlite3.connect(self.file)) as database, database:
             database.execute(statement)
 
-    def open(self, context: PollContext = PollContext(), **options: Any) -> Any:  # noqa: B008  # frozen
+    def open(self, context: PollContext = ALONE, **options: Any) -> Any:
         source = SqlSource(**{"conn_id": "c", "table": "t", "snapshot": "replace", "consistency": "chunk"} | options)
         return source.open(Connection(conn_id="c", conn_type="sqlite", host=str(self.file)), context)
 

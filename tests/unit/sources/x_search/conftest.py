@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.demo.x.posts import Timeline
-from airflow_provider_connect.demo.x.server import StandIn
-from airflow_provider_connect.polling.asking import pacing
+from airflow_provider_connect.clients.http.asking import pacing
 from airflow_provider_connect.sources._x_search import asking
 from tests.equipment.clock import NoTime
 from tests.equipment.x import NOW
+from tests.standins.x.posts import Timeline
+from tests.standins.x.server import StandIn
 
 TIMELINE = Timeline(seed=3, posts_per_day=80, deleted_per_day=4, edited_per_day=3, gone_references_per_day=4)
 
@@ -33,5 +33,5 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def x(clock: Clock) -> Iterator[StandIn]:
-    with StandIn(TIMELINE, now=clock.instant) as standin:
+    with StandIn(TIMELINE, now=clock.instant, most_posts=20) as standin:
         yield standin

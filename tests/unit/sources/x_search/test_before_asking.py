@@ -9,13 +9,13 @@ import pytest
 
 from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.completeness import Rules, disagreement
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.window import Day
 from tests.equipment.x import DAY, NOW, QUERIES, connection, found_by, poll, source
+from tests.standins.x.faults import Fault
+from tests.standins.x.server import StandIn
 from tests.unit.sources.x_search.conftest import Clock
 
 
@@ -79,8 +79,7 @@ def test_wrong_options_are_named() -> None:
         ({"queries": []}, "queries"),
         ({"queries": ["  "]}, "queries"),
         ({"queries": ["a", "a"]}, "listed twice"),
-        ({"page_size": 200, "endpoint": "recent"}, "at most 100"),
-        ({"page_size": 200, "post_fields": ["context_annotations"]}, "at most 100"),
+        ({"page_size": 200}, "page_size: no longer an option: pages are as large as the endpoint allows"),
         ({"expansions": ["author_id&x=1"]}, "expansions"),
         ({"split_rows": 10, "queries": ["q" * 400, "r" * 400]}, "split_rows: .*joined"),
     ):

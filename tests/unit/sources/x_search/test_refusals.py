@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from airflow_provider_connect.demo.x.access import App, Limits
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from tests.equipment import x as equipment
 from tests.equipment.x import DAY, QUERIES, YESTERDAY, connection, found_by, poll, source
+from tests.standins.x.access import App, Limits
+from tests.standins.x.faults import Fault
+from tests.standins.x.server import StandIn
 from tests.unit.sources.x_search.conftest import Clock
 
 

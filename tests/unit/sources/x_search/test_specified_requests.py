@@ -6,8 +6,6 @@ from typing import Any, get_args
 
 import pytest
 
-from airflow_provider_connect.demo.x import vocabulary as standins
-from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
@@ -19,6 +17,8 @@ from airflow_provider_connect.sources.x_search import XSearchSource
 from tests.equipment.specifications.requests import recorded_requests
 from tests.equipment.specifications.specification import name_of, problems, x_requests
 from tests.equipment.x import DAY, YESTERDAY, connection, found_by, poll, source
+from tests.standins.x import vocabulary as standins
+from tests.standins.x.server import StandIn
 
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 SEARCH = "GET /2/tweets/search/all"
@@ -58,8 +58,7 @@ def test_every_stream_asks_as_specified(x: StandIn, dialect: Dialect, stream: st
     "options",
     [
         {"day": YESTERDAY},
-        {"endpoint": "recent", "day": YESTERDAY, "page_size": None},
-        {"page_size": None},
+        {"endpoint": "recent", "day": YESTERDAY},
         {"split_rows": 20},
         {"post_fields": [], "expansions": [], "user_fields": [], "media_fields": []},
         {"post_fields": ["context_annotations"], "expansions": ["author_id"]},

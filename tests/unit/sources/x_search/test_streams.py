@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from xxhash import xxh3_128_hexdigest
 
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._x_search.columns import STREAMS, schema
 from tests.equipment.x import DAY, QUERIES, poll, source
+from tests.standins.x.faults import Fault
+from tests.standins.x.server import StandIn
 
 STREAMS_ALONG = ["users", "media", "referenced"]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.demo.x.faults import Fault
-from airflow_provider_connect.demo.x.server import StandIn
 from airflow_provider_connect.errors import DataError, RetriableError
 from tests.equipment.x import DAY, QUERIES, YESTERDAY, found_by, poll
+from tests.standins.x.faults import Fault
+from tests.standins.x.server import StandIn
 
 
 def truth(x: StandIn) -> dict[str, list[str]]:
@@ -154,7 +154,7 @@ def test_a_post_that_is_deleted_is_gone_when_its_day_is_read_again(x: StandIn) -
 
 def test_a_key_is_the_posts_alone(x: StandIn) -> None:
     one = {row["id"]: row["record_key"] for row in poll(x, queries=["coffee"])[0]}
-    other = {row["id"]: row["record_key"] for row in poll(x, queries=QUERIES[::-1], page_size=None)[0]}
+    other = {row["id"]: row["record_key"] for row in poll(x, queries=QUERIES[::-1])[0]}
     assert one.items() <= other.items()
     assert len(set(other.values())) == len(other)
 
@@ -163,7 +163,8 @@ def test_a_key_is_the_posts_alone(x: StandIn) -> None:
 def test_a_day_is_read_where_its_age_says_from_its_start_up_to_its_end(
     x: StandIn, day: Any, endpoint: str, size: int
 ) -> None:
-    rows, _ = poll(x, day=day, page_size=None)
+    x.most_posts = None
+    rows, _ = poll(x, day=day)
     assert found_by(rows) == x.timeline.truth(day.date, *QUERIES)
     assert {(each.endpoint, each.size, each.start, each.end) for each in x.asked} == {
         (endpoint, size, day.start, day.end)

@@ -10,12 +10,12 @@ import pytest
 
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.completeness import Rules
-from airflow_provider_connect.demo.mixpanel.access import Account
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.spark.days import Days
+from tests.standins.mixpanel.access import Account
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 from tests.unit.spark.counts.test_large_days import DAY, EVENTS, allowance, exports, move, rows
 
 LATE = Fault("silent", seconds=30)

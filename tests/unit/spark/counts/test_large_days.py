@@ -13,16 +13,16 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.completeness import Rules
-from airflow_provider_connect.demo.mixpanel.access import Account
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import Allowance, JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.window import Day
 from tests.equipment.clock import NoTime
 from tests.equipment.mixpanel import connection
 from tests.equipment.spark.here import drive
+from tests.standins.mixpanel.access import Account
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 DAY = Day(date=dt.date(2026, 3, 1))
 EVENTS = 400

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, moved, polling
@@ -239,7 +240,7 @@ def test_without_a_put_nothing_is_sent(lab: Lab) -> None:
     report = moved(dataclasses.replace(days, put_shares=None))
     assert report.status == "published"
     assert lab.steps == ["begin", "commit"]
-    assert days.publisher.has_put
+    assert isinstance(days.publisher, StagesByExecutors)
 
 
 def test_why_the_only_day_failed_is_left_to_the_task(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:

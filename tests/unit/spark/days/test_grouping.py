@@ -142,7 +142,7 @@ def test_days_that_are_asked_for_alone_cut_a_group_and_cost_what_the_others_leav
     while group := left.take():
         groups.append([DAYS.index(day) for day in group])
     assert groups == [[0], [1, 2], [3], [4], [*range(5, 12)], [*range(12, 19)], [19]]
-    source = MixpanelSource(conn_id="m", days_per_request=7, project_timezone="UTC")
+    source = MixpanelSource(conn_id="m", days_per_request=7, zone="UTC")
     assert (requests_for(source, DAYS, alone), requests_for(source, DAYS)) == (len(groups), 3)
     assert requests_for(source, DAYS[3:5], alone) == 2
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.differences import TellsDifferences
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.sink import Publish
@@ -68,7 +69,8 @@ def telling(days: Days, answer: Differences | Exception | None) -> tuple[Days, l
         return answer
 
     publisher: Any = days.publisher
-    publisher.differences = differences
+    named = {"differences": lambda self, publish: differences(publish)}
+    publisher.__class__ = type("Telling", (type(publisher), TellsDifferences), named)
     return days, asked
 
 
@@ -110,7 +112,8 @@ def test_figures_of_an_overtaken_attempt_are_dropped_with_it(lab: Lab) -> None:
             lab.move(token="cccc")
         return Differences(added=publish.manifest.seen.generation, changed=0, vanished=0)
 
-    publisher.differences = differences
+    named = {"differences": lambda self, publish: differences(publish)}
+    publisher.__class__ = type("Telling", (type(publisher), TellsDifferences), named)
     report = moved(days)
     assert (report.generation, asked) == (3, [1, 2])
     assert report.counts["added"] == lab.ledger.row(DAY.date).counts["added"] == 2

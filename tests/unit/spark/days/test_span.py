@@ -16,10 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.capabilities.quota import requests_for
-from airflow_provider_connect.demo.mixpanel.access import Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
@@ -35,6 +31,10 @@ from airflow_provider_connect.spark.poll import shared_out
 from airflow_provider_connect.window import Day, span
 from tests.equipment.mixpanel import connection
 from tests.equipment.spark.lab import Lab, polling
+from tests.standins.mixpanel.access import Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 WEEK = tuple(span(dt.date(2026, 3, 2), dt.date(2026, 3, 8), "UTC"))
 MONDAY, TUESDAY, WEDNESDAY = WEEK[:3]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport, JobReport
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher
@@ -93,7 +94,11 @@ def test_a_clear_and_a_backfill_load_a_day_whatever_it_holds(published: Lab) -> 
 
 
 def test_a_sink_that_cannot_confirm_publishes_again(published: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher_class(published), "confirm", Publisher.confirm)
+    able = publisher_class(published)
+    steps = {name: getattr(able, name) for name in ("__init__", "ledger", "begin", "put", "commit", "abort", "close")}
+    helpers = {name: getattr(able, name) for name in ("_step", "_fail")}
+    unable = type("Unable", (Publisher, StagesByExecutors), {**steps, **helpers})
+    monkeypatch.setattr(type(published.days().sink), "open", lambda self, key, connections: unable(self))
     assert look_back(published).status == "published"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.spark.transform import freezer
 from airflow_provider_connect.spark.transform.freezer import sweep
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import Manifest
@@ -218,7 +219,7 @@ def test_a_stage_that_is_not_kept_is_left_empty(lab: Lab) -> None:
 
 def test_a_sink_s_own_form_of_the_stage_is_the_result_s_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     days = lab.days()
-    monkeypatch.setattr(type(days.sink), "stages_marks", lambda self, kind: True)
+    monkeypatch.setattr(freezer, "stages_marks", lambda sink, kind: True)
     seen: list[list[str]] = []
 
     def look(table: pa.Table) -> pa.Table:

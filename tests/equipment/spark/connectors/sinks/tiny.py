@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
 from airflow_provider_connect.publishing import confirmed, next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink
@@ -32,7 +34,7 @@ class TinySink(Sink):
         return TinyPublisher(self)
 
 
-class TinyPublisher(Publisher):
+class TinyPublisher(Publisher, StagesByExecutors, Confirms):
     """Records each of its steps."""
 
     def __init__(self, options: TinySink) -> None:

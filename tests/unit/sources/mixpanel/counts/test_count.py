@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.capabilities.counting import VendorCount
-from airflow_provider_connect.demo.mixpanel.access import Account
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.reports import Reports
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import connection
+from tests.standins.mixpanel.access import Account
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.reports import Reports
+from tests.standins.mixpanel.server import StandIn
 
 ZONE = "America/Los_Angeles"
 SPRING, AUTUMN = (Day(date=date, zone=ZONE) for date in (dt.date(2026, 3, 8), dt.date(2026, 11, 1)))
@@ -56,7 +56,7 @@ def test_the_count_is_of_the_same_day_as_the_rows_in_both_regimes(
     standin: StandIn, regime: Any, day: Day, split_rows: int | None
 ) -> None:
     kept, standin.project = standin.project, Project(regime=regime, timezone=ZONE, events_per_day=120, seed=3)
-    options = {"timestamps": regime, "project_timezone": ZONE}
+    options = {"timestamps": regime, "zone": ZONE}
     try:
         count, _ = counted(standin, day, split_rows=split_rows, **options)
         assert count.rows == rows_of(standin, day, **options) > 0

@@ -15,11 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.capabilities.counting import VendorCount
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.expressions import parse
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.reports import Reports
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
@@ -27,6 +22,11 @@ from airflow_provider_connect.sources._mixpanel.split import MOST_PARTS, both, c
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import connection
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.expressions import parse
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.reports import Reports
+from tests.standins.mixpanel.server import StandIn
 
 DAY = Day(date=dt.date(2026, 3, 1))
 ZONE = "America/Los_Angeles"
@@ -152,7 +152,7 @@ def test_a_split_day_has_the_rows_of_the_whole_one(standin: StandIn, regime: Any
     standin.project = Project(
         regime=regime, timezone=day.zone, events_per_day=EVENTS, duplicates_per_day=40, missing_ids_per_day=7
     )
-    options: dict[str, Any] = {"timestamps": regime, "project_timezone": day.zone}
+    options: dict[str, Any] = {"timestamps": regime, "zone": day.zone}
     unsplit, one, _ = polled(opened(standin, **options), day)
     split, several, parts = polled(opened(standin, **options, split_rows=200), day)
     assert len(parts) in (3, 4)

@@ -6,16 +6,16 @@ import json
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Account
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel import poller as poller_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
+from tests.standins.mixpanel.access import Account
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 CANARY = "canary%s{{'\"\n0 ü"
 DAY = Day(date=dt.date(2026, 3, 1))
@@ -165,7 +165,7 @@ def test_silence_and_trickle(standin):
 @pytest.mark.parametrize(
     ("status", "body", "type_", "text"),
     [
-        (400, "to_date cannot be later than today", ConfigError, "project_timezone"),
+        (400, "to_date cannot be later than today", ConfigError, "zone"),
         (400, "Unable to authenticate request", ConfigError, "region"),
         (400, "bad where", ConfigError, "where"),
         (401, "", ConfigError, "us, eu, in"),
@@ -250,7 +250,7 @@ def test_a_day_that_is_not_over(standin, monkeypatch):
 def test_days_of_another_zone(regime, date):
     project = Project(regime=regime, timezone="US/Pacific", events_per_day=300)
     day = Day(date=date, zone="US/Pacific")
-    source = MixpanelSource(project_timezone="US/Pacific", timestamps=regime)
+    source = MixpanelSource(zone="US/Pacific", timestamps=regime)
     with StandIn(project, account=Account(secret=CANARY)) as server:
         rows, tally = poll(server, source=source, day=day)
     assert rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.demo.mixpanel.access import Account, Limits
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.faults import Fault
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.book import Hold, prefix_of
@@ -28,6 +25,10 @@ from airflow_provider_connect.sources._mixpanel.preflight.probe import clock_dif
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import ENGAGE, connection
 from tests.equipment.quota import Keys
+from tests.standins.mixpanel.access import Account, Limits
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.faults import Fault
+from tests.standins.mixpanel.server import StandIn
 
 CANARY = "canary-secret"
 ELSEWHERE = Account(secret=CANARY, access="other_region")
@@ -148,7 +149,7 @@ def test_a_source_that_counts_days_needs_an_api_that_was_not_asked(regions: dict
     regions["us"].server.account = Account(secret=CANARY, access="no_query_plan")
     report = check(to(), MixpanelSource(split_rows=1_000_000), store=Keys())
     assert row(report, "split_rows").level == "unknown"
-    assert "check('segmentation')" in row(report, "split_rows").todo
+    assert '{"stream": "segmentation"}' in row(report, "split_rows").todo
     assert "split_rows" not in levels(check(to(), MixpanelSource(), store=Keys()))
 
 
@@ -184,7 +185,7 @@ def test_a_refusal_for_the_limit_shows_its_counters_and_tells_the_tasks(regions:
         there = connection(busy)
         assert check(there, store=keys).passed
         report = check(there, store=keys)
-    assert row(report, "quota").level == "problem"
+    assert row(report, "quota").level == "later"
     assert "2/1 queries running in the last hour" in row(report, "quota").found
     assert any("/said/" in key for key in keys.all)
 
@@ -195,7 +196,7 @@ def test_a_used_up_hour_is_told_without_passing_the_limit(regions: dict[str, Reg
     assert quota is not None
     keys.add(prefix_of(quota) + Hold("other", time.time(), 60, 1).name)
     report = check(there, store=keys)
-    assert row(report, "quota").level == "problem"
+    assert row(report, "quota").level == "later"
     assert "nothing was asked" in row(report, "quota").found
     assert report.requests == {}
     assert regions["us"].asked == before
@@ -275,7 +276,7 @@ TIMES = "time zone and timestamps"
             "US/Pacific",
             "project_local",
             "problem",
-            "set project_timezone",
+            "set zone",
         ),
         (Project(events_per_day=0), "US/Pacific", None, "problem", "day of creation"),
         (Project(events_per_day=0), "US/Pacific", "utc", "unknown", ""),
@@ -286,11 +287,11 @@ def test_times_are_compared_with_what_is_configured(
 ) -> None:
     regions["us"].server.account = AT_HOME
     regions["us"].server.project = project
-    source = MixpanelSource(project_timezone=zone, timestamps=timestamps)
+    source = MixpanelSource(zone=zone, timestamps=timestamps)
     found = row(check(to(), source, store=Keys(), clock=lambda: NOW), TIMES)
     assert (found.level, todo in found.todo, bool(todo) == bool(found.todo)) == (level, True, True), found
     by_connection = to() if timestamps is None else to(timestamps=timestamps)
-    assert row(check(by_connection, MixpanelSource(project_timezone=zone), clock=lambda: NOW), TIMES) == found
+    assert row(check(by_connection, MixpanelSource(zone=zone), clock=lambda: NOW), TIMES) == found
 
 
 def test_the_values_of_events_stay_out_of_the_report(regions: dict[str, Region]) -> None:
@@ -321,12 +322,15 @@ def test_an_answer_of_the_query_api_has_to_be_one(regions: dict[str, Region], ki
 
 
 def test_the_page_shows_what_a_report_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = MixpanelSource(project_timezone="US/Pacific", timestamps="utc")
+    source = MixpanelSource(zone="US/Pacific", timestamps="utc")
     with StandIn(PACIFIC, account=AT_HOME, now=lambda: NOW) as server:
         monkeypatch.setitem(access.HOSTS, "us", server.url)
         report = check(to(), source, store=Keys(), clock=lambda: NOW)
     page = (Path(__file__).parents[5] / "docs" / "mixpanel.md").read_text()
-    assert str(report) in page
+    for finding in report.findings:
+        text = f"{finding.found}. To do: {finding.todo}" if finding.todo else finding.found
+        shown = rf"source: {re.escape(finding.about)} +\| {finding.level} +\| {re.escape(text)}\n"
+        assert re.search(shown, page), finding
 
 
 def test_without_a_source_the_regime_is_told_and_what_is_still_to_be_set(regions: dict[str, Region]) -> None:
@@ -339,7 +343,7 @@ def test_without_a_source_the_regime_is_told_and_what_is_still_to_be_set(regions
     tokyo = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
     assert "9:00 h ahead of UTC" in tokyo.found
     assert "timestamps=project_local" in tokyo.todo
-    assert "project_timezone on each source" in tokyo.todo
+    assert "zone on each source" in tokyo.todo
     regions["us"].server.project = PACIFIC
     behind = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
     assert behind.level == "unknown"

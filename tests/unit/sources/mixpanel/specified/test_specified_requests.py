@@ -9,11 +9,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.demo.mixpanel.access import Account
-from airflow_provider_connect.demo.mixpanel.engage import Engage
-from airflow_provider_connect.demo.mixpanel.events import Project
-from airflow_provider_connect.demo.mixpanel.people import People
-from airflow_provider_connect.demo.mixpanel.server import StandIn
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.preflight.check import check
@@ -24,6 +19,11 @@ from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import connection, poll
 from tests.equipment.specifications.requests import FORM, SentRequest, recorded_requests
 from tests.equipment.specifications.specification import mixpanel_requests, name_of, problems
+from tests.standins.mixpanel.access import Account
+from tests.standins.mixpanel.engage import Engage
+from tests.standins.mixpanel.events import Project
+from tests.standins.mixpanel.people import People
+from tests.standins.mixpanel.server import StandIn
 
 SPECIFIED = mixpanel_requests()
 DAYS = [Day(date=dt.date(2026, 3, number)) for number in (1, 2, 3)]
@@ -118,7 +118,7 @@ def test_days_of_either_regime_are_asked_for_as_specified(regime: str, split_row
         StandIn(Project(regime=regime, timezone="US/Pacific", events_per_day=120)) as server,  # type: ignore[arg-type]
         recorded_requests() as sent,
     ):
-        poll(server, day=PACIFIC, project_timezone="US/Pacific", timestamps=regime, split_rows=split_rows)
+        poll(server, day=PACIFIC, zone="US/Pacific", timestamps=regime, split_rows=split_rows)
     require_specified(sent)
     dates = {name: value for name, value in sent[-1].query if name.endswith("_date")}
     assert dates == {"from_date": "2026-03-08", "to_date": "2026-03-09" if regime == "utc" else "2026-03-08"}

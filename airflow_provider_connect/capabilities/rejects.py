@@ -1,0 +1,20 @@
+"""Showing what was set aside."""
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from airflow_provider_connect.stage.rejects import DayRejects
+
+
+class KeepsRejects(ABC):
+    """A publisher whose sink keeps the rejects of published days."""
+
+    @abstractmethod
+    def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
+        """Yield the rejects of each published day from ``first`` to ``last``, the oldest first. Reads the sink anew.
+
+        Of a day's newest answer alone; a day of which nothing was set aside is left out.
+
+        :param records: of how many rejects a day the record itself is wanted.
+        """

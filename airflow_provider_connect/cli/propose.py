@@ -1,0 +1,50 @@
+"""``airflow connect propose``: options that a source suggests from a sample. Loads nothing, shows no value."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.capabilities.proposes import ProposalRequest, Proposes
+from airflow_provider_connect.cli.ending import command
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.hooks import credentials
+from airflow_provider_connect.hooks.variables import VariableStore
+
+
+@command
+def propose(args: Namespace) -> None:
+    """Print the proposal."""
+    cls = registry.source_class(args.connector)
+    if not issubclass(cls, Proposes):
+        able = [name for name in registry.names("sources") if issubclass(registry.source_class(name), Proposes)]
+        raise ConfigError(f"source {args.connector!r} proposes nothing; these do: {', '.join(able)}")
+    request = _request(args)
+    if unknown := sorted(request.given - cls.proposal_fields):
+        known = ", ".join(f"--{name}" for name in sorted(cls.proposal_fields))
+        raise ConfigError(f"--{unknown[0]}: source {args.connector!r} takes {known}")
+    conn_id = args.conn_id
+    if conn_id is None and request.openapi is None:
+        conn_id = cls.model_fields["conn_id"].default
+        if not isinstance(conn_id, str):
+            raise ConfigError("--conn-id: name the Airflow connection")
+    connection = None if conn_id is None else credentials.resolve(conn_id)
+    sys.stdout.write(cls.propose(request, connection, VariableStore()).rstrip("\n") + "\n")
+
+
+def _request(args: Namespace) -> ProposalRequest:
+    try:
+        day = None if args.day is None else dt.date.fromisoformat(args.day)
+    except ValueError:
+        raise ConfigError(f"--day: {args.day!r} is no day: YYYY-MM-DD") from None
+    return ProposalRequest(
+        path=args.path,
+        openapi=None if args.openapi is None else Path(args.openapi),
+        stream=args.stream,
+        day=day,
+        records=args.records,
+        columns=args.columns,
+    )

@@ -1,0 +1,90 @@
+"""How fast one process asks an API: its part of the limits, kept from one poll to the next."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.patience import Clock
+
+
+class Pace:
+    """One process's part of the limits of one API. For several threads at once.
+
+    :param share: by how many processes a job's part is shared.
+    """
+
+    def __init__(self, limits: RateLimits, share: int) -> None:
+        self._lock = threading.Lock()
+        self._spans = [
+            _Span(most / share, seconds)
+            for most, seconds in ((limits.per_second, 1.0), (limits.per_minute, 60.0))
+            if most is not None
+        ]
+        self._lanes = threading.BoundedSemaphore(max(1, limits.at_once // share)) if limits.at_once else None
+        self._rests_until = -math.inf
+
+    def wait_seconds(self, now: float) -> float:
+        """Return how long until a request may be sent; at 0, one is counted as sent."""
+        with self._lock:
+            wait = max([self._rests_until - now, 0.0, *(span.wait_seconds(now) for span in self._spans)])
+            if wait <= 0:
+                for span in self._spans:
+                    span.sent.append(now)
+            return wait
+
+    def rests_seconds(self, now: float) -> float:
+        """Return how long the API wants to be left alone yet."""
+        with self._lock:
+            return max(self._rests_until - now, 0.0)
+
+    def rest(self, until: float) -> None:
+        """Send nothing before an instant, as the API has said."""
+        with self._lock:
+            self._rests_until = max(self._rests_until, until)
+
+    @contextmanager
+    def lane(self, clock: Clock, give_up: Callable[[], None]) -> Iterator[None]:
+        """Have no more than so many requests under way while the block runs.
+
+        :param give_up: raises if the wait is over.
+        """
+        if self._lanes is None:
+            yield
+            return
+        while not self._lanes.acquire(blocking=False):
+            clock.sleep(0.01)
+            give_up()
+        try:
+            yield
+        finally:
+            self._lanes.release()
+
+
+class _Span:
+    """So many requests in so many seconds; where they are no whole number, the next smaller one in less time."""
+
+    def __init__(self, most: float, seconds: float) -> None:
+        self._most = max(1, math.floor(most))
+        self._seconds = seconds * self._most / most
+        self.sent: deque[float] = deque(maxlen=self._most)
+
+    def wait_seconds(self, now: float) -> float:
+        if len(self.sent) < self._most:
+            return 0.0
+        return self.sent[0] + self._seconds - now
+
+
+_paces: dict[tuple[object, ...], Pace] = {}
+_paces_lock = threading.Lock()
+
+
+def pace_of(name: str, url: str, limits: RateLimits, share: int) -> Pace:
+    """Return this process's pace for an API and who asks it: the same for every poll that runs here."""
+    key = name, url, limits, share
+    with _paces_lock:
+        return _paces.setdefault(key, Pace(limits, share))

@@ -1,0 +1,71 @@
+"""Proxies and authorities of the environment: they count where a connection says so, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from airflow_provider_connect.errors import ConfigError
+
+ENVIRONMENT = "environment"
+"""Value of a connection's ``proxy``: ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY`` count."""
+
+_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+def is_environments(proxy: SecretStr | None) -> bool:
+    """Tell whether a connection leaves its proxy to the environment."""
+    return proxy is not None and proxy.get_secret_value() == ENVIRONMENT
+
+
+def is_proxy_url(text: str) -> bool:
+    """Tell whether a text is the URL of a proxy that can be used."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
+    """Return the URL of the proxy for a request; None if it goes directly.
+
+    :param proxy: of the connection.
+    :raises ConfigError: the environment's is no URL.
+    """
+    if not is_environments(proxy):
+        return proxy
+    parts = urlsplit(url)
+    proxies = urllib.request.getproxies()
+    named = proxies.get(parts.scheme) or proxies.get("all")
+    if not named or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    named = _as_url(named)
+    if not is_proxy_url(named):
+        raise ConfigError(f"the environment's proxy for {parts.scheme} is not an http or https URL")
+    return SecretStr(named)
+
+
+def proxies_of(proxy: SecretStr | None) -> list[str]:
+    """Return the URL of every proxy that a connection may use."""
+    if is_environments(proxy):
+        urls = [_as_url(named) for name, named in urllib.request.getproxies().items() if name != "no"]
+        return [url for url in urls if is_proxy_url(url)]
+    return [] if proxy is None else [proxy.get_secret_value()]
+
+
+def environments_authorities(proxy: SecretStr | None) -> tuple[tuple[str, str], ...]:
+    """Return variables of the environment that name authorities, with each of their paths.
+
+    :param proxy: of the connection. They count only where it leaves its proxy to the environment.
+    """
+    if not is_environments(proxy):
+        return ()
+    return tuple((name, path) for name in _AUTHORITIES for path in os.environ.get(name, "").split(os.pathsep) if path)
+
+
+def _as_url(named: str) -> str:
+    return named if "://" in named else f"http://{named}"

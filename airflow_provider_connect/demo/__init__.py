@@ -1,1 +1,0 @@
-"""The demo and its stand-ins: the whole job on one laptop."""

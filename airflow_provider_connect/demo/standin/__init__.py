@@ -1,1 +1,0 @@
-"""What stand-ins of HTTP APIs share: how answers reach the socket, the faults of the wire, and counts."""

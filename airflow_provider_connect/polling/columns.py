@@ -1,0 +1,40 @@
+"""The columns that a source's rows have: names, types, meanings. DAG files import this."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_connect.values.ddl import arrow_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SPARK_NAMES = {"json": "STRING", "wall": "TIMESTAMP_NTZ"}
+
+
+class Column(NamedTuple):
+    """One column.
+
+    :param kind: Spark's name of a type without parts, in small letters. Or ``json``, a document's text; ``wall``, what
+        a clock showed; ``strings``, a list of texts.
+    :param comment: what it holds; goes to the sink with the column.
+    :param required: never null.
+    :param few_values: its values repeat.
+    """
+
+    kind: str
+    comment: str
+    required: bool = False
+    few_values: bool = False
+
+
+def arrow_field(name: str, column: Column) -> pa.Field:
+    """Return a column as a field, with metadata as :meth:`.Poller.schema` defines it."""
+    import pyarrow as pa
+
+    kind = column.kind
+    type_ = pa.list_(pa.string()) if kind == "strings" else arrow_type(_SPARK_NAMES.get(kind, kind.upper()))
+    metadata = {"comment": column.comment}
+    metadata |= {"few_values": "yes"} if column.few_values else {}
+    metadata |= {"json": "checked"} if kind == "json" else {}
+    return pa.field(name, type_, not column.required, metadata)

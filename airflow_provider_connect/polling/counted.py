@@ -1,0 +1,77 @@
+"""An API whose requests count to a quota that tasks share."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+
+from airflow_provider_connect.clients.http.asking.call import Call, Reply
+from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.json_api import JsonApi, LeaveAloneError
+from airflow_provider_connect.closing import Closable
+from airflow_provider_connect.errors import ConnectError, QuotaError, RetriableError
+from airflow_provider_connect.polling.quota.limits import Quota, plain
+from airflow_provider_connect.polling.tally import Tally
+
+
+class CountedApi(Closable):
+    """One poll's way to an API. Several threads may ask at once.
+
+    :param quota: what tasks reserve its requests of; None if it counts none.
+    """
+
+    def __init__(self, api: JsonApi, quota: Quota | None) -> None:
+        self._api = api
+        self._quota = quota
+        self.clock = api.clock
+
+    def ask(
+        self,
+        call: Call,
+        tally: Tally,
+        *,
+        sent: Callable[[], None] = lambda: None,
+        refusal: Callable[[Reply], ConnectError | None] = lambda _: None,
+    ) -> Reply:
+        """Send a call and read its answer to the end, with the errors of :meth:`.JsonApi.ask`.
+
+        :param tally: counts bytes; and requests, if there is a quota of them.
+        :raises QuotaError: the quota is used up, as the API says.
+        """
+
+        def count() -> None:
+            if self._quota is not None:
+                tally.request()
+            sent()
+
+        try:
+            return self._api.ask(call, sent=count, received=tally.received, refusal=refusal)
+        except LeaveAloneError as error:
+            wait = error.retry_after_seconds
+            if self._quota is None or wait is None:
+                raise RetriableError(str(error), retry_after_seconds=wait) from None
+            # How many it has counted it does not say; that it wants to be left alone holds for all tasks.
+            said = (0, self._quota.requests, wait)
+            raise QuotaError(str(error), said=said, retry_after_seconds=wait) from None
+
+    def close(self) -> None:
+        """End what other threads still read or wait for, with an error."""
+        self._api.close()
+
+
+def declared_quota(limits: RateLimits | None, conn_id: str) -> Quota | None:
+    """Return what tasks reserve their requests of; None if the API counts none over a span for several tasks.
+
+    :param conn_id: all who name this connection share it.
+    """
+    if limits is None or (limits.per_minute is None and limits.per_hour is None):
+        return None
+    hourly = [limits.per_hour, None if limits.per_minute is None else 60 * limits.per_minute]
+    mark = hashlib.sha256(conn_id.encode()).hexdigest()[:8]
+    return Quota(
+        f"http.{plain(conn_id)[:60]}.{mark}",
+        requests=min(most for most in hourly if most is not None),
+        per_second=None if limits.per_second is None else max(1, math.floor(limits.per_second)),
+        at_once=limits.at_once,
+    )

@@ -1,0 +1,1 @@
+"""The demo: a whole pipeline on one laptop."""

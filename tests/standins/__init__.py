@@ -1,0 +1,1 @@
+"""Servers that play a vendor: for tests, the demo and benchmarks."""

@@ -1,0 +1,59 @@
+"""Applies the faults that change a page of results."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from tests.standins.x.faults import Fault
+from tests.standins.x.posts import Timeline
+from tests.standins.x.search import Asked, not_found, page_of, search, token_of
+
+
+def page(timeline: Timeline, asked: Asked, fault: Fault | None) -> dict[str, Any]:
+    """Return the page that a request gets."""
+    kind = fault.kind if fault else "none"
+    if kind == "empty_page":
+        return {"meta": {"result_count": 0, "next_token": token_of(asked, asked.first)}}
+    if kind == "error_document":
+        return {
+            "title": "Service Unavailable",
+            "type": "about:blank",
+            "status": 503,
+            "detail": "The service is over capacity",
+        }
+    if kind == "short_page":
+        return search(timeline, asked, first=asked.first, size=asked.size // 2)
+    if kind == "page_again":
+        document = search(timeline, asked, first=max(0, asked.first - asked.size), size=asked.size)
+        document["meta"]["next_token"] = token_of(asked, asked.first)
+        return document
+    document = search(timeline, asked, first=asked.first, size=asked.size)
+    if kind != "none":
+        _change(kind, document, timeline, asked)
+    return document
+
+
+def _change(kind: str, document: dict[str, Any], timeline: Timeline, asked: Asked) -> None:
+    posts = document.get("data", [])
+    if kind == "partial_error":
+        document.setdefault("errors", []).append(not_found("404404404", "pinned_post_id"))
+    elif kind == "same_token":
+        document["meta"]["next_token"] = asked.token
+    elif kind == "repeating":
+        document["meta"]["next_token"] = token_of(asked, asked.first)
+    elif kind == "no_time":
+        del posts[0]["created_at"]
+    elif kind == "no_id":
+        del posts[0]["id"]
+    elif kind == "surrogate":
+        posts[0]["text"] = "half \ud83d a character"
+    elif kind == "other_day":
+        before = asked.start - dt.timedelta(days=1)
+        strays = list(timeline.between(before, asked.start))[:2]
+        posts += page_of(timeline, asked, strays)["data"]
+    elif kind in ("overlap", "out_of_order"):
+        earlier = timeline.found(asked.query, asked.start, asked.end)[: asked.first]
+        again = page_of(timeline, asked, earlier[-2:] if kind == "overlap" else earlier[:1]).get("data", [])
+        document["data"] = again + posts if kind == "overlap" else posts + again
+    document["meta"]["result_count"] = len(document.get("data", []))

@@ -1,0 +1,166 @@
+"""Deterministic posts: what the stand-in serves, and the expected results for tests.
+
+A :class:`Timeline` is pure: the posts of a day follow from its fields and the date alone. It shares no code with the
+connector that reads it, so that one mistake cannot hide in both.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tests.standins.x.query import matches
+
+_EPOCH_MS = 1_288_834_974_657  # from which X counts its ids' milliseconds
+_USERS = 25
+_WORDS = ("coffee", "tea", "rain", "train", "music", "python", "garden", "news")
+_LANGS = ("en", "en", "en", "de", "ja")
+_PLACE = {"id": "df51dec6f4ee2b2c", "full_name": "Hamburg, Germany", "place_type": "city"}
+_EDIT = dt.timedelta(minutes=12)
+
+
+@dataclass(frozen=True)
+class Post:
+    """One post as it is stored.
+
+    :param document: in the names of the newest spec.
+    :param is_deleted: searches leave it out, and counts do not.
+    """
+
+    id: str
+    created_at: dt.datetime
+    document: dict[str, Any]
+    is_deleted: bool = False
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All posts there are.
+
+    :param posts_per_day: those that a search finds.
+    :param deleted_per_day: further ones that were deleted, or are withheld: only the counts know them.
+    :param edited_per_day: how many of a day's posts were edited: they have a new id, and a later time.
+    :param gone_references_per_day: how many of them quote a post that is gone: the answer's ``errors`` tell of it.
+    :param gone: ids of posts that are deleted, beside.
+    """
+
+    seed: int = 0
+    posts_per_day: int = 200
+    deleted_per_day: int = 0
+    edited_per_day: int = 0
+    gone_references_per_day: int = 0
+    gone: frozenset[str] = frozenset()
+
+    def of(self, date: dt.date) -> tuple[Post, ...]:
+        """Return the posts of a UTC day, newest first, deleted ones included."""
+        return _day(self, date)
+
+    def between(self, start: dt.datetime, end: dt.datetime) -> Iterator[Post]:
+        """Yield the posts from ``start`` up to before ``end``, newest first, deleted ones included."""
+        date = (end - dt.timedelta(microseconds=1)).astimezone(dt.UTC).date()
+        while date >= start.astimezone(dt.UTC).date():
+            yield from (post for post in self.of(date) if start <= post.created_at < end)
+            date -= dt.timedelta(days=1)
+
+    def found(self, query: str, start: dt.datetime, end: dt.datetime) -> list[Post]:
+        """Return what a search finds, newest first."""
+        return [post for post in self.counted(query, start, end) if not post.is_deleted]
+
+    def counted(self, query: str, start: dt.datetime, end: dt.datetime) -> list[Post]:
+        """Return what the counts count, newest first."""
+        return [post for post in self.between(start, end) if matches(query, post.document)]
+
+    def truth(self, date: dt.date, *queries: str) -> dict[str, list[str]]:
+        """Return, for the ids of a UTC day's posts that a search finds, which of the queries find them."""
+        start = dt.datetime.combine(date, dt.time(), dt.UTC)
+        truth: dict[str, list[str]] = {}
+        for query in queries:
+            for post in self.found(query, start, start + dt.timedelta(days=1)):
+                truth.setdefault(post.id, []).append(query)
+        return truth
+
+    def user(self, user_id: str) -> dict[str, Any]:
+        """Return a user."""
+        number = int(user_id) - 1000
+        return {
+            "id": user_id,
+            "username": f"user_{number}",
+            "name": f"Jörg {number} ☕" if number % 7 == 0 else f"User {number}",
+            "verified": number % 5 == 0,
+            "public_metrics": {"followers_count": 10 * number, "following_count": 7, "post_count": 99},
+        }
+
+
+def place() -> dict[str, Any]:
+    """Return the only place there is."""
+    return dict(_PLACE)
+
+
+def media(key: str) -> dict[str, Any]:
+    """Return a picture."""
+    return {"media_key": key, "type": "photo", "url": f"https://pbs.twimg.example/{key}.jpg", "width": 640}
+
+
+@lru_cache(maxsize=64)
+def _day(timeline: Timeline, date: dt.date) -> tuple[Post, ...]:
+    source = random.Random(f"{timeline.seed}/{date}")
+    total = timeline.posts_per_day + timeline.deleted_per_day
+    start = dt.datetime.combine(date, dt.time(), dt.UTC)
+    seconds = sorted(source.sample(range(86_400), total))
+    edited = set(source.sample(range(timeline.posts_per_day), timeline.edited_per_day))
+    gone = set(source.sample(range(timeline.posts_per_day), timeline.gone_references_per_day))
+    deleted = set(source.sample(range(total), timeline.deleted_per_day))
+    found = []
+    earlier = [_id(start - dt.timedelta(days=1), number) for number in range(50)]
+    for number, second in enumerate(seconds):
+        at = start + dt.timedelta(seconds=second)
+        post_id = _id(at, number)
+        document = _document(source, post_id, at, earlier)
+        if number in edited:
+            document["edit_history_post_ids"] = [_id(at - _EDIT, number), post_id]
+        if number in gone:
+            document["referenced_posts"] = [{"type": "quoted", "id": f"9{number:05d}"}]
+        is_deleted = number in deleted or post_id in timeline.gone
+        found.append(Post(post_id, at, document, is_deleted))
+    return tuple(reversed(found))
+
+
+def _document(source: random.Random, post_id: str, at: dt.datetime, earlier: list[str]) -> dict[str, Any]:
+    words = source.sample(_WORDS, 3)
+    document: dict[str, Any] = {
+        "id": post_id,
+        "text": f'{" ".join(words)} & "more" ☕ https://t.co/{post_id[-6:]}',
+        "edit_history_post_ids": [post_id],
+        "created_at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "author_id": str(1000 + source.randrange(_USERS)),
+        "conversation_id": post_id,
+        "lang": source.choice(_LANGS),
+        "possibly_sensitive": source.random() < 0.02,
+        "public_metrics": {
+            "repost_count": source.randrange(9),
+            "reply_count": source.randrange(9),
+            "like_count": source.randrange(99),
+            "quote_count": source.randrange(4),
+            "bookmark_count": 0,
+            "impression_count": source.randrange(5000),
+        },
+    }
+    if source.random() < 0.2:
+        document["attachments"] = {"media_keys": [f"3_{post_id}", f"3_{int(post_id) + 1}"]}
+    if source.random() < 0.2:
+        kind = source.choice(("quoted", "replied_to", "reposted"))
+        document["referenced_posts"] = [{"type": kind, "id": source.choice(earlier)}]
+        if kind == "replied_to":
+            document["in_reply_to_user_id"] = "1003"
+    if source.random() < 0.05:
+        document["geo"] = {"place_id": _PLACE["id"]}
+    return document
+
+
+def _id(at: dt.datetime, number: int) -> str:
+    """Return an id as X makes them: the time in milliseconds, and a number."""
+    return str((int(at.timestamp() * 1000) - _EPOCH_MS) << 22 | number & 0xFFF)
