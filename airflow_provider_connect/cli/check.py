@@ -11,8 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_connect.capabilities.describing import column_names
 from airflow_provider_connect.capabilities.inspecting import InspectsTarget
 from airflow_provider_connect.capabilities.inspects import Inspects
+from airflow_provider_connect.capabilities.quota import quota_of, requests_for
+from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import show
@@ -117,7 +120,7 @@ def look_at_source(source: Source, text: str | None, report: Report) -> None:
 
 def _source(source: Source, connection: Connection, day: Day, report: Report) -> pa.Schema | None:
     """Return the columns of the source; None if it does not tell them."""
-    if not _inspected(source, connection, day, report) and source.column_names() is None:
+    if not _inspected(source, connection, day, report) and column_names(source) is None:
         return None  # its schema would fail as its preflight did
     return report.of("source", lambda: _schema(source, connection, report))
 
@@ -137,7 +140,7 @@ def _inspected(source: Source, connection: Connection, day: Day, report: Report)
 
 def _schema(source: Source, connection: Connection, report: Report) -> pa.Schema | None:
     with opened(source, connection) as poller:
-        if poller.is_read_by_spark:
+        if isinstance(poller, ReadBySpark):
             report.add("source", UNKNOWN, "its columns are known once Spark reads it, in a run")
             return None
         schema = poller.schema()
@@ -185,11 +188,11 @@ def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None
 
 
 def _quota(source: Source, connection: Connection, day: Day, report: Report) -> None:
-    quota = source.quota(connection)
+    quota = quota_of(source, connection)
     if quota is None:
         report.add("quota", FINE, "the source has none")
         return
-    needed = source.requests_for([day])
+    needed = requests_for(source, [day])
     told = f"a day takes at least {needed:,} of {quota.describe()}"
     if needed > quota.requests:
         report.add("quota", PROBLEM, f"{told}: it can never be loaded")

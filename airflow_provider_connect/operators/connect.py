@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases.operator import ExecutorSafeguard
 
+from airflow_provider_connect.capabilities.quota import quota_of
 from airflow_provider_connect.completeness import RECONCILE_PERCENT, SHRINK_PERCENT, Rules
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
@@ -235,14 +236,14 @@ class ConnectOperator(SparkSubmitOperator):
         """
         # A DAG file does not pay for it.
         from airflow_provider_connect.operators.lineage import Way  # noqa: PLC0415
-        from airflow_provider_connect.operators.quota import Attempt, Left, Rationed, quota_of  # noqa: PLC0415
+        from airflow_provider_connect.operators.quota import Attempt, Left, Rationed  # noqa: PLC0415
 
         rationed = None
         try:
             self._take_rendered()
             order = self._order(context)
             self._way = Way.of(order)
-            quota = quota_of(self.source, order)
+            quota = quota_of(self.source, order.connections[self.source.conn_id])
             if quota is None:
                 report = self._move(order, context, Attempt())
             else:

@@ -14,9 +14,15 @@ from functools import cached_property, partial
 import pyarrow as pa
 
 from airflow_provider_connect import __version__
+from airflow_provider_connect.capabilities.counting import counts_first, parts_at_once
+from airflow_provider_connect.capabilities.following import Follows
+from airflow_provider_connect.capabilities.quota import requests_for
+from airflow_provider_connect.capabilities.required import require_capability
+from airflow_provider_connect.capabilities.several_days import days_per_plan
 from airflow_provider_connect.capabilities.soft_deletes import stages_marks
+from airflow_provider_connect.capabilities.splitting import AcceptsParts, Splits
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, Failure, worst
+from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, Failure
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.shapes.chain import Shaping
@@ -25,7 +31,7 @@ from airflow_provider_connect.source import InputPartition, Poller, Source
 from airflow_provider_connect.spark.allowance import Dealer, Hand
 from airflow_provider_connect.spark.counts import Counts
 from airflow_provider_connect.spark.deadlines import Deadlines, is_late, is_only_late
-from airflow_provider_connect.spark.lanes import PollParts, in_lanes, in_waves, lanes, together
+from airflow_provider_connect.spark.lanes import PollParts, in_lanes, in_waves, lanes, of_day, together
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from airflow_provider_connect.spark.progress import Poll, Progress, Sign, say
 from airflow_provider_connect.spark.resuming import Resuming
@@ -147,7 +153,7 @@ class Freezer:
                 self._hold_split(days)
             ends_late = len(days) > 1 or self._may_split(days, parts)
             outcomes = self._asked(days, parts, attempts, known, ends_late=ends_late)
-            found = {day: self._accepted(day, _of_day(day, parts, outcomes)) for day in days}
+            found = {day: self._accepted(day, of_day(day, parts, outcomes)) for day in days}
             if not ends_late or not is_late(outcomes):
                 return found
             for day in days:
@@ -184,8 +190,9 @@ class Freezer:
         """
         if self.source.kind != "increment":
             return None
+        follower = require_capability(self.poller, Follows, "its rows are increments")
         try:
-            return following(known.newest[day], day.date, partial(self.poller.follow, day), known.restart)
+            return following(known.newest[day], day.date, partial(follower.follow, day), known.restart)
         except ValueError as error:
             raise ConfigError(
                 f"{self.source.stream_key} {day}: the publish that this one follows was no increment, and {error}: "
@@ -195,7 +202,8 @@ class Freezer:
     def _accepted(self, day: Day, found: Polled | Failure) -> Polled | Failure:
         if isinstance(found, Polled) and found.parts > 1:
             try:
-                self.poller.accept(day, found.counts)
+                if isinstance(self.poller, AcceptsParts):
+                    self.poller.accept(day, found.counts)
             except ConnectError as error:
                 return Failure.of(error)
         return found
@@ -213,7 +221,7 @@ class Freezer:
         left = [part for part in parts if part.index not in taken]
         firsts = {part.index: part.days[0] for part in left}
         poll = Poll(days, {at: Sign(day, progress_file(attempts[day], at)) for at, day in firsts.items()}, len(taken))
-        cost = 0 if days[0].date in self.deadlines.late_now else self.source.requests_for(days[:1])
+        cost = 0 if days[0].date in self.deadlines.late_now else requests_for(self.source, days[:1])
         with self.progress.polling(poll), self.dealer.dealt(left, cost) as hand:
             width = lanes(self.poller, len(left), self.parts_at_once)
             at_once = (width or min(len(left), self.parts_at_once)) * self.plans_at_once if self.plans_at_once else None
@@ -236,17 +244,17 @@ class Freezer:
         for day in days:
             tried = self.deadlines.tried(day)
             if tried:
-                self.poller.split(day, tried)
+                require_capability(self.poller, Splits, "its source splits days").split(day, tried)
             if self.counts is None:
                 continue
             try:
                 self.counts.before_plan(day, is_split=tried > 0)
             except ConfigError as error:
-                if not tried or self.source.counts_first:
+                if not tried or counts_first(self.source) is not None:
                     raise
                 say(f"day {day}: ran into its deadline, but is asked for in one request again: {error}")
                 self.deadlines.left_whole.add(day.date)
-                self.poller.split(day, 0)
+                require_capability(self.poller, Splits, "its source splits days").split(day, 0)
 
     def _hold_split(self, days: Sequence[Day]) -> None:
         """Have days compared with the counts that decided their partitions."""
@@ -256,7 +264,7 @@ class Freezer:
 
     def _may_split(self, days: Sequence[Day], parts: Sequence[InputPartition]) -> bool:
         """Whether the next plan may have more partitions: this one has more than the one that ran into its deadline."""
-        may = len(days) == 1 and self.source.parts_at_once > 1
+        may = len(days) == 1 and parts_at_once(self.source) > 1
         return may and days[0].date not in self.deadlines.left_whole and len(parts) > self.deadlines.tried(days[0])
 
     def _task(
@@ -307,7 +315,7 @@ class Freezer:
     def deadlines(self) -> Deadlines:
         """The days that ran into the deadline of a request."""
         found = Deadlines(self.root, self.fingerprint)
-        if self.source.parts_at_once > 1 or self.poller.days_per_plan > 1:
+        if parts_at_once(self.source) > 1 or days_per_plan(self.poller) > 1:
             found.read(attempt for attempt, name in self._left_by_earlier_jobs if name == DEADLINE)
         return found
 
@@ -384,17 +392,3 @@ def _to_be_split(found: Polled | Failure) -> Polled | Failure:
     if not isinstance(found, Failure) or found.type != DeadlineError.__name__:
         return found
     return found.model_copy(update={"message": f"{found.message}; the next try asks for the day in more requests"})
-
-
-def _of_day(day: Day, parts: Sequence[InputPartition], outcomes: Sequence[PollOutcome]) -> Polled | Failure:
-    """Return what the partitions that name a day brought of it, or the worst of their failures."""
-    planned = [part for part in parts if day in part.days]
-    answers = [outcome for part, outcome in zip(parts, outcomes, strict=False) if day in part.days]
-    failure = worst([answer.failure for answer in answers if answer.failure])
-    if failure is not None:
-        return failure
-    polled = [answer.polled[day.date] for answer in answers if answer.polled is not None]
-    if len(polled) != len(planned):
-        text = f"day {day}: {len(planned)} partitions were planned, but {len(polled)} answered"
-        return Failure.of(ConnectError(text))
-    return Polled.total(polled)

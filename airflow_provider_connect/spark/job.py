@@ -23,6 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.capabilities.counting import count_quota
+from airflow_provider_connect.capabilities.quota import requests_for
+from airflow_provider_connect.capabilities.several_days import days_per_plan
+from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.closing import closing_quietly
@@ -32,7 +36,7 @@ from airflow_provider_connect.errors import ConfigError, Failure, QuotaError, Re
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
-from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.spark import watchdog
 from airflow_provider_connect.spark.allowance import Dealer
 from airflow_provider_connect.spark.counts import Counts
@@ -90,11 +94,11 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
     key = StreamKey(connector=job.source_name, stream=source.stream_key)
     connection = connections[source.conn_id]
     shaping = Shaping.of(Chain.of(job.shape), connections)
+    context = PollContext(spark=functools.cache(lambda: _sql_session(starting())))
     with (
-        closing_quietly(source.open(connection), say) as poller,
+        closing_quietly(source.open(connection, context), say) as poller,
         closing_quietly(sink.open(key, connections), say) as publisher,
     ):
-        poller.spark = functools.cache(lambda: _sql_session(starting()))
         read = poller.schema()
         schema = shaping.chain.schema(read)
         shaping.bind(read)  # a key that is missing is told before anything is asked for
@@ -126,7 +130,7 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
         counts = Counts(source, poller, job.rules, dealer.counts)
         parallel_days = 1 if source.kind == "increment" else source.parallel_days
         width = min(parallel_days, sc.defaultParallelism, dealer.width)
-        plans = min(width, len(groups(job.all_days, poller.days_per_plan)))
+        plans = min(width, len(groups(job.all_days, days_per_plan(poller))))
         # With a transform the ledger knows how many rows were made, which tells nothing of a poll.
         rows = Rows(publisher.ledger, source.kind, counts.known) if transformation is None else None
         with Progress(polled_root, job.progress_seconds, len(job.all_days), rows) as progress:
@@ -165,9 +169,9 @@ def _run(job: JobConfig, connections: Connections, started: float, dealer: Deale
                 guard=guard,
             )
             if job.allowance is not None and job.count_allowance is None:
-                dealer.counts.is_reserved = source.count_quota(connection) is None
-            alone = freezer.deadlines.alone if poller.days_per_plan > 1 else ()
-            dealer.expect(source.requests_apart(job.all_days, alone), most_each=source.retry_budget_requests)
+                dealer.counts.is_reserved = count_quota(source, connection) is None
+            alone = freezer.deadlines.alone if days_per_plan(poller) > 1 else ()
+            dealer.expect(requests_for(source, job.all_days, alone), most_each=source.retry_budget_requests)
             reports = _all_days(days, Grouping(poller, job.all_days, publisher.ledger, alone), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept = _swept(root.url, lambda: transforming.swept(root)) + (
@@ -288,7 +292,7 @@ def _sql_session(sc: SparkContext) -> Any:
 def _pollster(
     sc: SparkContext, poller: Poller, schema: Any, connection: Connection, shaping: Shaping
 ) -> Callable[..., list[str]]:
-    if poller.is_read_by_spark:
+    if isinstance(poller, ReadBySpark):
         from airflow_provider_connect.spark.frames import pollster  # noqa: PLC0415
 
         return pollster(poller, schema, connection, shaping)

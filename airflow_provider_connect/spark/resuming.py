@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_connect.capabilities.resuming import Resumes, resumes
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.spark.asked import planned
 from airflow_provider_connect.spark.poll import PollOutcome
@@ -53,7 +54,7 @@ class Resuming:
         """
         day, attempt = days[0], attempts[days[0]]
         self.plans.pop(day, None)
-        if len(days) > 1 or is_split or not (self.poller.resumes or self.poller.begins_anew):
+        if len(days) > 1 or is_split or not isinstance(self.poller, Resumes):
             return planned(self.poller, days)
         found = self._resumed(day, attempt, seen(day))
         if found is None:
@@ -67,7 +68,7 @@ class Resuming:
                 identity=self.identity,
                 seen=seen(day),
                 begun=begun,
-                resumes=self.poller.resumes,
+                resumes=resumes(self.poller),
                 parts=_documents(parts),
             )
         found.write(self.root)
@@ -102,8 +103,9 @@ class Resuming:
             why = "options or columns have changed, or somebody has published or erased rows since"
             say(f"{what}, and all of them are read again: {why}")
             return None
-        if not plan.resumes or not self.poller.resumes:
-            say(f"{what}, and all of them are read again: {self.poller.begins_anew}")
+        if not plan.resumes or not resumes(self.poller):
+            why = self.poller.begins_anew if isinstance(self.poller, Resumes) else ""
+            say(f"{what}, and all of them are read again: {why}")
             return None
         entries = self.root.files(attempt_folder(plan.attempt))
         last_sign = max((entry.modified for entry in entries), default=None)

@@ -15,6 +15,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.http.raw_server import Peer, RawServer
@@ -37,7 +38,7 @@ CUTS = {
 
 def poll(server: RawServer) -> ConnectError:
     connection = Connection(conn_id="m", host=server.url, login="someone", password=PASSWORD, extra={"project_id": "1"})
-    with MixpanelSource().open(connection) as poller:
+    with MixpanelSource().open(connection, PollContext()) as poller:
         (part,) = poller.plan([Day(date=dt.date(2026, 3, 1))])
         with pytest.raises(ConnectError) as caught:
             list(poller.poll(part, Tally()))

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import VendorCount
 from airflow_provider_connect.spark.counts import CountBudget, Counts
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -23,10 +23,13 @@ from tests.equipment.spark.lab import DAY, Lab
 REQUESTS = 2  # for one count
 
 
-class Vendor:
+class Vendor(Counts, CountsRows):
     """Answers counts in turn, the last one for ever: a number, or an error to raise."""
 
-    counts_first = False
+    counts_first = False  # type: ignore[assignment]
+
+    def capability(self, kind: type) -> Any:
+        return self
 
     def __init__(self, *answers: int | VendorCount | ConnectError) -> None:
         self.answers = list(answers)
