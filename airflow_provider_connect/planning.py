@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airflow_provider_connect.capabilities.counting import counts_first
+from airflow_provider_connect.capabilities.quota import quota_of, requests_for
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.polling.quota.limits import Quota
@@ -69,11 +71,12 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
     """
     meant = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
     found = connection or credentials.resolve(source.conn_id)
-    quota = source.quota(found)
-    requests = source.requests_for(meant)
+    quota = quota_of(source, found)
+    requests = requests_for(source, meant)
     hours = _hours(requests, quota) if quota is not None else 0.0
-    count_quota = source.count_quota(found) if source.counts_first else None
-    counts = source.requests_to_count(meant) if source.counts_first else 0
+    counting = counts_first(source)
+    count_quota = counting.count_quota(found) if counting is not None else None
+    counts = counting.requests_to_count(meant) if counting is not None else 0
     return Plan(source.stream_key, len(meant), requests, hours, quota, counts, count_quota)
 
 

@@ -1,7 +1,7 @@
 """What a sink is: the contract that every file in ``sinks/`` fulfils.
 
-A sink is a pydantic model: its options, pure data that a DAG file imports. :meth:`Sink.open` makes a
-:class:`Publisher` of them, which does the work for one stream. The life of one day::
+A sink is a pydantic model: its options, pure data that a DAG file imports. Its :class:`Publisher` does the work for one
+stream. The life of one day, with the capabilities (:mod:`.capabilities`) that a step needs::
 
     driver         preflight(schema, days, kind)     once a job, before the first request to the source
     driver         ledger                            what was published already; also in the Airflow task
@@ -12,8 +12,6 @@ A sink is a pydantic model: its options, pure data that a DAG file imports. :met
     driver         confirm(publish)                  instead, if the answer is the published one (Confirms)
     driver         abort(publish, token)             after any error since begin                (StagesByExecutors)
     driver         sweep()                           once a job, last: what dead attempts left  (Sweeps)
-
-What is published comes from the stage alone: a retry of a publish asks the source for nothing.
 """
 
 from __future__ import annotations
@@ -53,18 +51,17 @@ Connections = dict[str, Connection]
 OnEmpty = Literal["fail", "accept", "never"]
 """What an answer without rows means: a mistake where rows are published, that they are gone, or always a mistake."""
 
-
-_OF_CAPABILITIES = {
-    **dict.fromkeys(("begin", "shares", "put", "abort"), "staging.StagesByExecutors"),
-    **dict.fromkeys(("find", "erase", "copies"), "erasing.Erases"),
-    **dict.fromkeys(("sweep", "leftovers"), "sweeping.Sweeps"),
+_CAPABILITIES = {
+    "begin": "staging.StagesByExecutors",
+    "put": "staging.StagesByExecutors",
     "confirm": "confirming.Confirms",
+    "erase": "erasing.Erases",
     "differences": "differences.TellsDifferences",
-    "inspect": "inspecting.InspectsTarget",
-    "note": "notes.KeepsNotes",
     "rejects": "rejects.KeepsRejects",
+    "sweep": "sweeping.Sweeps",
+    "note": "notes.KeepsNotes",
+    "inspect": "inspecting.InspectsTarget",
 }
-"""Methods of a publisher, and the class that each belongs to."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +71,7 @@ class Publish:
     :param schema: of the staged files' rows.
     :param stage: path or URL of the stage's root; the manifest's paths are relative to it.
     :param labels: for people: dag, run, task; no secret.
-    :param on_empty: what an answer without rows means. The driver has asked the ledger; a sink that knows better what
-        is visible asks that, too.
+    :param on_empty: what an answer without rows means; the driver has asked the ledger.
     :param answer: 32 hex digits, a digest of the answer's contents and of all that decides what becomes of them: the
         options of source and sink, the target and this package's version. None if it is not known.
     :param definition: digest of the stream's definition, whose note the ledger has already.
@@ -97,13 +93,11 @@ class Publish:
 
 
 class Sink(Options, ABC):
-    """Base of every sink. Subclasses set ``name`` to their file's name.
-
-    ``connection_types`` has the options that name an Airflow connection, each with the types that it may be of.
-    """
+    """Base of every sink."""
 
     name: ClassVar[str]
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """Options that name an Airflow connection, each with the types that it may be of."""
 
     @property
     def connection_ids(self) -> tuple[str, ...]:
@@ -147,14 +141,11 @@ class Sink(Options, ABC):
         return False
 
     def check(self, connections: Connections) -> list[str]:
-        """Say what is wrong with these options and connections together; [] when nothing is. No network."""
+        """Say what is wrong with options and connections together; [] when nothing is. No network."""
         return []
 
     def stage_root(self, connections: Connections) -> str | None:
-        """Return the path or URL under which the stage should lie, and stays; None when the sink does not care.
-
-        A stage that the sink does not care for is deleted once its day is published.
-        """
+        """Return the path or URL under which the stage lies and stays; None if it may lie anywhere, and is deleted."""
         return None
 
     def dataset(self, connections: Connections) -> Dataset:
@@ -172,26 +163,18 @@ class Sink(Options, ABC):
 
     @abstractmethod
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return what publishes the days of one stream. Driver, executor and Airflow task; no network yet.
-
-        The publisher's module is imported here: a DAG file does without it.
-        """
+        """Return what publishes one stream; import its module here. Driver, executor and Airflow task; no network."""
 
 
 class Publisher(Closable, ABC):
-    """What publishes the days of one stream into one sink.
-
-    The driver opens one for all days of a job and calls it from several threads at once. Each executor task opens its
-    own. Its further bases, from :mod:`.capabilities`, say what it can do beside this.
-    """
+    """What publishes one stream: one for all days of a job, called from several threads, and one an executor task."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse a method of a capability that the class does not name: the driver would never call it."""
+        """Refuse a capability's method without its class: the driver would never call it."""
         super().__init_subclass__(**options)
-        for name, capability in _OF_CAPABILITIES.items():
+        for name, capability in _CAPABILITIES.items():
             if name in vars(cls) and not any(name in vars(base) for base in cls.__mro__[1:]):
-                room = "airflow_provider_connect.capabilities"
-                raise TypeError(f"{cls.__name__} defines {name}(): derive it from {room}.{capability}, too")
+                raise TypeError(f"{cls.__name__} defines {name}(): derive it from capabilities.{capability}, too")
 
     @property
     @abstractmethod
@@ -199,21 +182,15 @@ class Publisher(Closable, ABC):
         """The stream's ledger; of a target that does not exist yet, an empty one."""
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Find what would fail the publish, before the first request to the source. Driver, once a job.
-
-        :param days: what the job is about to publish.
-        :param kind: what the source's rows are.
-        :return: problems for a person to mend, each with what to do; [] when there are none.
-        """
+        """Return problems for a person to mend before the first request to the source. Driver, once a job."""
         return []
 
     @abstractmethod
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Make the day and its ledger row visible in one step. Driver, once an attempt; safe to repeat.
 
-        A publish whose intent the ledger has already is answered from the ledger, without a change. Any other is
-        committed only while the ledger still says what the manifest has ``seen``, compared in the very step that
-        commits (:mod:`.publishing`). An error whose outcome is unknown is decided by reading the ledger again.
+        An intent that the ledger has already is answered from the ledger. Any other is committed only while the ledger
+        says what the manifest has ``seen``, compared in that step (:mod:`.publishing`). Read again after lost answers.
 
         :param token: what :meth:`.StagesByExecutors.begin` returned; None without that capability.
         :raises OvertakenError: somebody else has published the day since this attempt began to poll.

@@ -1,14 +1,12 @@
 """What a source is: the contract that every file in ``sources/`` fulfils.
 
 A source is a pydantic model: its options, pure data that a DAG file imports. :meth:`Source.open` makes a
-:class:`Poller` of them, which does the work. The life of one day::
+:class:`Poller` of them, which does the work. What only some can do is in :mod:`.capabilities`. The life of one day::
 
     Airflow task   check(connection)     options against the connection, before anything is started
     driver         schema()              once a job; travels with the tasks
-    driver         follow(day, …)        before the plan of an increment: where it begins and ends
     driver         plan(days)            once for a day, or for days that one request serves
     executor       poll(part, tally)     once an attempt of a partition: yield its rows
-    driver         count(day, tally)     the vendor's own count, for the operator's ``reconcile``, or before plan()
 
 Nothing here imports airflow or pyspark, and nothing at module level that a DAG file should not pay for.
 
@@ -18,18 +16,18 @@ adds the keys of a day up to its digest, and sinks that need a key take it. A so
 
 from __future__ import annotations
 
-import datetime as dt
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import Field
 
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
 from airflow_provider_connect.wire import Wire
@@ -37,27 +35,13 @@ from airflow_provider_connect.wire import Wire
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.polling.quota.limits import Quota
     from airflow_provider_connect.polling.tally import Tally
+
+C = TypeVar("C")
 
 
 class PlanGoneError(RetriableError):
     """What a plan was made on is gone, such as a snapshot that its partitions share: only a new plan helps."""
-
-
-Sizes = Callable[[], Sequence[int]]
-"""Asks for the sizes of the days nearest to the next one, in bytes after decoding, as far as they are known."""
-C = TypeVar("C")
-
-
-class Together(NamedTuple):
-    """How many days the next plan takes.
-
-    :param why: in words, for the log; "" if there is nothing to say.
-    """
-
-    days: int
-    why: str = ""
 
 
 class InputPartition(Wire):
@@ -74,19 +58,24 @@ class InputPartition(Wire):
 
 
 @dataclass(frozen=True)
-class VendorCount:
-    """How many rows of a day the vendor itself counts.
+class PollContext:
+    """Who opens a source, and how its polls run. The defaults fit a caller that plans, polls and closes by itself.
 
-    :param rows: without the duplicates that the vendor drops.
-    :param is_least: whether the day may rightly have more: the vendor does not count all of what it sends.
-    :param is_most: whether the day may rightly have fewer: the vendor does not send all of what it counts. By how many,
-        only the operator's ``reconcile_percent`` can say, so such a count is compared where ``reconcile`` asks for it
-        alone, and more rows than it counts are always too many.
+    :param polls_at_once: polls of the job that may run at the same time, each in a process of its own: limits for a
+        second, or on concurrent requests, are shared by so many. None if nobody knows.
+    :param looks_ahead: False if the caller wants the first rows alone: nothing is asked for while they are taken.
+    :param is_closed_before_polls: True if the poller that plans is closed before the partitions are polled, so that
+        nothing can be kept open for them.
+    :param spark: returns Spark's SQL session; None outside of a job's driver.
     """
 
-    rows: int
-    is_least: bool = False
-    is_most: bool = False
+    polls_at_once: int | None = None
+    looks_ahead: bool = True
+    is_closed_before_polls: bool = False
+    spark: Callable[[], Any] | None = None
+
+
+ALONE = PollContext()
 
 
 class Source(Options, ABC):
@@ -123,11 +112,26 @@ class Source(Options, ABC):
         "days, they count as one.",
     )
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Refuse the ``open(connection)`` of earlier versions.
+
+        :raises ConfigError: with what to write.
+        """
+        try:
+            inspect.signature(cls.open).bind(None, None, None)
+        except TypeError:
+            raise ConfigError(
+                f"{cls.__module__}.{cls.__qualname__} is written for an earlier version: write open(self, connection, "
+                "context), where context is an airflow_provider_connect.source.PollContext. The poller gets from it "
+                "what was set on its attributes spark, polls_at_once, looks_ahead and is_closed_before_polls"
+            ) from None
+
     @property
     def kind(self) -> SourceKind:
-        """What the rows are, as the stream is configured: those of a day, a snapshot of the whole, or an increment.
+        """Whether rows of the configured stream are those of a day, a snapshot of the whole, or an increment.
 
-        Increments are polled one day after the other: each begins where the last one ended (:meth:`Poller.follow`).
+        Increments are polled one day after the other, by a poller that :class:`.Follows`.
         """
         return "day"
 
@@ -135,15 +139,6 @@ class Source(Options, ABC):
     def reloads(self) -> bool:
         """Whether an earlier day can be asked for again. Not if its rows are what there is when somebody asks."""
         return self.kind == "day"
-
-    @property
-    def reloads_when_lost(self) -> bool:
-        """True if an increment reads all rows again when the stream cannot be followed any more."""
-        return False
-
-    def capability(self, kind: type[C]) -> C | None:
-        """Return the configured stream as a capability; None if it has none of this kind."""
-        return self if isinstance(self, kind) else None
 
     @property
     @abstractmethod
@@ -155,143 +150,46 @@ class Source(Options, ABC):
         """IANA zone whose calendar days this source counts in."""
         return "UTC"
 
+    def capability(self, kind: type[C]) -> C | None:
+        """Return this source as one that has a capability; None if the configured stream has it not."""
+        return self if isinstance(self, kind) else None
+
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
         """Return the connection's parts that decide which rows are read, by name. They must not contain secrets."""
         return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
-        """Say what is wrong with these options and this connection together; [] when nothing is.
+        """Return all that is wrong with these options and this connection together. No network.
 
-        Runs in the Airflow task before anything is submitted. No network. Messages name the field and what to do.
+        Runs in the Airflow task before anything is submitted. Messages name the field and what to do.
         """
         return []
 
-    def quota(self, connection: Connection) -> Quota | None:
-        """Return the limit that all who read this project share; None if the vendor has none. No network.
-
-        The task reserves its requests before Spark starts, and waits without a worker's slot if there is no room.
-        """
-        return None
-
-    @property
-    def counts_late(self) -> bool:
-        """Whether its polls count late rows (:func:`.polling.late.count_late`), because rows say when they arrived."""
-        return False
-
-    def requests_for(self, days: Sequence[Day]) -> int:
-        """Return how many requests days cost at least, of those that the vendor counts.
-
-        Days of one plan cost what the first of them costs alone: that is why they are in one plan.
-        """
-        return len(days)
-
-    def requests_apart(self, days: Sequence[Day], alone: Collection[dt.date]) -> int:
-        """Return how many requests days cost at least, if some of them are asked for alone."""
-        together = [day for day in days if day.date not in alone]
-        costs = [self.requests_for([day]) for day in days if day.date in alone]
-        return sum(costs) + (self.requests_for(together) if together else 0)
-
-    def requests_at_once(self, days: Sequence[Day]) -> int:
-        """Return how many requests for days may be under way at once."""
-        return min(self.parallel_days, len(days), max(1, self.requests_for(days)))
-
-    @property
-    def parts_at_once(self) -> int:
-        """How many partitions of one day may be polled at once, where a day ran into its deadline and is split.
-
-        1, the default, says that days are not split: such a day is asked for again as it was. Otherwise the poller has
-        :meth:`Poller.split`, and the source is one whose days can be counted.
-        """
-        return 1
-
-    def count_problems(self) -> list[str]:
-        """Say why the vendor's own count cannot be compared with the rows; [] if it can.
-
-        Then the poller has :meth:`Poller.count`.
-        """
-        return [f"source {self.name!r} knows no count of the vendor's own"]
-
-    @property
-    def counts_first(self) -> bool:
-        """Whether the plan of a day needs its count, so that each day is counted, and compared, in any case."""
-        return False
-
-    def requests_to_count(self, days: Sequence[Day]) -> int:
-        """Return how many requests of :meth:`count_quota` it takes at most to count days, each once."""
-        return len(days)
-
-    def count_quota(self, connection: Connection) -> Quota | None:
-        """Return the limit on counts, if it is another than :meth:`quota`; None if they have none. No network.
-
-        Only of a source that has a quota, too.
-        """
-        return None
-
-    def column_names(self) -> Sequence[str] | None:
-        """Return the names of the rows' columns if the options alone tell them; None if the source must be asked."""
-        return None
-
     def dataset(self, connection: Connection) -> Dataset:
-        """Return what lineage calls the stream; by default after connector and connection. No network, no secret."""
+        """Return the stream's name in lineage; by default after connector and connection. No network, no secret."""
         return Dataset(f"{self.name}://{connection.conn_id}", self.stream_key)
 
     @abstractmethod
-    def open(self, connection: Connection) -> Poller:
-        """Return what polls the stream. Driver and executor; no network yet. Its module is imported here."""
+    def open(self, connection: Connection, context: PollContext) -> Poller:
+        """Return the stream's poller. Driver and executor; no network yet. The poller's module is imported here."""
 
 
 class Poller(Closable, ABC):
-    """What polls one stream.
+    """Polls one stream.
 
     The driver opens one for all days of a job and calls it from several threads at once. Each executor task opens its
     own.
     """
 
-    days_per_plan: int = 1
-    """How many consecutive days one plan may take together, because one request serves them."""
-    partitions_at_once: int | None = None
-    """How many partitions of a plan are polled at the same time; None for as many as there is room for."""
-    resumes: bool = False
-    """Whether another driver may go on with a plan of a day whose driver has died, by :meth:`resume`.
-
-    The partitions that were whole are then not polled again. So each must be right by itself, whenever it is polled,
-    and none may need what only the driver that planned it had: a session, or a snapshot.
-    """
-    begins_anew: str = ""
-    """Why it may not, and what would do so, for the log of the try that begins anew; "" if there is nothing to say."""
-    is_closed_before_polls: bool = False
-    """Set by who plans and closes the poller before the partitions are polled: nothing can be kept open for them."""
-
-    polls_at_once: int | None = None
-    """How many polls of the job may run at the same time, each in a process of its own; None if nobody knows.
-
-    Set on the executor, before the first poll: limits for a second, or at once, are shared by so many.
-    """
-
-    looks_ahead: bool = True
-    """Whether a poll may ask for what comes next while its rows are taken. Unset by who wants the first rows alone."""
-
-    is_read_by_spark: bool = False
-    """Whether Spark itself reads the rows: then :meth:`frame` and :meth:`rows_of` do what else :meth:`poll` does."""
-    spark: Callable[[], Any] | None = None
-    """Returns Spark's SQL session. Set on the driver of a job alone, before the schema is asked for."""
-
-    def days_together(self, wanted: Sequence[Day], sizes: Sizes) -> Together:
-        """Return how many of them the next plan should take; by default as many as it may. Driver, before each plan.
-
-        :param wanted: all days of the job.
-        """
-        return Together(self.days_per_plan)
-
     @abstractmethod
     def schema(self) -> pa.Schema:
         """Return the schema of every batch that :meth:`poll` yields. Driver, once a job; it travels with the tasks.
 
-        May ask the source. A field's metadata tells sinks more than its type: ``comment`` describes it, ``few_values``
+        May ask the source. Metadata of a field tells sinks more than its type: ``comment`` describes it, ``few_values``
         says that its values repeat, and ``json`` that its strings are JSON documents: ``checked`` if every one was
-        parsed already, else ``unchecked``. The schema's own metadata may have ``record_name``, a full name such as
-        ``connect.x.Post`` for the row's schema, where a sink registers one, and ``key``: a JSON list of pairs of column
-        and class of its values that ``record_key`` is made of, [] without such columns.
+        parsed already, else ``unchecked``. The schema's own may have ``record_name``, a full name such as
+        ``connect.x.Post``, where a sink registers schemas, and ``key``: a JSON list of pairs of column and class of its
+        values that ``record_key`` is made of, [] without such columns.
         """
 
     @abstractmethod
@@ -301,88 +199,10 @@ class Poller(Closable, ABC):
         No partition for a single day means that it is empty. Of several days each needs one, also an empty day: one
         that is forgotten fails them all. A partition whose poll fails only fails the days that it names.
 
-        :param days: one day, or up to ``days_per_plan`` that follow each other.
+        :param days: one day, or as many days that follow each other as :class:`.SeveralDaysARequest` allows.
         :raises ConfigError: if a day cannot be read as it is configured.
         :raises RetriableError: if a day is not over yet but soon will be.
         """
-
-    def follow(self, day: Day, after: str | None, to: str | None) -> str:
-        """Fix which rows the next plans of a day read, those of an increment; return where they end. Driver.
-
-        A plan without it, as for ``spark.read``, reads from the beginning of the stream.
-
-        :param after: the position behind which they begin; None at the beginning of the stream.
-        :param to: the position up to which an earlier load of the day has read, which this one repeats; None to read
-            up to where the source ends now.
-        :return: ``to``, or the last position that belongs to the increment; ``after`` if nothing came behind it, and
-            some position before all others if there never was a row. At most :data:`.stage.spans.MOST_CHARACTERS`
-            characters, none of them a secret, since the ledger keeps it.
-        :raises ConfigError: the position is none of this source's.
-        :raises RowsLostError: rows to come would be skipped, and the source does not set ``reloads_when_lost``.
-        """
-        raise NotImplementedError
-
-    def resume(self, day: Day, parts: Sequence[InputPartition]) -> Sequence[InputPartition]:
-        """Plan a day once more as an earlier try has planned it. Driver, in place of plan, where it ``resumes``.
-
-        Unless the partitions are the same to the letter, all of them are polled. By default :meth:`plan` is asked.
-
-        :param parts: the earlier try's, as the stage has them. Others may write into a shared stage: what is taken from
-            them is checked first.
-        :raises ConnectError: as :meth:`plan`.
-        """
-        return self.plan([day])
-
-    def split(self, day: Day, more_than: int) -> None:
-        """Plan a day in more partitions than so many, if it can be: in these a request ran into its deadline. Driver.
-
-        The day is counted after this and before its plan. What cannot be split further is planned as it was.
-
-        :param more_than: 0 plans the day again as if nothing had happened.
-        """
-        raise NotImplementedError
-
-    def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Refuse a day that was polled in several partitions, if they are good each and not together. Driver.
-
-        All of them are polled by now: what :meth:`plan` left open for them may be closed.
-
-        :param counts: of all of them, by name.
-        :raises DataError: for example, too many records were set aside.
-        """
-
-    def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Ask the vendor how many rows of a day it counts. Driver; one day after the other.
-
-        Where the source says ``counts_first``, the next :meth:`plan` of the day goes by this answer.
-
-        :param tally: counts requests, each as soon as it is sent.
-        :raises ConfigError: the credentials, the role or the vendor's plan do not allow it.
-        :raises RetriableError: the vendor is away, in trouble or busy.
-        """
-        raise NotImplementedError
-
-    def frame(self, part: InputPartition) -> Any:
-        """Return a partition as a DataFrame of one partition of Spark's; nothing is read yet. Driver.
-
-        :raises ConnectError: it cannot be read.
-        """
-        raise NotImplementedError
-
-    def rows_of(
-        self, part: InputPartition, batches: Iterator[pa.RecordBatch], tally: Tally
-    ) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield what :meth:`poll` would, from the batches that Spark has read of :meth:`frame`. Executor.
-
-        The connection has neither login, password nor extra here.
-
-        :raises DataError: the data is bad.
-        """
-        raise NotImplementedError
-
-    def error_of(self, error: Exception) -> ConnectError:
-        """Return our error for one that Spark raised while it read, without a text that may hold a value. Driver."""
-        raise NotImplementedError
 
     @abstractmethod
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:

@@ -1,7 +1,7 @@
 """### What a day's orders come to, made by Spark SQL on the way into Delta tables
 
-`by_product` is a query over the orders of the day: what each product sold. `with_customers` is a function: the orders
-with the customers' names, from another table that the driver reads.
+`by_product` is a query over the orders of the day: what each product sold. `with_customers` is a function in the file
+`sql_transform_functions.py`: the orders with the customers' names, from another table that the driver reads.
 
 Needs the connection `shop_db` (type Postgres, MySQL or SQLite), the Spark connection `spark_default`, and the customers
 as Parquet files, for example
@@ -11,6 +11,7 @@ as Parquet files, for example
 
 import datetime as dt
 import os
+from pathlib import Path
 
 from airflow.sdk import DAG
 
@@ -20,7 +21,6 @@ from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.timetables import daily
 
 TABLES = os.environ.get("CONNECT_DEMO_TABLE", "/tmp/shop")  # noqa: S108  # how paths or URLs of your own begin
-CUSTOMERS = f"{TABLES}_customers.parquet"
 FIRST_DAY = dt.date.fromisoformat(os.environ.get("CONNECT_DEMO_FIRST_DAY", "2026-10-01"))
 
 BY_PRODUCT = """
@@ -28,11 +28,6 @@ BY_PRODUCT = """
     FROM polled
     GROUP BY product
 """
-
-
-def with_customers(orders):
-    customers = orders.sparkSession.read.parquet(CUSTOMERS)
-    return orders.join(customers.selectExpr("id AS customer", "name"), "customer", "left")
 
 
 with DAG(
@@ -55,5 +50,6 @@ with DAG(
         task_id="with_customers",
         source=source,
         sink=DeltaSink(path=f"{TABLES}_with_customers"),
-        transform=with_customers,
+        transform="sql_transform_functions:with_customers",
+        py_files=str(Path(__file__).with_name("sql_transform_functions.py")),
     )

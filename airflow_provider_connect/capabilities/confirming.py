@@ -10,9 +10,7 @@ class Confirms(ABC):
 
     @abstractmethod
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Note that the published answer was given once more. Driver, instead of a publish; safe to repeat.
+        """Make the day's row what :func:`.publishing.confirmed` returns. Driver, instead of a publish; safe to repeat.
 
-        It writes no data and counts no generation: in one step the day's row becomes what :func:`.publishing.confirmed`
-        returns, on the conditions and with the errors of a commit. An intent that the ledger has already is answered
-        from the ledger. A sink whose stage stays deletes the staged files, at the latest in its sweep.
+        No data, no new generation; the conditions and errors of a commit. The staged files are not wanted any more.
         """

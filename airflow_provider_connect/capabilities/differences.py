@@ -11,10 +11,7 @@ class TellsDifferences(ABC):
 
     @abstractmethod
     def differences(self, publish: Publish) -> Differences | None:
-        """Count the differences, None if they are not known. Driver, before the publish; an error loses the counts.
-
-        The counts must be about the generation that the manifest has ``seen``.
-        """
+        """Count against the generation ``seen``; None if that is not known. Driver, before the publish."""
 
 
 class CommitCountsDifferences:

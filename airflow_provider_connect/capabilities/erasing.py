@@ -13,10 +13,7 @@ class Erases(ABC):
 
     @abstractmethod
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows that :meth:`erase` would take out, by day. Changes nothing; no job is running.
-
-        :raises ConfigError: the target has no such column.
-        """
+        """Count the rows that :meth:`erase` would take out, by day. Changes nothing; no job is running."""
 
     @abstractmethod
     def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
@@ -24,7 +21,6 @@ class Erases(ABC):
 
         Safe to repeat, also after a kill: values that are on the list already are searched for again.
 
-        :param values: texts, as the target has them.
         :param shaping: digests of the shapes that made the values, which the list keeps.
         :raises ConfigError: the target has no such column, or its list is full, of another column or of other shapes.
         :raises RetriableError: the sink is away, or others kept winning the race: the rest is to be erased yet.

@@ -10,9 +10,4 @@ class KeepsNotes(ABC):
 
     @abstractmethod
     def note(self, note: LedgerNote) -> None:
-        """Keep a note, which :meth:`.Ledger.notes` returns from then on. Driver and command line, after ``preflight``.
-
-        Safe to repeat: a note that exists is not changed.
-
-        :raises RetriableError: the sink is away.
-        """
+        """Keep a note, for :meth:`.Ledger.notes`; one that exists is not changed. After ``preflight``, repeatable."""

@@ -12,9 +12,7 @@ class KeepsRejects(ABC):
 
     @abstractmethod
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the rejects of each published day from ``first`` to ``last``, the oldest first. Reads the sink anew.
-
-        Of a day's newest answer alone; a day of which nothing was set aside is left out.
+        """Yield what was set aside of each published day's newest answer, the oldest day first; read anew.
 
         :param records: of how many rejects a day the record itself is wanted.
         """

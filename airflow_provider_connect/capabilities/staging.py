@@ -21,10 +21,7 @@ class StagesByExecutors(ABC):
 
     @abstractmethod
     def put(self, token: Any, stage: str, share: tuple[StagedFile, ...]) -> Any:
-        """Send one share; the receipt goes to ``commit``. Executor; may run more than once, also beside itself.
-
-        :param stage: path or URL of the stage's root, which the files' paths are relative to.
-        """
+        """Send one share of the stage; the receipt goes to ``commit``. Executor; may run twice, also at once."""
 
     @abstractmethod
     def abort(self, publish: Publish, token: Any) -> None:

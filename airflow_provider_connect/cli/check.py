@@ -11,8 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from airflow_provider_connect.capabilities.describing import column_names
 from airflow_provider_connect.capabilities.inspecting import InspectsTarget
 from airflow_provider_connect.capabilities.inspects import Inspects
+from airflow_provider_connect.capabilities.quota import quota_of, requests_for
+from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import show
@@ -27,9 +30,8 @@ from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.stage.transform import Given
+from airflow_provider_connect.stage.transform import of_text
 from airflow_provider_connect.stage.transform import problem as transform_problem
-from airflow_provider_connect.submit.functions import shipped
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -99,8 +101,8 @@ def look(task: Task, text: str | None, report: Report) -> None:
     schema = _source(pipeline.source, connections[pipeline.source.conn_id], day, report)
     if schema is not None:
         schema = _shaped(pipeline, connections, schema, report)
-    if pipeline.transform is not None:
-        report.of("transform", lambda: _transform(pipeline.transform, report))
+    if (transform := pipeline.transform) is not None:
+        report.of("transform", lambda: _transform(transform, report))
     report.of("sink", lambda: _sink(pipeline, connections, schema, day, report))
     report.of("quota", lambda: _quota(pipeline.source, connections[pipeline.source.conn_id], day, report))
 
@@ -118,7 +120,7 @@ def look_at_source(source: Source, text: str | None, report: Report) -> None:
 
 def _source(source: Source, connection: Connection, day: Day, report: Report) -> pa.Schema | None:
     """Return the columns of the source; None if it does not tell them."""
-    if not _inspected(source, connection, day, report) and source.column_names() is None:
+    if not _inspected(source, connection, day, report) and column_names(source) is None:
         return None  # its schema would fail as its preflight did
     return report.of("source", lambda: _schema(source, connection, report))
 
@@ -138,7 +140,7 @@ def _inspected(source: Source, connection: Connection, day: Day, report: Report)
 
 def _schema(source: Source, connection: Connection, report: Report) -> pa.Schema | None:
     with opened(source, connection) as poller:
-        if poller.is_read_by_spark:
+        if isinstance(poller, ReadBySpark):
             report.add("source", UNKNOWN, "its columns are known once Spark reads it, in a run")
             return None
         schema = poller.schema()
@@ -161,11 +163,10 @@ def _shaped(pipeline: Pipeline, connections: Connections, schema: pa.Schema, rep
     return after
 
 
-def _transform(transform: str | Given | None, report: Report) -> None:
-    if isinstance(transform, str) and (problem := transform_problem(transform)) is not None:
+def _transform(transform: str, report: Report) -> None:
+    if (problem := transform_problem(transform)) is not None:
         raise ConfigError(f"transform: {problem}")
-    found = shipped(transform)
-    report.add("transform", UNKNOWN, f"{found} can be sent to Spark, which tries it first thing in a run")
+    report.add("transform", UNKNOWN, f"{of_text(transform)} can be sent to Spark, which tries it first thing in a run")
 
 
 def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None, day: Day, report: Report) -> None:
@@ -187,11 +188,11 @@ def _sink(pipeline: Pipeline, connections: Connections, schema: pa.Schema | None
 
 
 def _quota(source: Source, connection: Connection, day: Day, report: Report) -> None:
-    quota = source.quota(connection)
+    quota = quota_of(source, connection)
     if quota is None:
         report.add("quota", FINE, "the source has none")
         return
-    needed = source.requests_for([day])
+    needed = requests_for(source, [day])
     told = f"a day takes at least {needed:,} of {quota.describe()}"
     if needed > quota.requests:
         report.add("quota", PROBLEM, f"{told}: it can never be loaded")

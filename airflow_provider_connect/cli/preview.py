@@ -9,6 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.capabilities.counting import CountsRows, counts_first
+from airflow_provider_connect.capabilities.quota import quota_of, requests_for
+from airflow_provider_connect.capabilities.required import require_capability
+from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import cut, note, show
@@ -21,7 +25,7 @@ from airflow_provider_connect.polling.quota.turns import Turns, Wait
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -58,22 +62,22 @@ def first_rows(source: Source, chain: Chain, connections: Connections, day: Day,
     :raises ConnectError: as a poll does.
     """
     tally = Tally([day])
-    quota = source.quota(connections[source.conn_id])
-    needed = source.requests_for([day])
+    quota = quota_of(source, connections[source.conn_id])
+    needed = requests_for(source, [day])
     allowed = f" of {quota.describe()}" if quota else ""
     note(f"Asks for {day}: at least {needed:,} request{'' if needed == 1 else 's'}{allowed}")
     with ExitStack() as stack:
         if quota is not None:
             stack.enter_context(_reserved(quota, needed, tally))
-        poller = stack.enter_context(opened(source, connections[source.conn_id]))
-        if poller.is_read_by_spark:
+        context = PollContext(polls_at_once=1, looks_ahead=False)
+        poller = stack.enter_context(opened(source, connections[source.conn_id], context))
+        if isinstance(poller, ReadBySpark):
             raise ConfigError(f"stream {source.stream_key}: Spark itself reads this source; only a run does")
-        poller.polls_at_once, poller.looks_ahead = 1, False
-        if source.counts_first:
+        if (counting := counts_first(source)) is not None:
             counted = Tally([day])
-            if (limit := source.count_quota(connections[source.conn_id])) is not None:
-                stack.enter_context(_reserved(limit, source.requests_to_count([day]), counted))
-            poller.count(day, counted)
+            if (limit := counting.count_quota(connections[source.conn_id])) is not None:
+                stack.enter_context(_reserved(limit, counting.requests_to_count([day]), counted))
+            require_capability(poller, CountsRows, "its source counts days first").count(day, counted)
         shape = Shaping.of(chain, connections).bind(poller.schema())
         return _rows(poller, day, most, tally, shape)
 

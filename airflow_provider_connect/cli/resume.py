@@ -5,7 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
+from airflow_provider_connect.capabilities.following import Follows
 from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.required import require_capability
 from airflow_provider_connect.cli.accept import person
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import agreed, note, show
@@ -61,4 +63,5 @@ def _position(pipeline: Pipeline, connections: Connections, text: str) -> str:
     day = pipeline.task.day(None)
     with opened(pipeline.source, connections[pipeline.source.conn_id]) as poller:
         poller.schema()
-        return poller.follow(day, None, None) if text == _NOW else poller.follow(day, text, text)
+        follower = require_capability(poller, Follows, "its rows are increments")
+        return follower.follow(day, None, None) if text == _NOW else follower.follow(day, text, text)

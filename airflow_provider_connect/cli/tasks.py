@@ -22,8 +22,7 @@ from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.shapes.chain import Chain, checked
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
-from airflow_provider_connect.source import Poller, Source
-from airflow_provider_connect.stage.transform import Given
+from airflow_provider_connect.source import ALONE, PollContext, Poller, Source
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 
@@ -117,7 +116,7 @@ class Pipeline:
     sink: Sink
     chain: Chain
     staging: str | None
-    transform: str | Given | None = None
+    transform: str | None = None
 
     @property
     def key(self) -> StreamKey:
@@ -166,9 +165,9 @@ def day_of(text: str | None, zone_name: str) -> Day:
 
 
 @contextmanager
-def opened(source: Source, connection: Connection) -> Iterator[Poller]:
+def opened(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
     """Open a source."""
-    with closing_quietly(source.open(connection), note) as poller:
+    with closing_quietly(source.open(connection, context), note) as poller:
         yield poller
 
 

@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 
 from airflow.sdk import Asset
 
+from airflow_provider_connect.capabilities.counting import count_problems
+from airflow_provider_connect.capabilities.describing import CountsLate
 from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
@@ -78,7 +80,7 @@ def require_countable(source: Source, reconcile: Reconcile) -> None:
 
     :raises ConfigError: with what to do.
     """
-    if reconcile != "off" and (problems := source.count_problems()):
+    if reconcile != "off" and (problems := count_problems(source)):
         raise ConfigError(f"reconcile={reconcile!r}: {'; '.join(problems)}. Correct that, or leave reconcile out")
 
 
@@ -123,7 +125,7 @@ def require_reloads(source: Source, sink: Sink, lookback_days: LookbackDays) -> 
             f"lookback_days loads days again, and sink {sink.name!r} of {sink.target} only adds: it would double them. "
             "Leave lookback_days out, or let the sink replace (write_mode='replace')"
         )
-    if lookback_days == "measured" and not source.counts_late:
+    if lookback_days == "measured" and source.capability(CountsLate) is None:
         raise ConfigError(
             f"lookback_days='measured' needs to know how late rows come, and source {source.name!r} cannot tell for "
             f"{source.stream_key}: give a number of days"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases.operator import ExecutorSafeguard
 
+from airflow_provider_connect.capabilities.quota import quota_of
 from airflow_provider_connect.completeness import RECONCILE_PERCENT, SHRINK_PERCENT, Rules
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
@@ -31,7 +32,6 @@ from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of,
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
 from airflow_provider_connect.operators.run_folder import close_pipe, remove, run_folder
 from airflow_provider_connect.operators.window import as_text, ready_at, resolve_days
-from airflow_provider_connect.stage.transform import held
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sink import OnEmpty, Sink
     from airflow_provider_connect.source import Source
     from airflow_provider_connect.stage.rejects import RejectsKeep
-    from airflow_provider_connect.stage.transform import Function
 
 
 FAILED_REPORT = "report"
@@ -96,7 +95,7 @@ class ConnectOperator(SparkSubmitOperator):
         the end of the run's own window (and ``ready_after``). ``measured`` takes the number from how late the rows of
         the last weeks came, from 1 to 10, and says in the log what it found; the source must be able to tell.
     :param transform: what Spark SQL makes of each frozen day before it is published: a query over the view ``polled``
-        (templated), a function from a DataFrame to a DataFrame, or the name of one that Spark's driver can import,
+        (templated), or the name of a function from a DataFrame to a DataFrame that Spark's driver can import,
         ``package.module:function``. Whether it gives the same twice is up to it.
     :param progress_seconds: seconds between two progress lines in the log.
     :param asset: what the task writes, as an Airflow asset; the sink's own by default. Give one if the sink's target is
@@ -151,7 +150,7 @@ class ConnectOperator(SparkSubmitOperator):
         reconcile_percent: float = RECONCILE_PERCENT,
         ready_after: dt.timedelta | None = None,
         lookback_days: LookbackDays = 0,
-        transform: str | Function | None = None,
+        transform: str | None = None,
         progress_seconds: float = 5.0,
         asset: Asset | None = None,
         asset_events: AssetEvents = "task",
@@ -195,7 +194,7 @@ class ConnectOperator(SparkSubmitOperator):
         self.lookback_days = lookback_days
         if lookback_days:
             require_reloads(source, sink, lookback_days)
-        self.transform = held(transform)
+        self.transform = transform
         self.as_written = source, shape, self.transform, self.written_by
         self.progress_seconds = progress_seconds
         self.asset_events = asset_events
@@ -237,14 +236,14 @@ class ConnectOperator(SparkSubmitOperator):
         """
         # A DAG file does not pay for it.
         from airflow_provider_connect.operators.lineage import Way  # noqa: PLC0415
-        from airflow_provider_connect.operators.quota import Attempt, Left, Rationed, quota_of  # noqa: PLC0415
+        from airflow_provider_connect.operators.quota import Attempt, Left, Rationed  # noqa: PLC0415
 
         rationed = None
         try:
             self._take_rendered()
             order = self._order(context)
             self._way = Way.of(order)
-            quota = quota_of(self.source, order)
+            quota = quota_of(self.source, order.connections[self.source.conn_id])
             if quota is None:
                 report = self._move(order, context, Attempt())
             else:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from airflow_provider_connect.capabilities.counting import Counts, parts_at_once
+from airflow_provider_connect.capabilities.quota import HasQuota, requests_for
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.job import Allowance, DayReport, JobReport
@@ -104,11 +106,6 @@ def _is_settled(day: DayReport) -> bool:
     return day.status not in ("failed", "not_started")
 
 
-def quota_of(source: Source, order: Order) -> Quota | None:
-    """Return the quota of the source's project; None if the vendor has none."""
-    return source.quota(order.connections[source.conn_id])
-
-
 @dataclass
 class Ration:
     """A quota, and what a task wants of it."""
@@ -135,11 +132,11 @@ class Rationed:
     def of(cls, order: Order, quota: Quota, context: Context, left: Left) -> Rationed:
         """Say what the task wants."""
         source, days = order.source, order.all_days
-        needed = source.requests_for(days) if left.requests is None else left.requests
+        needed = requests_for(source, days) if left.requests is None else left.requests
         want = Want(
             asker=intent_of(context["dag_run"], context["ti"]).token[:_ASKER_CHARS],
             requests=needed,
-            least=max(source.requests_for(days[:1]), min(needed, quota.requests // _SHARE_OF_A_WINDOW), left.least),
+            least=max(requests_for(source, days[:1]), min(needed, quota.requests // _SHARE_OF_A_WINDOW), left.least),
             spare=source.retry_budget_requests - 1,
             width=_width(source, days, left),
             rank=rank_of(str(context["dag_run"].run_type), order.days, dt.datetime.now(dt.UTC)),
@@ -232,7 +229,7 @@ class Rationed:
             dates = {day.date: str(day.date) for day in rest}
             alone = [text for date, text in dates.items() if text in self.left.alone or date in report.alone]
             singly = {date for date, text in dates.items() if text in alone}
-            needed = self.order.source.requests_apart(rest, singly) + sum(needs) - len(needs)
+            needed = requests_for(self.order.source, rest, singly) + sum(needs) - len(needs)
             least = max([min(needed, self.want.least), *needs])
             failed = {str(day): count for day, count in report.failed.items()}
             to_count = sorted({*self.left.to_count, *map(str, report.to_count)} & {*dates.values()})
@@ -290,19 +287,24 @@ def _width(source: Source, days: Sequence[Day], left: Left) -> int:
     """Return how many requests may be under way at once: a day that is split has several."""
     if left.one_by_one:
         return 1
-    return max(source.requests_at_once(days), source.parts_at_once if left.to_count else 1)
+    limited = source.capability(HasQuota)
+    at_once = 1 if limited is None else limited.requests_at_once(days)
+    return max(at_once, parts_at_once(source) if left.to_count else 1)
 
 
 def _counts_of(order: Order, want: Want, left: Left) -> Ration | None:
     """Return what the vendor's own counts take; None if nothing is counted, or counts have no quota of their own."""
     source, days = order.source, _rest(order.all_days, left)
-    if order.rules.reconcile == "off" and not source.counts_first:
+    counting = source.capability(Counts)
+    if counting is None:
+        return None
+    if order.rules.reconcile == "off" and not counting.counts_first:
         days = [day for day in days if str(day.date) in left.to_count]
-    quota = source.count_quota(order.connections[source.conn_id]) if days else None
+    quota = counting.count_quota(order.connections[source.conn_id]) if days else None
     if quota is None:
         return None
-    _require_hour(quota, source.requests_to_count(days[:1]), "the vendor's own count of a day takes {} requests")
-    return Ration(Turns(VariableStore(), quota), _to_count(source, days, want))
+    _require_hour(quota, counting.requests_to_count(days[:1]), "the vendor's own count of a day takes {} requests")
+    return Ration(Turns(VariableStore(), quota), _to_count(counting, days, want))
 
 
 def _require_hour(quota: Quota, requests: int, what: str) -> None:
@@ -317,9 +319,9 @@ def _require_hour(quota: Quota, requests: int, what: str) -> None:
         )
 
 
-def _to_count(source: Source, days: Sequence[Day], want: Want) -> Want:
+def _to_count(counting: Counts, days: Sequence[Day], want: Want) -> Want:
     """Return what it takes to count days, for the same task: they are counted one after the other."""
-    needed, least = source.requests_to_count(days), source.requests_to_count(days[:1])
+    needed, least = counting.requests_to_count(days), counting.requests_to_count(days[:1])
     return Want(want.asker, needed, least=least, spare=least, rank=want.rank)
 
 

@@ -34,8 +34,8 @@ from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.storage import normalised
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
-from airflow_provider_connect.stage.transform import Given
-from airflow_provider_connect.submit import functions, launch, sealed
+from airflow_provider_connect.stage.transform import of_text
+from airflow_provider_connect.submit import launch, sealed
 from airflow_provider_connect.window import Day, Schedule
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ class Order:
     source: Source
     sink: Sink
     chain: Chain
-    as_written: tuple[Source, Sequence[Shape | dict[str, Any]], str | Given | None, Writer]
+    as_written: tuple[Source, Sequence[Shape | dict[str, Any]], str | None, Writer]
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty
     rejects_keep: RejectsKeep
     rules: Rules
-    transform: str | Given | None
+    transform: str | None
     progress_seconds: float
     origin: dt.date | None
     conn_id: str
@@ -169,7 +169,7 @@ class Run:
             shape=tuple(order.chain.serialize()),
             rejects_keep=order.rejects_keep,
             rules=order.rules,
-            transform=functions.shipped(order.transform),
+            transform=None if order.transform is None else of_text(order.transform),
             progress_seconds=order.progress_seconds,
             definition=Written(*order.as_written).definition(source, sink, order.chain, connections),
         )

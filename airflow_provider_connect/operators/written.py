@@ -16,7 +16,6 @@ from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Sink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition
-from airflow_provider_connect.stage.transform import Given
 
 _DATE = r"\d{4}-\d\d-\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 _MOMENT = re.compile(rf"(?<![\w-])(?:{_DATE})(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w-])")
@@ -30,7 +29,7 @@ class Written(NamedTuple):
 
     source: Source
     shapes: Sequence[Shape | dict[str, Any]] = ()
-    transform: str | Given | None = None
+    transform: str | None = None
     by: Writer = "dag"
 
     def definition(self, source: Source, sink: Sink, chain: Chain, connections: Connections) -> StreamDefinition:
@@ -41,8 +40,7 @@ class Written(NamedTuple):
         digests = Shaping.of(chain, connections).digests(sink.target)
         keys = {name: digest for name, digest in digests.items() if name != "shapes"}
         shapes = [shape.serialize() if isinstance(shape, Shape) else shape for shape in self.shapes]
-        transform = None if self.transform is None else str(self.transform)
-        parts = self.source.serialize(), shapes, transform
+        parts = self.source.serialize(), shapes, self.transform
         options, shapes, transform = parts if self.by == "dag" else without_moments(parts)
         return definition_of(source, options, connections[source.conn_id], shapes, keys, transform=transform)
 

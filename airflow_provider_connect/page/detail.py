@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 from typing import Any
 
+from airflow_provider_connect.capabilities.quota import quota_of
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.page.asking import RefusedError, path_of
 from airflow_provider_connect.page.backfills import backfill_json
@@ -99,7 +100,7 @@ async def _quota(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
     if told is None:
         return None
     try:
-        quota = source.quota(shown(told))
+        quota = quota_of(source, shown(told))
     except ConnectError:
         return None
     found = None if quota is None else await variables(viewer.airflow, prefix_of(quota))

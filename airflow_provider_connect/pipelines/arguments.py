@@ -106,7 +106,7 @@ def _hint(name: str) -> Any:
         if not isinstance(parameter.annotation, str):
             return parameter.annotation
         # Names that are imported for types alone are not among the module's own.
-        ours = vars(completeness) | vars(sink) | vars(source) | {"Asset": _Asset, "Function": None}
+        ours = vars(completeness) | vars(sink) | vars(source) | {"Asset": _Asset}
         try:
             return eval(parameter.annotation, {**ours, **init.__globals__})  # noqa: S307  # our own and Airflow's code
         except NameError:

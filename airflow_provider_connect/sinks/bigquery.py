@@ -83,10 +83,7 @@ class BigQuerySink(BigQueryOptions, Sink):
 
     def open(self, key: StreamKey, connections: Connections) -> BigQueryPublisher:
         """Return what publishes one stream's days into the table, or tables; it signs in when it is first used."""
-        if self.tables is not None:
-            from airflow_provider_connect.sinks._bigquery.split.publisher import TablesPublisher  # noqa: PLC0415
+        from airflow_provider_connect.sinks._bigquery.publisher import BigQueryPublisher, TablePublisher  # noqa: PLC0415
 
-            return TablesPublisher(self, key, connections[self.conn_id])
-        from airflow_provider_connect.sinks._bigquery.publisher import TablePublisher  # noqa: PLC0415
-
-        return TablePublisher(self, key, connections[self.conn_id])
+        publisher = TablePublisher if self.tables is None else BigQueryPublisher
+        return publisher(self, key, connections[self.conn_id])

@@ -102,13 +102,16 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from airflow_provider_connect.capabilities.counting import Counts
+from airflow_provider_connect.capabilities.describing import CountsLate, NamesColumns
 from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.capabilities.proposes import ProposalRequest, Proposes
+from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
-from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.source import C, PollContext, Poller, Source
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.segmentation import MOST_NAMES, queries_to_count
@@ -119,7 +122,7 @@ from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
 
 
-class MixpanelSource(MixpanelOptions, Source, Inspects, Proposes):
+class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns, Inspects, Proposes):
     """One stream of one Mixpanel project.
 
     :raises ConfigError: if an option is wrong or does not belong to the stream, or two promoted properties would share
@@ -172,10 +175,9 @@ class MixpanelSource(MixpanelOptions, Source, Inspects, Proposes):
         """The project's zone."""
         return self.zone
 
-    @property
-    def counts_late(self) -> bool:
-        """Only raw events say when Mixpanel received them."""
-        return self.stream == "export"
+    def capability(self, kind: type[C]) -> C | None:
+        """Mixpanel counts raw events alone, and only these say when it received them."""
+        return None if kind in (Counts, CountsLate) and self.stream != "export" else super().capability(kind)
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
         """Return project, region and the meaning of the project's times, from options or connection."""
@@ -216,12 +218,10 @@ class MixpanelSource(MixpanelOptions, Source, Inspects, Proposes):
     @property
     def parts_at_once(self) -> int:
         """How many exports of a day may be under way at once, where it is split."""
-        return PARTS_AT_ONCE if self.stream == "export" and may_split(self) else 1
+        return PARTS_AT_ONCE if may_split(self) else 1
 
     def count_problems(self) -> list[str]:
         """Say why Mixpanel's own count cannot be compared with the rows; [] if it can."""
-        if self.stream != "export":
-            return [f"stream {self.stream!r} of source {self.name!r} knows no count of the vendor's own"]
         return count_problems(self)
 
     @property
@@ -237,7 +237,7 @@ class MixpanelSource(MixpanelOptions, Source, Inspects, Proposes):
 
     def count_quota(self, connection: Connection) -> Quota | None:
         """Return the project's limits for the Query API, which counts the export's events."""
-        return quota_of(connection, "query") if self.stream == "export" else None
+        return quota_of(connection, "query")
 
     def column_names(self) -> list[str]:
         """Return the names of the stream's columns, promoted properties among them."""
@@ -255,7 +255,7 @@ class MixpanelSource(MixpanelOptions, Source, Inspects, Proposes):
         parts = [self.stream, stream.variant(self)]
         return Dataset(host_of(connection, stream.api), f"{project}/{'.'.join(filter(None, parts))}")
 
-    def open(self, connection: Connection) -> Poller:
+    def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the stream's poller."""
         stream = STREAMS[self.stream]
         if stream.read is None:

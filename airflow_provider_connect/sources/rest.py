@@ -89,8 +89,11 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from airflow_provider_connect.capabilities.counting import Counts
+from airflow_provider_connect.capabilities.describing import NamesColumns
 from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.capabilities.proposes import ProposalRequest, Proposes
+from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.clients.http.asking.limits import RateLimits
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment
 from airflow_provider_connect.connection import Connection, Dataset
@@ -98,7 +101,7 @@ from airflow_provider_connect.polling.counted import declared_quota
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
-from airflow_provider_connect.source import Poller
+from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._rest.declared.bounds import Bounds
 from airflow_provider_connect.sources._rest.declared.counting import Count
 from airflow_provider_connect.sources._rest.declared.ends import EmptyPage, Flag, NoToken, ShortPage, Total
@@ -144,7 +147,7 @@ __all__ = [
 ]
 
 
-class RestSource(RestOptions, Inspects, Proposes):
+class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes):
     """One stream of a REST API.
 
     :raises ConfigError: if the declaration is wrong, naming everything at once.
@@ -259,8 +262,8 @@ class RestSource(RestOptions, Inspects, Proposes):
         path = "/".join(part.strip("/") for part in (base.name, self.request.path) if part)
         return Dataset(base.namespace, f"/{path}")
 
-    def open(self, connection: Connection) -> Poller:
+    def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the stream's poller."""
         from airflow_provider_connect.sources._rest.poller import RestPoller  # noqa: PLC0415  # too heavy for a DAG file
 
-        return RestPoller(self, connection)
+        return RestPoller(self, connection, context)

@@ -77,17 +77,19 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from airflow_provider_connect.capabilities.describing import NamesColumns
+from airflow_provider_connect.capabilities.following import ReloadsWhenLost
 from airflow_provider_connect.capabilities.inspects import Inspects
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import Store
-from airflow_provider_connect.source import Poller
+from airflow_provider_connect.source import C, PollContext, Poller
 from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
 
-class SqlSource(SqlOptions, Inspects):
+class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
     """One table or query of a database.
 
     :raises ConfigError: if an option is wrong or does not go with another, naming everything at once.
@@ -126,6 +128,10 @@ class SqlSource(SqlOptions, Inspects):
         """The zone whose days are loaded."""
         return self.zone
 
+    def capability(self, kind: type[C]) -> C | None:
+        """Only ``snapshot_mode`` says whether a lost stream is read anew."""
+        return None if kind is ReloadsWhenLost and not self.begins.begins_anew else super().capability(kind)
+
     def column_names(self) -> list[str] | None:
         """Return the names of the columns, if the options name all of them and the key."""
         if self.columns is None or self.key is None:
@@ -154,12 +160,16 @@ class SqlSource(SqlOptions, Inspects):
 
         return dataset_of(self, connection)
 
-    def open(self, connection: Connection) -> Poller:
-        """Return what reads the table."""
+    def open(self, connection: Connection, context: PollContext) -> Poller:
+        """Return what reads the table: one of three pollers."""
         if connection.conn_type == JDBC:
             from airflow_provider_connect.sources._sql.jdbc import JdbcPoller  # noqa: PLC0415
 
-            return JdbcPoller(self, connection)
+            return JdbcPoller(self, connection, context)
+        if self.snapshot is not None:
+            from airflow_provider_connect.sources._sql.snapshots import SqlSnapshotPoller  # noqa: PLC0415
+
+            return SqlSnapshotPoller(self, connection, context)
         from airflow_provider_connect.sources._sql.poller import SqlPoller  # noqa: PLC0415  # too heavy for a DAG file
 
-        return SqlPoller(self, connection)
+        return SqlPoller(self, connection, context)

@@ -102,12 +102,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from airflow_provider_connect.capabilities.counting import Counts
+from airflow_provider_connect.capabilities.describing import NamesColumns
 from airflow_provider_connect.capabilities.inspects import Inspects
+from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
-from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.sources._x_search.access import host_of, problems
 from airflow_provider_connect.sources._x_search.limits import quota_of
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
@@ -115,7 +118,7 @@ from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
 
-class XSearchSource(XSearchOptions, Source, Inspects):
+class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Inspects):
     """The posts that some queries find on X.
 
     :raises ConfigError: if an option is wrong, or a query is longer than X takes.
@@ -173,8 +176,8 @@ class XSearchSource(XSearchOptions, Source, Inspects):
         """Return the API's host and path; where either endpoint is read from, the archive's, which has all posts."""
         return Dataset(host_of(connection), f"/2/tweets/search/{self.endpoints[-1]}")
 
-    def open(self, connection: Connection) -> Poller:
+    def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the poller of posts."""
         from airflow_provider_connect.sources._x_search.poller import XSearchPoller  # noqa: PLC0415  # too heavy for a DAG file
 
-        return XSearchPoller(self, connection)
+        return XSearchPoller(self, connection, context)

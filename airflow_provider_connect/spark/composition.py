@@ -8,13 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.capabilities.counting import count_quota
+from airflow_provider_connect.capabilities.quota import requests_for
+from airflow_provider_connect.capabilities.several_days import days_per_plan
+from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.capabilities.staging import StagesByExecutors
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.spark import application, poll, put, watchdog
 from airflow_provider_connect.spark.capabilities.allowance import Dealer
 from airflow_provider_connect.spark.capabilities.counts import Counts
@@ -54,11 +58,11 @@ def run(
     key = StreamKey(connector=job.source_name, stream=source.stream_key)
     connection = connections[source.conn_id]
     shaping = Shaping.of(Chain.of(job.shape), connections)
+    polling = PollContext(spark=functools.cache(lambda: _sql_session(starting())))
     with (
-        closing_quietly(source.open(connection), say) as poller,
+        closing_quietly(source.open(connection, polling), say) as poller,
         closing_quietly(sink.open(key, connections), say) as publisher,
     ):
-        poller.spark = functools.cache(lambda: _sql_session(starting()))
         intake = Intake(source, connection, poller, poller.schema(), shaping)
         shaping.bind(intake.read)  # a key that is missing is told before anything is asked for
         transformation, sql_seconds = transforming.begun(job, intake.schema, starting)
@@ -108,7 +112,7 @@ def _executors(context: Context, connections: Connections, sc: Any, most: int) -
     job, intake, outlet = context.job, context.intake, context.outlet
     parallel_days = 1 if intake.source.kind == "increment" else intake.source.parallel_days
     width = min(parallel_days, sc.defaultParallelism, most)
-    plans = max(1, min(width, len(groups(job.all_days, intake.poller.days_per_plan))))
+    plans = max(1, min(width, len(groups(job.all_days, days_per_plan(intake.poller)))))
 
     def put_shares(token: Any, shares: list[Any]) -> list[Any]:
         run_put = functools.partial(
@@ -131,7 +135,7 @@ def _executors(context: Context, connections: Connections, sc: Any, most: int) -
 
 
 def _poll_parts(sc: Any, intake: Intake) -> Callable[[list[str]], list[str]]:
-    if intake.poller.is_read_by_spark:
+    if isinstance(intake.poller, ReadBySpark):
         from airflow_provider_connect.spark.capabilities.frames import pollster  # noqa: PLC0415  # slow, and few sources need it
 
         return pollster(intake.poller, intake.read, intake.connection, intake.shaping)
@@ -148,10 +152,10 @@ def _sql_session(sc: Any) -> Any:
 def _grouping(context: Context, deadlines: Deadlines, dealer: Dealer) -> Grouping:
     """Reserve the requests that the days cost, and return what decides which days one plan takes."""
     job, intake = context.job, context.intake
-    alone = deadlines.alone if intake.poller.days_per_plan > 1 else ()
+    alone = deadlines.alone if days_per_plan(intake.poller) > 1 else ()
     if job.allowance is not None and job.count_allowance is None:
-        dealer.counts.is_reserved = intake.source.count_quota(intake.connection) is None
-    requests = intake.source.requests_apart(job.all_days, alone)
+        dealer.counts.is_reserved = count_quota(intake.source, intake.connection) is None
+    requests = requests_for(intake.source, job.all_days, alone)
     dealer.expect(requests, most_each=intake.source.retry_budget_requests)
     return Grouping(intake.poller, job.all_days, context.outlet.publisher.ledger, alone)
 

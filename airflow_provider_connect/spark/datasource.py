@@ -39,11 +39,12 @@ from pyspark.sql import datasource as spark_api
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, Failure
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import ALONE, InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.spark.asked import planned, polled
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.reference import resolve
@@ -127,9 +128,10 @@ class SourceReader(spark_api.DataSourceReader):
 
         :raises ConnectError: as :meth:`read` does.
         """
-        with _opened(self._source, self._connection) as poller:
-            poller.is_closed_before_polls = True
-            together = poller.days_together(self._days, lambda: ()).days  # no day's size is known here
+        with _opened(self._source, self._connection, PollContext(is_closed_before_polls=True)) as poller:
+            together = 1
+            if isinstance(poller, SeveralDaysARequest):
+                together = poller.days_together(self._days, lambda: ()).days  # no day's size is known here
             return [
                 spark_api.InputPartition(part.model_dump_json())
                 for group in groups(self._days, together)
@@ -154,10 +156,10 @@ class SourceReader(spark_api.DataSourceReader):
 
 
 @contextmanager
-def _opened(source: Source, connection: Connection) -> Iterator[Poller]:
+def _opened(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
     """Open a source. Its errors leave the block as ours, and that it cannot be closed fails nothing."""
     try:
-        with closing_quietly(source.open(connection), say) as poller:
+        with closing_quietly(source.open(connection, context), say) as poller:
             yield poller
     except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold secrets
         raise Failure.of(error).error() from None

@@ -28,7 +28,7 @@ from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience,
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.shapes.chain import Shaping
-from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller, Source
+from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller, Source
 from airflow_provider_connect.spark.asked import polled as polled_rows
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.contents import Contents
@@ -146,8 +146,7 @@ def freeze(
     notes = [] if retries is None else retries
     sent = [] if sent is None else sent
     requests = task.failed
-    with closing_quietly(source.open(connection), say) as poller:
-        poller.polls_at_once = task.polls_at_once
+    with closing_quietly(source.open(connection, PollContext(polls_at_once=task.polls_at_once)), say) as poller:
         while True:
             _require_time(task)
             tally = Tally(task.part.days, task.polled_before)

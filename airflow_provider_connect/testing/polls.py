@@ -15,10 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.capabilities.describing import CountsLate
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Source
+from airflow_provider_connect.source import InputPartition, PollContext, Source
 from airflow_provider_connect.stage.counts import LATE_COUNTS
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.testing.connectors import secrets_of
@@ -63,12 +64,12 @@ def poll(source: Source, connection: Connection, *days: Day) -> Poll:
 
     Each has a poller of its own, and all that travels is pickled.
     """
-    with source.open(connection) as driver:
+    with source.open(connection, PollContext()) as driver:
         schema, parts = driver.schema(), driver.plan(days)
     batches, tallies = [], []
     for part in parts:
         source_there = type(source).of(source.serialize())
-        with source_there.open(pickle.loads(pickle.dumps(connection))) as executor:
+        with source_there.open(pickle.loads(pickle.dumps(connection)), PollContext()) as executor:
             tally = Tally(part.days)
             part_there = pickle.loads(pickle.dumps(part))
             with closing(executor.poll(part_there, tally)) as yielded:  # type: ignore[type-var]
@@ -151,7 +152,7 @@ class PollCases:
 
     def test_late_rows_are_counted_where_the_source_says_so(self, source: Source, whole: Poll) -> None:
         """lookback_days="measured" takes a day without these counts for one that says nothing."""
-        if not source.counts_late:
+        if source.capability(CountsLate) is None:
             pytest.skip("cannot tell how late its rows are")
         for part, tally in self._by_part(whole):
             assert all(LATE_COUNTS[0] in tally.for_day(day).counts for day in part.days), "count with count_late()"
@@ -163,13 +164,13 @@ class PollCases:
 
     def test_several_threads_may_plan_with_one_poller(self, source: Source, there: Served) -> None:
         """The driver has one poller for all days, and plans several of them at once."""
-        with source.open(there.connection) as poller, ThreadPoolExecutor(4) as pool:
+        with source.open(there.connection, PollContext()) as poller, ThreadPoolExecutor(4) as pool:
             plans = list(pool.map(lambda _: poller.plan([there.day]), range(4)))
         assert plans == plans[:1] * 4
 
     def test_a_poll_may_be_left_half_way(self, source: Source, there: Served) -> None:
         """A task that is killed or fails stops reading: what it leaves open must not hang, nor fail the close."""
-        with source.open(there.connection) as poller:
+        with source.open(there.connection, PollContext()) as poller:
             (part, *_) = poller.plan([there.day])
             yielded: Any = poller.poll(part, Tally(part.days))
             next(yielded)

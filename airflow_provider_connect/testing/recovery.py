@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.testing.bench import MONDAY, Bench, as_sent, intent
 
@@ -171,6 +172,20 @@ class RecoveryCases:
         bench.sweep()
         assert bench.publisher.commit(staged, token, receipts).rows == 2
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
+
+    def test_a_sweep_deletes_what_it_lists(self, bench: Bench) -> None:
+        """A person looks at the list before the sweep: what it hides is deleted unseen."""
+        if not isinstance(bench.publisher, Sweeps):
+            pytest.skip("has no sweep(): nothing is left behind")
+        bench.send(bench.stage(MONDAY, ["a", "b"], 1))
+        bench.target.age()
+        with bench.another_process() as other:
+            assert isinstance(other, Sweeps)
+            before, listed, again = bench.state(), other.leftovers(), other.leftovers()
+            assert listed == again
+            assert bench.state() == before
+            assert (other.sweep() > 0) == bool(listed)
+            assert other.leftovers() == []
 
     def test_only_rows_of_the_attempt_that_commits_are_seen(self, bench: Bench) -> None:
         """Two attempts of one intent sent the same rows: the one that commits shows its own, once."""

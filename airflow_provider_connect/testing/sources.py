@@ -16,11 +16,12 @@ import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
+from airflow_provider_connect.capabilities.resuming import resumes
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.definition import definition_of
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.testing.connectors import (
     LOGIN,
     PASSWORD,
@@ -130,7 +131,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
 
     def test_columns_have_names_and_types_that_spark_knows(self, source: Source, described: Connection) -> None:
         """A column that Spark or the stage cannot hold fails the first day of every user."""
-        with source.open(described) as poller:
+        with source.open(described, PollContext()) as poller:
             schema = poller.schema()
         lower = [name.lower() for name in schema.names]
         assert len(set(lower)) == len(lower) > 0
@@ -143,7 +144,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         """Users write their queries from the page."""
         blocks = [_columns_of(block) for block in _DDL.findall(page)]
         assert blocks, "the page has no DDL: '.. code-block:: sql', an empty line, and a column a line"
-        with source.open(described) as poller:
+        with source.open(described, PollContext()) as poller:
             real = columns(poller.schema())
         assert max(blocks, key=lambda block: len(set(block) & set(real))) == real
 
@@ -182,10 +183,10 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_a_plan_is_the_same_every_time_and_plain_data(self, source: Source, described: Connection) -> None:
         """A retry plans anew: a piece that is cut otherwise is polled twice, or never."""
         day = _long_ago(source)
-        with source.open(described) as poller:
+        with source.open(described, PollContext()) as poller:
             parts = poller.plan([day])
             assert parts == poller.plan([day])
-            if poller.resumes:
+            if resumes(poller):
                 left = [InputPartition.model_validate_json(part.model_dump_json()) for part in parts]
                 assert [*poller.resume(day, left)] == parts
         assert [part.index for part in parts] == list(range(len(parts)))
@@ -207,7 +208,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         day = Day(date=_today(source) + days_ahead * ONE_DAY, zone=source.timezone)
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.settimeout(0)
-            poller = source.open(_connection_to(source, listener, extra, place))
+            poller = source.open(_connection_to(source, listener, extra, place), PollContext())
             with poller, pytest.raises((ConfigError, RetriableError), match=str(day)):
                 poller.plan([day])
             with pytest.raises(BlockingIOError):  # nobody came
@@ -217,7 +218,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         """The day of another zone has other hours: rows would be counted in two days, or in none."""
         elsewhere = "Asia/Tokyo" if source.timezone != "Asia/Tokyo" else "UTC"
         day = Day(date=_today(source) - 30 * ONE_DAY, zone=elsewhere)
-        with source.open(connection) as poller, pytest.raises(ConfigError, match=elsewhere):
+        with source.open(connection, PollContext()) as poller, pytest.raises(ConfigError, match=elsewhere):
             poller.plan([day])
 
     # Nobody there
@@ -227,7 +228,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     ) -> None:
         """An outage must end the poll, not the task for good; and it must not print the credentials."""
         started = time.monotonic()
-        with source.open(connection) as poller, pytest.raises(RetriableError) as caught:
+        with source.open(connection, PollContext()) as poller, pytest.raises(RetriableError) as caught:
             _poll_first(poller, _long_ago(source))
         assert time.monotonic() - started < SECONDS_TO_FAIL
         error: BaseException | None = caught.value

@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
+from airflow_provider_connect.capabilities.several_days import days_per_plan
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.testing.faults import FaultyServer
 from airflow_provider_connect.testing.polls import Served, attempt, poll, secrets_in, through
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -16,13 +17,13 @@ _MOST = 3
 
 
 class TogetherCases:
-    """Cases for sources whose ``days_per_plan`` is above 1; each needs the fixtures ``source`` and ``there``."""
+    """Cases for sources whose poller is a :class:`.SeveralDaysARequest`; they need ``source`` and ``there``."""
 
     @pytest.fixture
     def days(self, source: Source, there: Served) -> list[Day]:
         """Return the served day and those before it; the case is skipped for a source that plans each day alone."""
-        with source.open(there.connection) as poller:
-            count = min(poller.days_per_plan, _MOST)
+        with source.open(there.connection, PollContext()) as poller:
+            count = min(days_per_plan(poller), _MOST)
         if count == 1:
             pytest.skip("days_per_plan is 1: no request serves several days")
         return [Day(date=there.day.date - ago * ONE_DAY, zone=there.day.zone) for ago in reversed(range(count))]
@@ -38,7 +39,7 @@ class TogetherCases:
 
     def test_each_of_several_days_is_planned(self, source: Source, there: Served, days: list[Day]) -> None:
         """One that is forgotten would be taken for an empty day."""
-        with source.open(there.connection) as poller:
+        with source.open(there.connection, PollContext()) as poller:
             parts = poller.plan(days)
             assert parts == poller.plan(days)
         assert {day for part in parts for day in part.days} == set(days)

@@ -37,7 +37,7 @@ from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.paging import pages
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class PagesApiSource(Source):
     def check(self, connection: Connection) -> list[str]:
         return problems(connection)
 
-    def open(self, connection: Connection) -> Poller:
+    def open(self, connection: Connection, context: PollContext) -> Poller:
         return _Orders(connection)
 
 

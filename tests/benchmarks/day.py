@@ -32,6 +32,7 @@ import psutil
 from airflow_provider_connect.connection import Connection, write_connections
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.transform import Transform
 from airflow_provider_connect.submit import launch
@@ -148,7 +149,7 @@ def poll_and_stage(connection: Connection, date: dt.date, stage: str) -> Polled:
     """Poll and stage one day."""
     from airflow_provider_connect.spark.poll import PollTask, freeze
 
-    with MixpanelSource.of(SOURCE).open(connection) as poller:
+    with MixpanelSource.of(SOURCE).open(connection, PollContext()) as poller:
         schema, (part,) = poller.schema(), poller.plan([Day(date=date)])
     task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempts=("a-1",), progress_seconds=5)
     Path(stage).mkdir()

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.window import groups, span
@@ -35,7 +36,7 @@ def poll(connection: Connection, size: int) -> tuple[float, float, float, int]:
     """Poll and stage all days; return seconds, those of the processor, the peak of memory in MB, and rows."""
     source = MixpanelSource(conn_id="m", days_per_request=size)
     rows = 0
-    with tempfile.TemporaryDirectory() as root, source.open(connection) as poller:
+    with tempfile.TemporaryDirectory() as root, source.open(connection, PollContext()) as poller:
         schema = poller.schema()
         for is_measured in (False, True):  # the stand-in makes and compresses its bodies the first time
             started, worked = time.perf_counter(), time.process_time()

@@ -19,6 +19,7 @@ from typing import Any
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.query.sessions import PAGES_AT_ONCE
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
@@ -40,7 +41,7 @@ def load(connection: Connection, root: str) -> tuple[float, float, int]:
     source, sink = MixpanelSource(conn_id="m", stream="engage"), DeltaSink(path=root)
     key, day = StreamKey(connector=source.name, stream=source.stream_key), Day(date=TODAY)
     started = time.perf_counter()
-    with source.open(connection) as poller, sink.open(key, {}) as publisher:
+    with source.open(connection, PollContext()) as poller, sink.open(key, {}) as publisher:
         schema = poller.schema()
         assert publisher.preflight(schema, [day], "snapshot") == []
         (part,) = poller.plan([day])

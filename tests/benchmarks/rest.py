@@ -29,6 +29,7 @@ from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest.reading import PageCutter
 from airflow_provider_connect.sources._rest.rows import RowMaker
 from airflow_provider_connect.sources.rest import Cursor, NoToken, Records, Request, RestSource
@@ -119,7 +120,7 @@ def load(port: int, root: str) -> tuple[float, float, float, int]:
     wanted, sink = source("json"), DeltaSink(path=root)
     connection = Connection(conn_id="api", conn_type="http", host="http://127.0.0.1", port=port)
     key, day = StreamKey(connector=wanted.name, stream=wanted.stream_key), Day(date=DATE)
-    with wanted.open(connection) as poller, sink.open(key, {}) as publisher:
+    with wanted.open(connection, PollContext()) as poller, sink.open(key, {}) as publisher:
         schema = poller.schema()
         assert publisher.preflight(schema, [day], "day") == []
         (part,) = poller.plan([day])

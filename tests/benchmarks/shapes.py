@@ -21,6 +21,7 @@ from day import DAYS, SOURCE, Bench, show, standin, warm_up
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.shapes.chain import Chain, Shaping
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 
@@ -65,7 +66,7 @@ def poll(connection: Connection, stage: str, shapes: list[dict[str, Any]]) -> tu
     from airflow_provider_connect.stage.storage import Folder
 
     Path(stage).mkdir()
-    with MixpanelSource.of(SOURCE).open(connection) as poller:
+    with MixpanelSource.of(SOURCE).open(connection, PollContext()) as poller:
         (part,) = poller.plan([Day(date=DAYS[0])])
         task = PollTask(
             source_name="mixpanel", source=SOURCE, part=part, root=stage, attempts=("a-1",), progress_seconds=5
@@ -89,7 +90,7 @@ def each_alone(connection: Connection) -> dict[str, float]:
     """Return the CPU seconds of each shape over the whole day in memory."""
     from airflow_provider_connect.polling.tally import Tally
 
-    with MixpanelSource.of(SOURCE).open(connection) as poller:
+    with MixpanelSource.of(SOURCE).open(connection, PollContext()) as poller:
         (part,) = poller.plan([Day(date=DAYS[0])])
         schema = poller.schema()
         batches = [batch for _, batch in poller.poll(part, Tally(part.days))]

@@ -26,6 +26,7 @@ from staged_day import in_new_process
 from airflow_provider_connect.clients.sql.database import Choices, Table
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.window import Day
@@ -77,7 +78,7 @@ def staged(connection: Connection, stage: str) -> Read:
     """Poll a snapshot in one piece, and freeze it."""
     source = SqlSource(conn_id=connection.conn_id, table="t", key=("id",), snapshot="replace", parallel_chunks=1)
     cpu, started = time.process_time(), time.perf_counter()
-    with source.open(connection) as poller:
+    with source.open(connection, PollContext()) as poller:
         schema = poller.schema()
         (part,) = poller.plan([Day(date=dt.datetime.now(dt.UTC).date())])
         task = PollTask(

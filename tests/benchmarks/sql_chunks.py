@@ -22,6 +22,7 @@ from day import show, warm_up
 from sql import NAME, POSTGRESQL
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.window import Day
@@ -40,7 +41,7 @@ def read(connection: Connection, chunks: int, at_once: int) -> tuple[float, int]
     with tempfile.TemporaryDirectory() as stage, multiprocessing.get_context("spawn").Pool(at_once) as pool:
         for started in [pool.apply_async(warm_up) for _ in range(at_once)]:
             started.get()
-        with source.open(connection) as poller:
+        with source.open(connection, PollContext()) as poller:
             schema, parts = poller.schema(), poller.plan([Day(date=dt.datetime.now(dt.UTC).date())])
             tasks = [
                 PollTask(

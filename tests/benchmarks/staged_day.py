@@ -14,6 +14,7 @@ from day import DAYS, SOURCE, Bench, warm_up
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
@@ -33,7 +34,7 @@ def stage_day(bench: Bench, stage: str) -> tuple[float, Polled]:
 def _freeze(connection: Connection, date: dt.date, stage: str) -> tuple[float, Polled]:
     from airflow_provider_connect.spark.poll import PollTask, freeze
 
-    with MixpanelSource.of(SOURCE).open(connection) as poller:
+    with MixpanelSource.of(SOURCE).open(connection, PollContext()) as poller:
         schema, (part,) = poller.schema(), poller.plan([Day(date=date)])
     task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempts=("a-1",), progress_seconds=5)
     started = time.perf_counter()
@@ -52,7 +53,7 @@ def publish_of(stage: str, polled: Polled, order: int) -> Publish:
         day=day, seen=seen, attempt=f"{order:016x}-000001-{day.date:%Y%m%d}", fingerprint="f", polled=polled
     )
     intent = Intent(token=f"{order:032x}", run="dag/run/task")
-    with MixpanelSource.of(SOURCE).open(Connection(conn_id="benchmark")) as poller:
+    with MixpanelSource.of(SOURCE).open(Connection(conn_id="benchmark"), PollContext()) as poller:
         schema = poller.schema()
     return Publish(key=KEY, day=day, intent=intent, manifest=manifest, schema=schema, stage=stage)
 

@@ -17,6 +17,7 @@ from airflow_provider_connect.errors import DataError, OvertakenError, Retriable
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.publishing import next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.testing import Bench, Served, SinkConformance, SourceConformance, Target
 from airflow_provider_connect.testing.gate import Gate
 from tests.equipment.examples.connectors import DATE, EXAMPLES, load, shop_server, store_server
@@ -85,7 +86,7 @@ class TestPagesApi(SourceConformance):
         self, source: Any, served: Served, monkeypatch: pytest.MonkeyPatch, page: Any, error: type[Exception]
     ) -> None:
         monkeypatch.setattr(Shop, "__call__", lambda *_: (200, page))
-        with source.open(served.connection) as poller, pytest.raises(error):
+        with source.open(served.connection, PollContext()) as poller, pytest.raises(error):
             list(poller.poll(poller.plan([served.day])[0], Tally([served.day])))
 
 

@@ -13,12 +13,19 @@ from airflow_provider_connect import testing
 from airflow_provider_connect.testing import SinkConformance, Target
 from airflow_provider_connect.testing.polls import PollCases
 from airflow_provider_connect.testing.together import TogetherCases
-from tests.conformance import wrong_confirmations, wrong_definitions, wrong_sinks, wrong_snapshots, wrong_sources
+from tests.conformance import (
+    wrong_confirmations,
+    wrong_definitions,
+    wrong_sinks,
+    wrong_snapshots,
+    wrong_sources,
+    wrong_sweeps,
+)
 from tests.conformance.folder import FolderSink, fresh, read
 
 ROOT = Path(__file__).parents[2]
 
-WRONG = (wrong_sinks, wrong_confirmations, wrong_definitions, wrong_snapshots, wrong_sources)
+WRONG = (wrong_sinks, wrong_confirmations, wrong_definitions, wrong_snapshots, wrong_sweeps, wrong_sources)
 EXPECTED = wrong_sinks.EXPECTED | wrong_sources.EXPECTED
 WHOLE = {"TestDoublesOnRetry", "TestCountsAConfirmationAsAGeneration", "TestKeepsWhatVanished"}
 """Wrong sinks over which all cases run; over the others those that must fail, and in the campaign all."""

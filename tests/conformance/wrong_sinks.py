@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from airflow_provider_connect.capabilities.differences import CommitCountsDifferences, TellsDifferences
-from airflow_provider_connect.capabilities.sweeping import Sweeps
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.publishing import require_definition, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
@@ -373,28 +372,3 @@ class TestRemembersTheLastBegin(Wrong):
             if self.day != publish.day:
                 raise RetriableError(f"{publish.day} was not begun")
             return super().commit(publish, token, receipts)
-
-
-@fails("a_sweep_spares_what_is_under_way")
-class TestSweepsTheLiving(Wrong):
-    """Takes every file that no day shows for one of a dead attempt."""
-
-    class publisher(FolderPublisher, Sweeps):  # noqa: N801
-        def leftovers(self) -> list[str]:
-            return []
-
-        def sweep(self) -> int:
-            shown = {name.partition("/")[0] for names in self.read().shown.values() for name in names}
-            for folder in self.path.iterdir():
-                if folder.is_dir() and folder.name not in shown:
-                    shutil.rmtree(folder)
-            return 0
-
-
-@fails("a_commit_whose_answer_was_lost_may_be_aborted")
-class TestAbortsWhatIsPublished(Wrong):
-    """Deletes on abort all that it has sent, without a look at what is published."""
-
-    class publisher(FolderPublisher):  # noqa: N801
-        def abort(self, publish: Publish, token: str) -> None:
-            shutil.rmtree(self.path / token, ignore_errors=True)

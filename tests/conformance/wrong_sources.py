@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.testing import Served, SourceConformance
 from airflow_provider_connect.window import Day
 
@@ -52,11 +53,11 @@ class NaiveSource(Source):
     def stream_key(self) -> str:
         return "lines"
 
-    def open(self, connection: Connection) -> Poller:
+    def open(self, connection: Connection, context: PollContext) -> Poller:
         return NaivePoller(connection)
 
 
-class NaivePoller(Poller):
+class NaivePoller(Poller, SeveralDaysARequest):
     days_per_plan = 2
 
     def __init__(self, connection: Connection) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.standins.mixpanel.faults import Fault
@@ -39,7 +40,7 @@ def poll(server: StandIn, *faults: Fault, day: Day = DAY, **options: Any) -> tup
     """Poll a stream once, as an executor does; return its rows and what was counted."""
     server.faults.replace(faults)
     tally = Tally()
-    with MixpanelSource(**options).open(connection(server)) as poller:
+    with MixpanelSource(**options).open(connection(server), PollContext()) as poller:
         rows = [
             row for part in poller.plan([day]) for _, batch in poller.poll(part, tally) for row in batch.to_pylist()
         ]

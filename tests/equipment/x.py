@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.x_search import XSearchSource
 from airflow_provider_connect.window import Day
 from tests.standins.x.faults import Fault
@@ -37,7 +38,7 @@ def poll(server: StandIn, *faults: Fault, day: Day = DAY, **options: Any) -> tup
     server.faults.replace(faults)
     server.asked.clear()
     tally = Tally([day])
-    with source(**options).open(connection(server)) as poller:
+    with source(**options).open(connection(server), PollContext()) as poller:
         rows = [
             row for part in poller.plan([day]) for _, batch in poller.poll(part, tally) for row in batch.to_pylist()
         ]

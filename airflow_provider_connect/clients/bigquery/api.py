@@ -80,6 +80,7 @@ class Api:
     location: str | None = None
     labels: dict[str, str] = attribute(default_factory=dict)
     kms_key: str | None = None
+    _write: Any = attribute(default=None, init=False, repr=False)
     _missing_since: dict[str, float] = attribute(default_factory=dict, repr=False)
     _lock: threading.Lock = attribute(default_factory=threading.Lock, repr=False)
     _limit: threading.local = attribute(default_factory=threading.local, repr=False)
@@ -127,25 +128,23 @@ class Api:
     @property
     def write(self) -> Any:
         """The library's client of the Storage Write API; one channel for all threads."""
-        with self._lock:
-            return self._write
-
-    @cached_property
-    def _write(self) -> Any:
         from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
         from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
-        channel = grpc_channel(self.credentials, self._limit, self.endpoints, proxy(self.connection))
-        return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))  # type: ignore[no-untyped-call]
+        with self._lock:
+            if self._write is None:
+                channel = grpc_channel(self.credentials, self._limit, self.endpoints, proxy(self.connection))
+                client: Any = BigQueryWriteClient
+                self._write = client(transport=BigQueryWriteGrpcTransport(channel=channel))
+            return self._write
 
     def close(self) -> None:
         """Let go of the connections."""
-        for name in ("client", "_write"):
-            opened = self.__dict__.pop(name, None)
-            if name == "client" and opened is not None:
-                opened.close()
-            elif opened is not None:
-                opened.transport.close()
+        if (client := self.__dict__.pop("client", None)) is not None:
+            client.close()
+        write, self._write = self._write, None
+        if write is not None:
+            write.transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -166,23 +165,20 @@ class Api:
         :raises ConnectError: as :func:`~.errors.classify` says.
         """
         with self.within(self.retry_budget_seconds) as seconds:
-            return self._call(doing, lambda **how: function(*args, **how, **kwargs), seconds, missing_seconds)
-
-    def _call(self, doing: str, function: Callable[..., Any], seconds: float, missing_seconds: float) -> Any:
-        patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
-        while True:
-            timeout = max(0.1, min(self.timeout_seconds, patience.left_seconds))
-            outer, self._limit.seconds = getattr(self._limit, "seconds", None), timeout
-            try:
-                return function(timeout=timeout, retry=None)
-            except Exception as error:  # noqa: BLE001 - whatever the libraries raise is classified
-                ours = classify(error, doing)
-            finally:
-                self._limit.seconds = outer
-            is_missing = isinstance(ours, (MissingError, HiddenError))
-            may_pass = patience.spent_seconds < missing_seconds if is_missing else _passes_soon(ours)
-            if not may_pass or not patience.again():
-                raise ours
+            patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
+            while True:
+                timeout = max(0.1, min(self.timeout_seconds, patience.left_seconds))
+                outer, self._limit.seconds = getattr(self._limit, "seconds", None), timeout
+                try:
+                    return function(*args, timeout=timeout, retry=None, **kwargs)
+                except Exception as error:  # noqa: BLE001 - whatever the libraries raise is classified
+                    ours = classify(error, doing)
+                finally:
+                    self._limit.seconds = outer
+                is_missing = isinstance(ours, (MissingError, HiddenError))
+                may_pass = patience.spent_seconds < missing_seconds if is_missing else _passes_soon(ours)
+                if not may_pass or not patience.again():
+                    raise ours
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[float]:

@@ -73,7 +73,6 @@ class RowsError(DataError):
 @dataclass
 class _Sent:
     offset: int
-    rows: int
     request: Any
     size: int
 
@@ -119,6 +118,8 @@ class Appender:
         :raises DataError: a single row is larger than a request may be.
         :raises ConnectError: as :func:`~.errors.classify` says, after the retry budget.
         """
+        from google.cloud.bigquery_storage_v1 import types
+
         if not batch.schema.equals(self._schema):
             raise DataError(f"{self._doing}: a batch has another schema than the stream")
         for rows, payload in self._payloads(batch):
@@ -126,13 +127,17 @@ class Appender:
                 self._name = self._create()
             if not self._unanswered:
                 self._patience.restart()
-            sent = _Sent(self._next_offset, rows, self._request(self._next_offset, payload), len(payload))
-            self._unanswered.append(sent)
+            # The plain protobuf message: proto-plus would copy the rows once more.
+            request = types.AppendRowsRequest.pb()(write_stream=self._name)
+            request.offset.value = self._next_offset
+            request.arrow_rows.rows.serialized_record_batch = payload
+            self._unanswered.append(_Sent(self._next_offset, request, len(payload)))
             self._next_offset += rows
-            self._send(sent)
+            self._send()
             while sum(one.size for one in self._unanswered) > self._in_flight_bytes:
                 self._receive()
-            self._receive_what_is_there()
+            while self._unanswered and self._connection is not None and not self._connection.answers.empty():
+                self._receive()
 
     def close(self) -> StreamReceipt:
         """Wait until every row is stored, and say how many there are."""
@@ -174,35 +179,21 @@ class Appender:
             )
         return str(created.name)
 
-    def _request(self, offset: int, payload: bytes) -> Any:
-        from google.cloud.bigquery_storage_v1 import types
-
-        # The plain protobuf message: proto-plus would copy the rows once more.
-        request = types.AppendRowsRequest.pb()(write_stream=self._name)
-        request.offset.value = offset
-        request.arrow_rows.rows.serialized_record_batch = payload
-        return request
-
-    def _send(self, sent: _Sent) -> None:
-        if self._connection is None:
-            self._connection = _Connection(self._api.write, self._name)
-            sent = self._unanswered[0]
-            sent.request.arrow_rows.writer_schema.serialized_schema = self._schema.serialize().to_pybytes()
-            for waiting in self._unanswered:
-                self._connection.requests.put(waiting.request)
-        else:
-            self._connection.requests.put(sent.request)
-
-    def _receive_what_is_there(self) -> None:
-        while self._unanswered and self._connection is not None and not self._connection.answers.empty():
-            self._receive()
+    def _send(self) -> _Connection:
+        """Send the last request, or in a new connection all that are unanswered."""
+        if self._connection is not None:
+            self._connection.requests.put(self._unanswered[-1].request)
+            return self._connection
+        self._connection = _Connection(self._api.write, self._name)
+        first = self._unanswered[0].request
+        first.arrow_rows.writer_schema.serialized_schema = self._schema.serialize().to_pybytes()
+        for waiting in self._unanswered:
+            self._connection.requests.put(waiting.request)
+        return self._connection
 
     def _receive(self) -> None:
         """Take one answer; after an error that may pass, start again from the first unanswered row."""
-        if self._connection is None:
-            self._send(self._unanswered[0])
-        connection = self._connection
-        assert connection is not None
+        connection = self._connection or self._send()
         try:
             left = min(self._api.timeout_seconds, self._patience.left_seconds)
             answer = connection.answers.get(timeout=max(0.1, left))

@@ -10,13 +10,11 @@ unchanged definition makes two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_connect.clients.bigquery.sql import literal, names
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.publishing import require_definition
-from airflow_provider_connect.sink import DefinitionInForce, LedgerRow, Publish
+from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY
 from airflow_provider_connect.sinks._bigquery.ledger import ledger_row, of_stream
 from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_COLUMNS, LEDGER_ROW, NEWEST_FIRST
@@ -113,11 +111,6 @@ def unfenced(step: LedgerStep) -> RetriableError:
     )
 
 
-def erased_of(answer: dict[str, Any]) -> int:
-    """Return the version of the target's erase list."""
-    return int(answer["erased"] or 0)
-
-
 def newest_of(answer: dict[str, Any]) -> LedgerRow | None:
     """Return the row that stands, where this intent has none."""
     return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
@@ -135,15 +128,6 @@ def redefined(publish: Publish) -> list[tuple[str, str]]:
         return []
     known = dict.fromkeys(digest for digest in (publish.definition, publish.definition_seen) if digest is not None)
     return [(f"seen.definition NOT IN ({', '.join(map(literal, known))})", "redefined")]
-
-
-def require_same(publish: Publish, answer: Mapping[str, Any]) -> None:
-    """Raise the error of that outcome.
-
-    :param answer: the script's, with the definition in force as ``in_force``.
-    :raises OvertakenError: the definition in force is not one that the publish may follow.
-    """
-    require_definition(publish, DefinitionInForce(answer["in_force"], task=""))
 
 
 def put_in_force(step: LedgerStep) -> list[str]:

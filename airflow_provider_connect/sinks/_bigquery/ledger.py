@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError, StaleError
-from airflow_provider_connect.clients.bigquery.sql import literal, names
+from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
 from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
@@ -75,10 +75,33 @@ def ledger_row(values: dict[str, Any]) -> LedgerRow:
     )
 
 
-def span_values(row: LedgerRow) -> dict[str, str]:
-    """Return the columns of what an increment has read, as SQL; NULL of other rows."""
-    number, text = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
-    return {"span_number": literal(number, "INT64"), "span": literal(text, "STRING")}
+def ledger_values(target: Place, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
+    """Return a new ledger row of a stream as SQL, by column in the ledger's order.
+
+    :param expressions: SQL for columns that the row lacks, or has otherwise.
+    """
+    number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
+    texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
+    values = {
+        "target": literal(target.id),
+        "connector": literal(key.connector),
+        "stream": literal(key.stream),
+        "day": literal(row.day),
+        "generation": literal(row.generation),
+        **texts,
+        "clear_number": literal(row.clear_number),
+        "row_count": literal(row.rows),
+        "counts": f"PARSE_JSON({literal(json.dumps(row.counts))})",
+        "polled_at": timestamp(row.polled_at),
+        "published_at": "CURRENT_TIMESTAMP()",
+        "checks": "0",
+        "answer": literal(row.answer),
+        "span_number": literal(number, "INT64"),
+        "span": literal(span),
+        "definition": literal(row.definition),
+        **expressions,
+    }
+    return {field["name"]: values[field["name"]] for field in LEDGER_FIELDS if field["name"] in values}
 
 
 def of_stream(target: Place, key: StreamKey) -> str:
@@ -160,6 +183,14 @@ class BigQueryLedger(Ledger):
         """Return every published day."""
         rows = self._read(f"SELECT DISTINCT {LEDGER}.day", f"AND {LEDGER}.day IS NOT NULL")
         return DaySet.of(row["day"] for row in rows)
+
+    def tables(self, day: dt.date | None = None, generation: int = 0) -> dict[str, bool]:
+        """Return every table of a template that ever had rows, and whether one generation of a day put some there."""
+        there = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
+        select = f"SELECT name, LOGICAL_OR({there}) AS there"
+        joined = f", UNNEST({LEDGER}.tables) AS name"
+        rows = self._read(select, f"AND {LEDGER}.day IS NOT NULL GROUP BY name", joined=joined)
+        return {row["name"]: bool(row["there"]) for row in rows}
 
     def erased(self) -> EraseList:
         """Return whose rows are kept out of the target, by one query; by two once somebody is erased.

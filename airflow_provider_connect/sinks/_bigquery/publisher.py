@@ -37,9 +37,9 @@ from airflow_provider_connect.sinks._bigquery.preflight import preflight, seen
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_by_day
 from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
+from airflow_provider_connect.sinks._bigquery.split import parts_of, parts_problems, template_problems
 from airflow_provider_connect.sinks._bigquery.staging import (
     REJECTS_END,
-    Part,
     Staging,
     abandoned,
     make_staging,
@@ -47,7 +47,7 @@ from airflow_provider_connect.sinks._bigquery.staging import (
     sweep,
 )
 from airflow_provider_connect.sinks._bigquery.tables import Tables
-from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_marks, ensure_target, has_marks
+from airflow_provider_connect.sinks._bigquery.target import ensure_marks, ensure_target, has_marks
 from airflow_provider_connect.sinks._bigquery.turns import confirm
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
 from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
@@ -75,7 +75,9 @@ SWEPT_AFTER = ONE_DAY
 class BigQueryPublisher(
     Publisher, StagesByExecutors, CommitCountsDifferences, Confirms, Erases, KeepsNotes, KeepsRejects, Sweeps
 ):
-    """Publishes days of one stream. Threads may share it, and so its sign-in.
+    """Publishes days of one stream into one table, or into the tables of a template (:mod:`.split`).
+
+    Threads may share it, and so its sign-in.
 
     :param connection: of the type ``google_cloud_platform``.
     """
@@ -129,8 +131,13 @@ class BigQueryPublisher(
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Find what would fail the publish; make the table and the ledger when nothing would."""
+        dates = sorted(day.date for day in days)
         try:
-            return preflight(self.api, self.tables, self.ledger, schema, sorted(day.date for day in days), kind=kind)
+            return (
+                template_problems(self.options, schema, kind)
+                or preflight(self.api, self.tables, self.ledger, schema, dates, kind=kind)
+                or parts_problems(self.api, self.tables, self.ledger, schema, dates, kind=kind)
+            )
         except (ConfigError, DataError) as error:
             return [str(error)]
 
@@ -157,7 +164,7 @@ class BigQueryPublisher(
             _log.warning("%s lacks columns, which are left out: %s", tables.target.id, ", ".join(ready.discarded))
         every = columns(schema, fields_of(ready.table))
         method = load_method(options, publish.stage, schema, every)
-        parts = self._parts(publish, ready)
+        parts = parts_of(api, tables, self.ledger, publish, ready)
         table_column = None if parts is None else TABLE
         # A retry publishes what an earlier driver froze, under the same attempt's name. The rows and load jobs that
         # driver left must not count as ours, nor may it drop our table when it comes back late.
@@ -187,10 +194,6 @@ class BigQueryPublisher(
             make_staging(api, made.rejects, STAGED_REJECT_FIELDS, own)
         return made
 
-    def _parts(self, publish: Publish, ready: Ready) -> tuple[Part, ...] | None:
-        """Return the tables that a day changes, ready to be written; None where the target is the only one."""
-        return None
-
     def put(self, token: Staging, stage: str, share: tuple[StagedFile, ...]) -> FileReceipt | None:
         """Append a staged file to the staging table, in a write stream of its own; nothing where files are loaded."""
         if token.load_method == "load_job" or token.kept is not None:
@@ -201,32 +204,28 @@ class BigQueryPublisher(
 
     def commit(self, publish: Publish, token: Staging, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
         """Show what was staged, put the day in place, drop the staging tables; may be repeated after a lost answer."""
+        sent = [receipt for receipt in receipts if receipt is not None]
+        streams = [receipt.rows.name for receipt in sent if receipt.rows.name]
+        job_labels = self._labels(publish)
         try:
-            return self._commit(publish, token, receipts)
+            self.api.locate(self.tables.target)
+            if token.kept is None:
+                self._fill(publish, token, sent)
+            rejects = stage_rejects(self.api, self.tables, publish, token, [receipt.rejects for receipt in sent])
+            plan = plan_of(self.tables, publish, token, streams, rejects)
+            self._require_nothing_gone(plan)
+            require_all_keys(plan)
+            plan = with_differences(self.api, plan, job_labels)
+            published = put_or_keep(self.api, publish, token, plan, job_labels)
         except GoneError:
             # The staging table is gone: it is dropped once the day is published.
             row = self.ledger.published(publish.day.date, publish.intent.token)
             if row is None:
                 raise
             return row
-
-    def _commit(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
-        self.api.locate(self.tables.target)
-        sent = [receipt for receipt in receipts if receipt is not None]
-        if made.kept is None and made.load_method == "load_job":
-            self._load(publish, made)
-        elif made.kept is None:
-            self._show(publish, made, sent)
-        rejects = stage_rejects(self.api, self.tables, publish, made, [receipt.rejects for receipt in sent])
-        streams = [receipt.rows.name for receipt in sent if receipt.rows.name]
-        plan = plan_of(self.tables, publish, made, streams, rejects)
-        self._require_nothing_gone(plan)
-        require_all_keys(plan)
-        plan = with_differences(self.api, plan, self._labels(publish))
-        published = put_or_keep(self.api, publish, made, plan, self._labels(publish))
         # The day is published. A table that cannot be dropped now is swept, or expires.
         with suppress(ConnectError):
-            self._drop(made)
+            self._drop(token)
         return published
 
     def confirm(self, publish: Publish) -> LedgerRow:
@@ -289,25 +288,19 @@ class BigQueryPublisher(
         own = {name: publish.labels[name] for name in names if name in publish.labels}
         return labels({**self.options.labels, **own, "day": str(publish.day)})
 
-    def _show(self, publish: Publish, made: Staging, receipts: Sequence[FileReceipt]) -> None:
-        """Commit the streams of all files once every staged row was sent."""
-        staged = sum(file.rows for file in publish.manifest.polled.files)
+    def _fill(self, publish: Publish, staging: Staging, receipts: Sequence[FileReceipt]) -> None:
+        """Load all files into the staging table, or commit their streams once every staged row was sent."""
+        files, table = publish.manifest.polled.files, staging.table
+        if staging.load_method == "load_job":
+            paths = [f"{publish.stage.rstrip('/')}/{file.path}" for file in files]
+            fields = [column.staging for column in staging.staged]
+            load(self.api, table, paths, fields, labels=self._labels(publish), attempt=table.table)
+            return
+        staged = sum(file.rows for file in files)
         sent = sum(receipt.rows.rows + receipt.rejects.rows for receipt in receipts)
         if sent != staged:
             raise RetriableError(f"day {publish.day}: {staged:,} rows are staged and {sent:,} were sent to BigQuery")
-        finalize_and_commit(self.api, made.table, [receipt.rows for receipt in receipts])
-
-    def _load(self, publish: Publish, made: Staging) -> None:
-        files = [f"{publish.stage.rstrip('/')}/{file.path}" for file in publish.manifest.polled.files]
-        if files:
-            load(
-                self.api,
-                made.table,
-                files,
-                [column.staging for column in made.staged],
-                labels=self._labels(publish),
-                attempt=made.table.table,
-            )
+        finalize_and_commit(self.api, table, [receipt.rows for receipt in receipts])
 
     def _require_nothing_gone(self, plan: PublishPlan) -> None:
         """Refuse to empty a published day because BigQuery can hold none of the new rows.
@@ -328,7 +321,7 @@ class BigQueryPublisher(
 
 
 class TablePublisher(BigQueryPublisher, InspectsTarget):
-    """Publishes days of one stream into one table."""
+    """Publishes days of one stream into one table. Of a template only a day's rows tell which tables there will be."""
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Find what would fail the publish, as far as columns, what is there and dry runs tell."""

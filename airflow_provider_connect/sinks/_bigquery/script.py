@@ -19,16 +19,15 @@ import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts, timestamp
+from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.publishing import overtaken, superseded
-from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.publishing import overtaken, require_definition, superseded
+from airflow_provider_connect.sink import DefinitionInForce, Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.decision import (
     FENCE_TYPES,
     before,
     begin,
-    erased_of,
     erased_since,
     fence_columns,
     found_columns,
@@ -39,11 +38,10 @@ from airflow_provider_connect.sinks._bigquery.decision import (
     newest_of,
     put_in_force,
     redefined,
-    require_same,
     unfenced,
     whens,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, refused_append, span_values
+from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, ledger_values, refused_append
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
 from airflow_provider_connect.sinks._bigquery.names import TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
@@ -57,7 +55,6 @@ from airflow_provider_connect.sinks._bigquery.snapshot import (
     keyless_published,
     keyless_rows,
     newest_day,
-    newest_increment,
     refused_rows,
 )
 from airflow_provider_connect.stage.deleted import DELETED
@@ -85,6 +82,12 @@ https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11)."""
 
 MOST_TABLES = 3
 """How many tables one statement names at the most: ledger and both staging tables, or the three of a merge."""
+
+ANSWER = (
+    "outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,\n"
+    "  seen.keyless_rows + keyless AS keyless_rows, kept_rows, seen.definition AS in_force"
+)
+"""What the script's last SELECT says beside the ledger row."""
 
 
 class IncompleteError(RetriableError):
@@ -115,7 +118,15 @@ DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, e
   strangers INT64, staged_rows INT64, staged_rejects INT64, keyless_rows INT64, {FENCE_TYPES}>;
 {begin(plan)}
 {_look_for_newest(plan)}SET seen = (
-{_look(plan)}
+  SELECT AS STRUCT
+    {found_columns(plan)},
+    MAX(IF({before(plan)} AND {LEDGER}.generation = {LEDGER}.newest, {LEDGER}.row_count, NULL)) AS day_rows,
+    COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL) AS strangers,
+    (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
+    {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
+    {keyless(plan, plan.merge) if plan.merge else 0} AS keyless_rows,
+    {fence_columns(plan)}
+  FROM {ledger_rows(plan)}
 );
 SET outcome = CASE
 {_cases(plan)}
@@ -123,7 +134,7 @@ SET outcome = CASE
 IF outcome = 'published' THEN
 {changes}END IF;
 COMMIT TRANSACTION;
-{_answer(plan)};
+{last_select(plan, ANSWER)};
 """
     _check_length(plan, script, MAX_SCRIPT_BYTES)
     return script
@@ -182,10 +193,10 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     if outcome == "superseded" and newest is not None:
         raise superseded(plan.publish, newest)
     if outcome == "redefined":
-        require_same(plan.publish, answer)
+        require_definition(plan.publish, DefinitionInForce(answer["in_force"], task=""))
     where = f"{plan.key} {plan.row.day} into {plan.target.id}"
     errors: dict[str, ConnectError] = {
-        "overtaken": overtaken(plan.publish, newest, erased_of(answer)),
+        "overtaken": overtaken(plan.publish, newest, int(answer["erased"] or 0)),
         "incomplete": IncompleteError(
             f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
             f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"
@@ -204,37 +215,27 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     raise errors[outcome]
 
 
-def _look(plan: PublishPlan) -> str:
-    return f"""  SELECT AS STRUCT
-    {found_columns(plan)},
-    MAX(IF({before(plan)} AND {LEDGER}.generation = {LEDGER}.newest, {LEDGER}.row_count, NULL)) AS day_rows,
-    COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL) AS strangers,
-    (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
-    {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
-    {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows,
-    {fence_columns(plan)}
-  FROM {ledger_rows(plan)}"""
-
-
 def _look_for_newest(plan: PublishPlan) -> str:
-    if plan.publish.kind == "increment":
-        newest = newest_increment(plan.ledger, plan.target, plan.key, plan.publish.day.date)
-        return f"SET {NEWEST_DAY} = {newest};\n"
-    if not plan.replaces_whole:
+    if not plan.follows_stream:
         return ""
-    kept = kept_rows(plan.target, plan.write_mode, plan.filter_column)
-    look = {NEWEST_DAY: newest_day(plan.ledger, plan.target, plan.key), "kept_rows": kept}
-    if plan.softly:
-        look["keyless"] = keyless_rows(plan)
+    look = {NEWEST_DAY: newest_day(plan)}
+    if plan.publish.kind != "increment":
+        look["kept_rows"] = kept_rows(plan.target, plan.write_mode, plan.filter_column)
+        if plan.softly:
+            look["keyless"] = keyless_rows(plan)
     return "".join(f"SET {name} = {found};\n" for name, found in look.items())
 
 
 def _cases(plan: PublishPlan) -> str:
     rejects = plan.rejects.rows if plan.rejects else 0
+    compared = moved_on(plan)
+    if plan.write_mode == "append":  # one that only adds refuses any day that somebody has published
+        refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
+        compared = [(erased_since(plan.publish.manifest.seen), "overtaken"), *refused]
     cases = [
         ("seen.fences = 0", "unfenced"),
         ("seen.published IS NOT NULL", "already"),
-        *_compared(plan),
+        *compared,
         *redefined(plan.publish),
         (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
     ]
@@ -249,14 +250,6 @@ def _cases(plan: PublishPlan) -> str:
     return whens(cases)
 
 
-def _compared(plan: PublishPlan) -> list[tuple[str, str]]:
-    """Return what refuses a day that somebody else has published: one that only adds refuses any."""
-    if plan.write_mode == "append":
-        refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
-        return [(erased_since(plan.publish.manifest.seen), "overtaken"), *refused]
-    return moved_on(plan)
-
-
 def _data(plan: PublishPlan) -> list[str]:
     if plan.parts is not None:
         changes = [statement for part in plan.parts for statement in _part(plan, part)]
@@ -269,16 +262,7 @@ def _data(plan: PublishPlan) -> list[str]:
     if plan.merge:
         return [
             *_vanished(plan),
-            *merge_statements(
-                plan.merge,
-                plan.columns,
-                stream=str(plan.key),
-                target=plan.target,
-                staging=plan.staging,
-                day=plan.row.day,
-                filter_column=plan.filter_column,
-                softly=plan.softly,
-            ),
+            *merge_statements(plan, plan.merge),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {this_day})",
         ]
     insert = _insert(plan, plan.target)
@@ -323,12 +307,8 @@ def _vanished(plan: PublishPlan) -> list[str]:
         return []
     if plan.softly:
         return delete_softly(plan)
-    return [
-        *([drop_deleted(plan)] if plan.drops_deleted else []),
-        *delete_vanished(
-            plan.merge, plan.columns, target=plan.target, staging=plan.staging, filter_column=plan.filter_column
-        ),
-    ]
+    # By a key that comes back, a row that was deleted softly would stay deleted.
+    return [*([drop_deleted(plan)] if plan.marked else []), *delete_vanished(plan)]
 
 
 def _rejects(plan: PublishPlan) -> list[str]:
@@ -339,33 +319,21 @@ def _rejects(plan: PublishPlan) -> list[str]:
 
 
 def _ledger_row(plan: PublishPlan) -> str:
-    row = plan.row
-    values = {
-        "target": literal(plan.target.id),
-        "connector": literal(plan.key.connector),
-        "stream": literal(plan.key.stream),
-        "day": literal(row.day),
-        "generation": _generation(plan),
-        "token": literal(row.token),
-        "attempt": literal(row.attempt),
-        "run": literal(row.run),
-        "clear_number": literal(row.clear_number),
-        "row_count": "day_rows",
-        "digest": literal(row.digest),
-        "counts": _counts(plan),
-        "reference": literal(row.reference),
-        "link": literal(row.link),
-        "load_method": literal(plan.load_method),
-        "stream_count": literal(plan.stream_count),
-        "streams": texts(plan.streams[:KEPT_STREAMS]),
-        "polled_at": timestamp(row.polled_at),
-        "published_at": "CURRENT_TIMESTAMP()",
-        "checks": "0",
-        "answer": literal(row.answer),
-    }
+    tables = {}
     if plan.parts is not None:
-        values["tables"] = texts(part.name for part in plan.parts if part.has_rows)
-    values |= span_values(row) | {"definition": literal(row.definition)}
+        tables["tables"] = texts(part.name for part in plan.parts if part.has_rows)
+    values = ledger_values(
+        plan.target,
+        plan.key,
+        plan.row,
+        generation=_generation(plan),
+        row_count="day_rows",
+        counts=_counts(plan),
+        load_method=literal(plan.load_method),
+        stream_count=literal(plan.stream_count),
+        streams=texts(plan.streams[:KEPT_STREAMS]),
+        **tables,
+    )
     selected = ", ".join(values.values())
     return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
 
@@ -388,11 +356,3 @@ def _counts(plan: PublishPlan) -> str:
         parts += [literal(f'{begin}"{name}": '), f"CAST({variable} AS STRING)"]
         begin = ", "
     return f"PARSE_JSON(CONCAT({', '.join(parts)}, '}}'))"
-
-
-def _answer(plan: PublishPlan) -> str:
-    columns = (
-        "outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,\n"
-        "  seen.keyless_rows + keyless AS keyless_rows, kept_rows, seen.definition AS in_force"
-    )
-    return last_select(plan, columns)

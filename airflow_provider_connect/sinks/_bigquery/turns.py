@@ -16,7 +16,7 @@ import random
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, made_before
@@ -76,13 +76,38 @@ def put_in_place(
 
     :param labels: of the job.
     :param keep: called when the first turn is lost: what is staged should outlive this driver.
-    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as :func:`~.script.settle`.
+    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; a table of this is gone, or the target's
+        columns are others by now; queries do not know its columns yet; or as :func:`~.script.settle`.
     """
 
+    def script(job_id: str) -> str:
+        row = plan.row.model_copy(update={"reference": job_id, "link": api.console_link(job_id)})
+        return publish_script(replace(plan, row=row))
+
     def run() -> LedgerRow:
-        return settle(plan, _run_script(api, plan, plan.doing, labels))
+        job_id = f"connect_publish_{uuid.uuid4().hex}"
+        try:
+            with made_before(plan.doing):
+                [answer], _ = api.query(script, doing=plan.doing, labels=labels, job_id=job_id)
+        except ConfigError as error:
+            if any(schema_moved(api, place, plan.columns) for place in plan.written):
+                raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
+            if not isinstance(error, ColumnError):
+                raise
+            # Who adds columns waits until queries know them; another publisher sees them in the table before that.
+            raise _unknown_columns(error, f"table {plan.target.id}, or its ledger,") from None
+        return settle(plan, dict(answer))
 
     return in_turn(plan.doing, run, lambda: publishers(api, plan), keep=keep, clock=clock)
+
+
+def _unknown_columns(error: ColumnError, where: str) -> RetriableError:
+    """Return the error for columns that queries do not know yet: Airflow's number of retries is the bound."""
+    return RetriableError(
+        f"{error}; {where} has these columns, and queries do not know them yet: if it stays, look at the job in "
+        "Google's console, and report it",
+        retry_after_seconds=2 * COLUMN_WAIT_SECONDS,
+    )
 
 
 def confirm(api: Api, step: LedgerStep, labels: dict[str, str], *, clock: Clock | None = None) -> LedgerRow:
@@ -98,11 +123,7 @@ def confirm(api: Api, step: LedgerStep, labels: dict[str, str], *, clock: Clock 
             [answer], _ = api.query(confirm_script(step), doing=step.doing, labels=labels, job_id=job_id)
         except ColumnError as error:
             # Another job has just added columns to the ledger of an earlier version.
-            raise RetriableError(
-                f"{error}; the ledger has these columns, and queries do not know them yet: if it stays, look at the "
-                "job in Google's console, and report it",
-                retry_after_seconds=2 * COLUMN_WAIT_SECONDS,
-            ) from None
+            raise _unknown_columns(error, "the ledger") from None
         return settle_confirmation(step, dict(answer))
 
     return in_turn(step.doing, run, lambda: publishers(api, step), clock=clock)
@@ -142,32 +163,3 @@ def in_turn(
 def _is_lost_turn(error: RetriableError) -> bool:
     """Tell whether another publisher won, or all of them have come to BigQuery's rate limit."""
     return isinstance(error, ConflictError) or 0 < (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS
-
-
-def _run_script(api: Api, plan: PublishPlan, doing: str, labels: dict[str, str]) -> dict[str, Any]:
-    """Run the script once; return its answer.
-
-    :raises RetriableError: a table of this is gone, or the target's columns are others by now: begin again. Or queries
-        do not know its columns yet: what is staged will do, and Airflow's number of retries is the bound.
-    """
-
-    def script(job_id: str) -> str:
-        row = plan.row.model_copy(update={"reference": job_id, "link": api.console_link(job_id)})
-        return publish_script(replace(plan, row=row))
-
-    job_id = f"connect_publish_{uuid.uuid4().hex}"
-    try:
-        with made_before(doing):
-            [answer], _ = api.query(script, doing=doing, labels=labels, job_id=job_id)
-    except ConfigError as error:
-        if any(schema_moved(api, place, plan.columns) for place in plan.written):
-            raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
-        if not isinstance(error, ColumnError):
-            raise
-        # Who adds columns waits until queries know them; another publisher sees them in the table before that.
-        raise RetriableError(
-            f"{error}; table {plan.target.id}, or its ledger, has these columns, and queries do not know them yet: if "
-            "it stays, look at the job in Google's console, and report it",
-            retry_after_seconds=2 * COLUMN_WAIT_SECONDS,
-        ) from None
-    return dict(answer)

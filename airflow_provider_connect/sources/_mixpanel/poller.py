@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
+from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest, Sizes, Together
+from airflow_provider_connect.capabilities.splitting import AcceptsParts, Splits
 from airflow_provider_connect.clients.http.client import Answer, excerpt
 from airflow_provider_connect.clients.http.inflate import gunzip
 from airflow_provider_connect.clients.http.link import SilenceError
@@ -18,7 +21,7 @@ from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Sizes, Together, VendorCount
+from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
@@ -48,7 +51,7 @@ def now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-class MixpanelPoller(Poller):
+class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts):
     """Polls a day, or several that follow each other, in one request, or a large day in several."""
 
     def __init__(self, options: MixpanelOptions, connection: Connection) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
@@ -17,7 +18,7 @@ from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.paging import SeenRows, pages
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, VendorCount
+from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._rest.columns import schema
 from airflow_provider_connect.sources._rest.declared.paging import Single, last_place
 from airflow_provider_connect.sources._rest.declared.records import RECORD_KEY
@@ -53,14 +54,11 @@ class _Page(NamedTuple):
     is_ignored: bool = False
 
 
-class RestPoller(Poller):
-    """Polls one stream. A day is one partition, or, with parents, as many as are declared.
+class RestPoller(Poller, CountsRows):
+    """Polls one stream. A day is one partition, or, with parents, as many as are declared."""
 
-    :ivar looks_ahead: whether a page is asked for while rows are made of the one before it.
-    """
-
-    def __init__(self, options: RestOptions, connection: Connection) -> None:
-        self.looks_ahead = True
+    def __init__(self, options: RestOptions, connection: Connection, context: PollContext) -> None:
+        self._context = context
         self._options = options
         self._connection = connection
 
@@ -136,7 +134,7 @@ class RestPoller(Poller):
         options, (day,) = self._options, part.days
         with ExitStack() as stack:
             asker = stack.enter_context(self._asker(options))
-            reading = _Reading(options, day, asker, stack=stack, tally=tally, looks_ahead=self.looks_ahead)
+            reading = _Reading(options, day, asker, stack=stack, tally=tally, looks_ahead=self._context.looks_ahead)
             for parent in self._parents(stack, part, tally):
                 for batch in reading.batches(parent):
                     if batch.num_rows:
@@ -148,7 +146,7 @@ class RestPoller(Poller):
             self._connection,
             errors=options.errors,
             limits=mine.limits,
-            share=self.polls_at_once or mine.partitions * mine.parallel_days,
+            share=self._context.polls_at_once or mine.partitions * mine.parallel_days,
             max_bytes=mine.max_page_bytes,
             # The rest of the task's budget is for days that begin again.
             patience_seconds=min(_LONGEST_PATIENCE_SECONDS, mine.retry_budget_seconds / 2),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 
+from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.single import reserved
 from airflow_provider_connect.polling.quota.turns import Store, Turns
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.poller import RestPoller
 from airflow_provider_connect.window import Day
@@ -22,10 +24,10 @@ def inspect(options: RestOptions, connection: Connection, day: Day, store: Store
 
     :raises ConnectError: as a poll does. :class:`.QuotaError` if the declared limit has no room: nothing was sent.
     """
-    quota = options.quota(connection)
+    quota = options.quota(connection) if isinstance(options, HasQuota) else None
     turns = Turns(store, quota) if store is not None and quota is not None else None
     tally = Tally([day])
-    with reserved(turns, "check", _warn, options.requests_for([day])) as sent:
+    with reserved(turns, "check", _warn, 1) as sent:
         try:
             rows = _first_rows(options, connection, day, tally)
         finally:
@@ -37,8 +39,7 @@ def inspect(options: RestOptions, connection: Connection, day: Day, store: Store
 
 def _first_rows(options: RestOptions, connection: Connection, day: Day, tally: Tally) -> int:
     """Return the size of the first batch that is not empty; 0 if the day has none."""
-    with RestPoller(options, connection) as poller:
-        poller.looks_ahead = False
+    with RestPoller(options, connection, PollContext(looks_ahead=False)) as poller:
         for part in poller.plan([day]):
             with closing(poller.poll(part, tally)) as batches:  # type: ignore[type-var]  # a generator
                 for _, batch in batches:

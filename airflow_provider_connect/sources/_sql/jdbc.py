@@ -9,19 +9,18 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.clients.sql.database import Database, SqlColumn
 from airflow_provider_connect.clients.sql.jdbc.connection import reader_options
 from airflow_provider_connect.clients.sql.jdbc.errors import causes, named
 from airflow_provider_connect.clients.sql.jdbc.session import JdbcDatabase
 from airflow_provider_connect.clients.sql.jdbc.types import converted, require_same
-from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.sources._sql.chunks import chunks_for
 from airflow_provider_connect.sources._sql.found import Found, Reading, reading
-from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.poller import Keyed, SqlPoller
 from airflow_provider_connect.values.decimals import plain_text
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -34,25 +33,19 @@ _FIRST_TIME = dt.datetime.fromtimestamp(0, dt.UTC).replace(tzinfo=None)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
-class JdbcPoller(SqlPoller):
+class JdbcPoller(SqlPoller, ReadBySpark):
     """Polls one table or query of a database that only its JDBC driver can speak to."""
 
-    is_read_by_spark = True
+    # Chunks have no key where they end: a try that dies begins anew.
     _quoted_by = '"'
 
-    def __init__(self, options: SqlOptions, connection: Connection) -> None:
-        super().__init__(options, connection)
-        # Chunks have no key where they end: a try that dies begins anew.
-        self.resumes = False
-        self.begins_anew = ""
-
     def _session(self, what: str) -> Database:
-        if self.spark is None:
+        if self._context.spark is None:
             raise ConfigError(
                 f"connection {self._connection.conn_id!r}: a connection of type jdbc is read by Spark's own reader, in "
                 "the job of a ConnectOperator alone: elsewhere use spark.read.format('jdbc')"
             )
-        database = JdbcDatabase.open(self._connection, self.spark(), self._options.limits)
+        database = JdbcDatabase.open(self._connection, self._context.spark(), self._options.limits)
         self._quoted_by = database.quoted_by
         return database
 
@@ -83,7 +76,7 @@ class JdbcPoller(SqlPoller):
 
         :raises ConfigError: Spark would read a column otherwise than it was described.
         """
-        assert self.spark is not None, "the plan needed it"
+        assert self._context.spark is not None, "the plan needed it"
         _, how = self._of(part)
         database = self._unlinked()
         names = [f"{column.expression} AS {database.quote(f'c{at}')}" for at, column in enumerate(how.columns)]
@@ -92,7 +85,7 @@ class JdbcPoller(SqlPoller):
         sql = f"(\n{database.select(names, relation, where=where)}\n) connect_rows"
         options = reader_options(self._connection, sql, self._options.limits)
         try:
-            frame = self.spark().read.format("jdbc").options(**options).load()
+            frame = self._context.spark().read.format("jdbc").options(**options).load()
         except Exception as error:  # noqa: BLE001  # its text holds the SQL
             raise self.error_of(error) from None
         require_same(how.columns, [kind for _, kind in frame.dtypes])

@@ -180,11 +180,6 @@ class SqlOptions(Source):
         return SNAPSHOT_MODES[self.snapshot_mode]
 
     @property
-    def reloads_when_lost(self) -> bool:
-        """True if all rows are read again when the table cannot be followed any more."""
-        return self.begins.begins_anew
-
-    @property
     def clock_zone(self) -> str:
         """The zone of timestamps without a zone."""
         return self.db_timezone or "UTC"

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.capabilities.following import Follows
+from airflow_provider_connect.capabilities.splitting import AcceptsParts, LimitsPartitions
 from airflow_provider_connect.clients.sql.database import Database, SqlColumn, Table
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
@@ -17,11 +19,11 @@ from airflow_provider_connect.polling.days import require_begun, require_over, r
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
+from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.chunks import Key
 from airflow_provider_connect.sources._sql.cursors import NOTHING
-from airflow_provider_connect.sources._sql.cuts import as_json, as_key
+from airflow_provider_connect.sources._sql.cuts import as_json
 from airflow_provider_connect.sources._sql.days import bounds, condition
 from airflow_provider_connect.sources._sql.following import Following, Rows
 from airflow_provider_connect.sources._sql.found import (
@@ -43,10 +45,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LOG = logging.getLogger(__name__)
-_BEGINS_ANEW = (
-    "they shared one state of the database, which ended with that try. With consistency='chunk' a try goes on instead, "
-    "and each chunk is of a moment of its own"
-)
 _TRUSTED_ROWS = 1_000_000
 """Below this an estimate may be far off, and counting costs little."""
 
@@ -56,15 +54,16 @@ def now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-class SqlPoller(Poller):
+class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     """Polls one table or query.
 
     The driver's keeps a session open for each day whose chunks share a snapshot, until the last of them is read.
     """
 
-    def __init__(self, options: SqlOptions, connection: Connection) -> None:
+    def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
         self._options = options
         self._connection = connection
+        self._context = context
         self._lock = threading.Lock()
         self._known: tuple[Found, Reading] | None = None
         self._held: dict[Day, Database] = {}
@@ -72,9 +71,7 @@ class SqlPoller(Poller):
         self._is_apart = options.consistency == "chunk"
         if options.day_column is None:
             self.partitions_at_once = options.parallel_chunks or DEFAULT_CHUNKS
-        if options.snapshot is not None:
-            self.resumes = self._is_apart
-            self.begins_anew = "" if self.resumes else _BEGINS_ANEW
+        self._resumes = options.snapshot is not None and self._is_apart
 
     def close(self) -> None:
         """End the sessions that chunks share."""
@@ -142,21 +139,6 @@ class SqlPoller(Poller):
         if options.snapshot == "daily":
             require_recent(day, now(), "the database has")
 
-    def resume(self, day: Day, parts: Sequence[InputPartition]) -> list[InputPartition]:
-        """Return the chunks of an earlier try: between the same keys, of the table as it is now; [] if they are none.
-
-        :raises ConnectError: as :meth:`plan`.
-        """
-        self._require_day(day)
-        found, _ = self._find()
-        try:
-            keys = [as_key(part.params.get("upto"), len(found.key)) for part in parts[:-1]]
-        except ValueError:
-            return []
-        with self._session(str(day)) as database:
-            pieces = self._between(database, found, keys)
-        return [InputPartition(days=(day,), index=index, params=params) for index, params in enumerate(pieces)]
-
     def _between(
         self, database: Database, found: Found, keys: Sequence[Key], of_span: str = ""
     ) -> list[dict[str, Any]]:
@@ -168,7 +150,7 @@ class SqlPoller(Poller):
         bounds = [chunks.bound(database, key) for key in keys]
         conditions = chunks.conditions(columns, bounds, compares_rows=self._compares_rows)
         wheres = [_both(of_span, each) for each in conditions]
-        if not self.resumes:
+        if not self._resumes:
             return [_common(found) | {"where": where} for where in wheres]
         upto = [*map(as_json, keys), None]
         return [_common(found) | {"where": where, "upto": key} for where, key in zip(wheres, upto, strict=True)]
@@ -192,7 +174,7 @@ class SqlPoller(Poller):
                 of_span = self._following.rows(database, found, day)
             whole = [common | {"where": of_span.where}]
             most = self._chunks(database)
-            if (most == 1 and not self.resumes) or not of_span.is_whole or not may_be_cut(found, how):
+            if (most == 1 and not self._resumes) or not of_span.is_whole or not may_be_cut(found, how):
                 return whole
             if self._is_apart:
                 return self._between(database, found, self._cut(database, found, most, of_span.where), of_span.where)
@@ -234,7 +216,7 @@ class SqlPoller(Poller):
         asked = self._options.parallel_chunks
         if self._is_apart:
             return asked or DEFAULT_CHUNKS
-        if database.shares_snapshots and self.is_closed_before_polls:
+        if database.shares_snapshots and self._context.is_closed_before_polls:
             return 1  # nobody would hold what they share
         return asked or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 

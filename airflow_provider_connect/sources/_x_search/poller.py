@@ -6,11 +6,12 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, VendorCount
+from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._x_search import asking
 from airflow_provider_connect.sources._x_search.along import along
 from airflow_provider_connect.sources._x_search.columns import schema
@@ -33,11 +34,12 @@ _NOT_YET = dt.timedelta(seconds=10)
 _FIRST_DAY = dt.date(2006, 3, 21)
 
 
-class XSearchPoller(Poller):
+class XSearchPoller(Poller, CountsRows):
     """Polls the posts of days."""
 
-    def __init__(self, options: XSearchOptions, connection: Connection) -> None:
+    def __init__(self, options: XSearchOptions, connection: Connection, context: PollContext) -> None:
         self._options = options
+        self._context = context
         self._connection = connection
         self._hours: dict[Day, Mapping[dt.datetime, int]] = {}
 
@@ -100,7 +102,7 @@ class XSearchPoller(Poller):
             tally,
             quota=quota_of(self._connection, endpoint),
             # its other parts and days ask, too
-            share=self.polls_at_once or part.params["parts"] * options.parallel_days,
+            share=self._context.polls_at_once or part.params["parts"] * options.parallel_days,
         )
         searching = Searching(options, there, Piece(endpoint, start, end), tally.for_day(day))
         results = [searching.hits(number) for number in range(len(options.queries))]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 
+from airflow_provider_connect.capabilities import counting
+from airflow_provider_connect.capabilities.required import require_capability
 from airflow_provider_connect.completeness import Finding, Reconcile, Rules, disagreement
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
 from airflow_provider_connect.patience import CLOCK
-from airflow_provider_connect.source import Poller, Source, VendorCount
+from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.spark.count_budget import CountBudget
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.window import Day
@@ -20,23 +22,24 @@ class Counts:
     """Counts the days of a job, and compares them. Several threads may ask; the vendor is asked by one at a time."""
 
     def __init__(self, source: Source, poller: Poller, rules: Rules, budget: CountBudget | None = None) -> None:
-        self._source, self._poller, self._rules = source, poller, rules
+        self._counting, self._poller, self._rules = source.capability(counting.Counts), poller, rules
+        self._is_first = counting.counts_first(source) is not None
         self._budget = budget or CountBudget()
         self._lock = threading.Lock()
-        self._planned: dict[Day, VendorCount] = {}
+        self._planned: dict[Day, counting.VendorCount] = {}
         self._held: set[Day] = set()
         self._refused: ConfigError | None = None
 
     @property
     def are_always_needed(self) -> bool:
         """Whether the plan of each day needs its count."""
-        return self._source.counts_first
+        return self._is_first
 
     def _mode(self, day: Day) -> Reconcile:
-        is_needed = self._source.counts_first or day in self._held
+        is_needed = self._is_first or day in self._held
         return "fail" if self._rules.reconcile == "off" and is_needed else self._rules.reconcile
 
-    def known(self, day: Day) -> VendorCount | None:
+    def known(self, day: Day) -> counting.VendorCount | None:
         """Return the count of a day, if it was counted before its plan."""
         return self._planned.get(day)
 
@@ -50,7 +53,7 @@ class Counts:
         :param is_split: whether it does, whatever the source says of all days.
         :raises ConnectError: it cannot be counted; a :class:`QuotaError` if there are no requests left for that.
         """
-        if self._source.counts_first or is_split:
+        if self._is_first or is_split:
             self._planned[day] = self._ask(day)
 
     def finding(self, day: Day, rows: int) -> Finding | None:
@@ -74,7 +77,7 @@ class Counts:
             return None  # it was counted for the plan
         return disagreement(day.date, rows, count, self._rules.reconcile_percent, mode)
 
-    def _ask(self, day: Day) -> VendorCount:
+    def _ask(self, day: Day) -> counting.VendorCount:
         with self._lock:
             if self._refused is not None:
                 raise self._refused  # what one day was told holds for all
@@ -95,11 +98,12 @@ class Counts:
                     say(f"day {day}: the source is asked for its count again in {pause:.0f} s: {error}")
                     CLOCK.sleep(pause)
 
-    def _ask_once(self, day: Day) -> VendorCount:
-        self._budget.require(self._source.requests_to_count([day]))
+    def _ask_once(self, day: Day) -> counting.VendorCount:
+        counter = require_capability(self._poller, counting.CountsRows, "days are counted")
+        self._budget.require(self._counting.requests_to_count([day]) if self._counting is not None else 1)
         tally = self._budget.tally()
         try:
-            return self._poller.count(day, tally)
+            return counter.count(day, tally)
         except QuotaError as error:
             if error.said is None:
                 raise

@@ -13,6 +13,11 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from airflow_provider_connect.capabilities.counting import parts_at_once
+from airflow_provider_connect.capabilities.quota import requests_for
+from airflow_provider_connect.capabilities.required import require_capability
+from airflow_provider_connect.capabilities.several_days import days_per_plan
+from airflow_provider_connect.capabilities.splitting import AcceptsParts, Splits
 from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.spark.leftovers import Leftovers
@@ -49,7 +54,7 @@ class Deadlines:
     def _parts(self) -> dict[dt.date, int]:
         """By day, in how many partitions it ran into its deadline, as far as earlier attempts have noted it."""
         parts: dict[dt.date, int] = {}
-        if self._source.parts_at_once == 1 and self._poller.days_per_plan == 1:
+        if parts_at_once(self._source) == 1 and days_per_plan(self._poller) == 1:
             return parts
         for attempt in self._leftovers.attempts(DEADLINE):
             try:
@@ -71,6 +76,10 @@ class Deadlines:
         """The days that are to be split."""
         return tuple(sorted({date for date, parts in self._parts.items() if parts} - self._left_whole))
 
+    @property
+    def _splitter(self) -> Splits:
+        return require_capability(self._poller, Splits, "its source splits days")
+
     def is_split(self, day: Day) -> bool:
         """Whether a day is asked for in more partitions than before."""
         return self._tried(day) > 0
@@ -78,24 +87,24 @@ class Deadlines:
     def split(self, day: Day) -> bool:
         """Have the poller plan a day in more partitions, if it ran into its deadline; return whether it did."""
         if tried := self._tried(day):
-            self._poller.split(day, tried)
+            self._splitter.split(day, tried)
         return tried > 0
 
     def leave_whole(self, day: Day, error: ConnectError) -> None:
         """Have a day planned as if nothing had happened: it cannot be split."""
         say(f"day {day}: ran into its deadline, but is asked for in one request again: {error}")
         self._left_whole.add(day.date)
-        self._poller.split(day, 0)
+        self._splitter.split(day, 0)
 
     def cost(self, days: Sequence[Day]) -> int:
         """Return how many requests were reserved for a plan: none after a deadline in this job."""
-        return 0 if days[0].date in self._late_now else self._source.requests_for(days[:1])
+        return 0 if days[0].date in self._late_now else requests_for(self._source, days[:1])
 
     def can_split(self, days: Sequence[Day], parts: int) -> bool:
         """Whether the next plan may have more partitions: this one has more than the one that was late."""
         if len(days) > 1:
             return True
-        may = self._source.parts_at_once > 1 and days[0].date not in self._left_whole
+        may = parts_at_once(self._source) > 1 and days[0].date not in self._left_whole
         return may and parts > self._tried(days[0])
 
     def polled(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> Answers:
@@ -147,7 +156,7 @@ class Deadlines:
         return answers
 
     def _accepted(self, day: Day, answer: Polled | Failure) -> Polled | Failure:
-        if isinstance(answer, Polled) and answer.parts > 1:
+        if isinstance(answer, Polled) and answer.parts > 1 and isinstance(self._poller, AcceptsParts):
             try:
                 self._poller.accept(day, answer.counts)
             except ConnectError as error:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from airflow_provider_connect.capabilities.following import ReloadsWhenLost
 from airflow_provider_connect.capabilities.notes import KeepsNotes
 from airflow_provider_connect.definition import Comparison, before_definitions, compare, days_loaded_otherwise, with_key
 from airflow_provider_connect.errors import ConfigError, RowsLostError
@@ -129,7 +130,7 @@ class DefinitionGuard:
         answer = last_answer(notes, alarm)
         if answer is not None:
             return Restart(alarm.number, alarm.position, answer.position)
-        if not self.source.reloads_when_lost:
+        if self.source.capability(ReloadsWhenLost) is None:
             raise ConfigError(
                 f"{self.source.stream_key}: an alarm about lost rows stands since increment {alarm.number}: "
                 f"{alarm.reason}. To load all rows again, set snapshot_mode='when_needed'. To go on without the lost "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from airflow_provider_connect.capabilities.following import Follows
+from airflow_provider_connect.capabilities.required import require_capability
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.spark.context import Intake
@@ -19,8 +21,9 @@ def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart
     """
     if intake.source.kind != "increment":
         return None
+    follower = require_capability(intake.poller, Follows, "its rows are increments")
     try:
-        return following(newest, day.date, partial(intake.poller.follow, day), restart)
+        return following(newest, day.date, partial(follower.follow, day), restart)
     except ValueError as error:
         raise ConfigError(
             f"{intake.source.stream_key} {day}: the publish that this one follows was no increment, and {error}: "

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.capabilities.required import require_capability
+from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.shapes.chain import Shaping
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.spark.poll import PAUSES, UNSHAPED, PollOutcome, PollTask, poll_once
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.stage.storage import Folder
@@ -96,7 +98,7 @@ def _use_utc(sc: SparkContext) -> None:
 
 
 def pollster(
-    poller: Poller, schema: pa.Schema, connection: Connection, shaping: Shaping = UNSHAPED
+    poller: ReadBySpark, schema: pa.Schema, connection: Connection, shaping: Shaping = UNSHAPED
 ) -> Callable[[list[str]], list[str]]:
     """Return what polls partitions, all at once; tasks come and outcomes go as JSON."""
     # The rows come from the JVM: a task needs no secret.
@@ -112,7 +114,9 @@ def pollster(
     return poll
 
 
-def _polled(poller: Poller, text: str, *, schema: pa.Schema, connection: Connection, shaping: Shaping) -> PollOutcome:
+def _polled(
+    poller: ReadBySpark, text: str, *, schema: pa.Schema, connection: Connection, shaping: Shaping
+) -> PollOutcome:
     """Poll one partition; after a retriable error again, within the budget."""
     task = PollTask.model_validate_json(text)
     source: Source = registry.source_class(task.source_name).of(task.source)
@@ -136,7 +140,7 @@ def _polled(poller: Poller, text: str, *, schema: pa.Schema, connection: Connect
 
 
 def _read(
-    poller: Poller, task: PollTask, text: str, *, schema: pa.Schema, connection: Connection, shaping: Shaping
+    poller: ReadBySpark, task: PollTask, text: str, *, schema: pa.Schema, connection: Connection, shaping: Shaping
 ) -> PollOutcome:
     def freeze(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({_OUTCOME: [frozen(text, batches, schema, connection, shaping)]})
@@ -165,9 +169,9 @@ def frozen(
     task = PollTask.model_validate_json(text)
     try:
         source: Source = registry.source_class(task.source_name).of(task.source)
-        with closing_quietly(source.open(connection), say) as poller:
+        with closing_quietly(source.open(connection, PollContext()), say) as poller:
             tally = Tally(task.part.days, task.polled_before)
-            handed = _Handed(poller, batches)
+            handed = _Handed(poller, require_capability(poller, ReadBySpark, "Spark has read its rows"), batches)
             polled = poll_once(handed, Folder(task.root), task, schema, shaping=shaping, tally=tally, retries=[])
         outcome = PollOutcome(polled=polled)
     except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
@@ -178,8 +182,9 @@ def frozen(
 class _Handed(Poller):
     """A poller whose rows have been read: it polls what it is handed, once."""
 
-    def __init__(self, poller: Poller, batches: Iterator[pa.RecordBatch]) -> None:
+    def __init__(self, poller: Poller, reading: ReadBySpark, batches: Iterator[pa.RecordBatch]) -> None:
         self._poller = poller
+        self._reading = reading
         self._batches = batches
 
     def schema(self) -> pa.Schema:
@@ -189,4 +194,4 @@ class _Handed(Poller):
         return self._poller.plan(days)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        return self._poller.rows_of(part, self._batches, tally)
+        return self._reading.rows_of(part, self._batches, tally)

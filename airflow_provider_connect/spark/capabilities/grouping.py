@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 from collections.abc import Collection, Iterable, Sequence
 
+from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import Ledger
@@ -37,10 +38,10 @@ class Grouping:
 
     def size(self, day: Day) -> int:
         """Return how many days, from this one on, a plan should take."""
-        most = self._poller.days_per_plan
-        if most == 1:
+        poller = self._poller
+        if not isinstance(poller, SeveralDaysARequest) or (most := poller.days_per_plan) == 1:
             return 1
-        chosen = self._poller.days_together(self._wanted, lambda: self._nearest(day.date))
+        chosen = poller.days_together(self._wanted, lambda: self._nearest(day.date))
         days = max(1, min(chosen.days, most))
         if chosen.why and days != self._said and len(self._wanted) > 1:
             self._said = days

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_provider_connect.capabilities.resuming import Resumes, resumes
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.spark.asked import planned
 from airflow_provider_connect.spark.leftovers import Leftovers
@@ -50,7 +51,7 @@ class Resuming:
         day, *others = days.days
         attempt, seen = days.attempt_of(day), days.seen(day)
         self.plans.pop(day, None)
-        if others or is_split or not (self.poller.resumes or self.poller.begins_anew):
+        if others or is_split or not isinstance(self.poller, Resumes):
             return planned(self.poller, days.days)
         found = self._resumed(day, attempt, seen)
         if found is None:
@@ -64,7 +65,7 @@ class Resuming:
                 identity=self.leftovers.fingerprint,
                 seen=seen,
                 begun=begun,
-                resumes=self.poller.resumes,
+                resumes=resumes(self.poller),
                 parts=_documents(parts),
             )
         found.write(self.root)
@@ -99,8 +100,9 @@ class Resuming:
             why = "options or columns have changed, or somebody has published or erased rows since"
             say(f"{what}, and all of them are read again: {why}")
             return None
-        if not plan.resumes or not self.poller.resumes:
-            say(f"{what}, and all of them are read again: {self.poller.begins_anew}")
+        if not plan.resumes or not resumes(self.poller):
+            why = self.poller.begins_anew if isinstance(self.poller, Resumes) else ""
+            say(f"{what}, and all of them are read again: {why}")
             return None
         entries = self.root.files(attempt_folder(plan.attempt))
         last_sign = max((entry.modified for entry in entries), default=None)

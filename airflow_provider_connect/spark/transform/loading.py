@@ -1,24 +1,25 @@
-"""Makes a callable of what the task has sent."""
+"""Imports the function that ``transform=`` names."""
 
 from __future__ import annotations
 
-import base64
 import importlib
 import inspect
-import sys
+from collections.abc import Callable
+from typing import Any
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.transform import Function, PickledFunction, Transform
+from airflow_provider_connect.stage.transform import Transform
+
+Function = Callable[..., Any]
+"""Takes the day as a DataFrame, and the day's date if it has a second parameter; returns a DataFrame."""
 
 
 def function_of(transform: Transform) -> Function | None:
     """Return a transform's function; None for SQL.
 
-    :raises ConfigError: the driver does not find it, or cannot read it.
+    :raises ConfigError: the driver does not find it.
     """
-    if transform.reference is not None:
-        return _imported(transform.reference.strip())
-    return None if transform.function is None else _unpickled(transform.function)
+    return None if transform.reference is None else _imported(transform.reference.strip())
 
 
 def takes_day(function: Function) -> bool:
@@ -42,23 +43,3 @@ def _imported(reference: str) -> Function:
     if not callable(found):
         raise ConfigError(f"transform={reference!r}: module {module} has no function {name!r}")
     return found  # type: ignore[no-any-return]
-
-
-def _unpickled(sent: PickledFunction) -> Function:
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if here != sent.python:
-        raise ConfigError(
-            f"transform={sent.name}: the task runs Python {sent.python} and Spark's driver {here}, which does not read "
-            "its bytecode: use one version, or put the function into a module that the driver can import, and name "
-            "it: transform='package.module:function'"
-        )
-    from pyspark import cloudpickle  # noqa: PLC0415
-
-    try:
-        found: Function = cloudpickle.loads(base64.b64decode(sent.pickle))
-    except ImportError as error:
-        raise ConfigError(
-            f"transform={sent.name}: the function needs {error.name!r}, which Spark's driver cannot import: install it "
-            "there, or give the operator py_files="
-        ) from None
-    return found

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, Sink, StreamKey
-from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import SourceKind
 from tests.equipment.line_ledger import LineLedger
@@ -38,7 +38,7 @@ class TinySource(Source):
     def check(self, connection: Connection) -> list[str]:
         return [] if connection.password else [f"connection {self.conn_id!r}: password is missing"]
 
-    def open(self, connection: Connection) -> Poller:
+    def open(self, connection: Connection, context: PollContext) -> Poller:
         raise AssertionError("only Spark polls")
 
 

@@ -52,7 +52,6 @@ from airflow_provider_connect.sinks._bigquery.rejects import (
 from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script
 from airflow_provider_connect.sinks._bigquery.reloads.differences import differences_query, is_reload
 from airflow_provider_connect.sinks._bigquery.script import publish_script
-from airflow_provider_connect.sinks._bigquery.split.ledger import TablesLedger
 from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
 from airflow_provider_connect.sinks._bigquery.tables import Tables
 from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, Ready, patch
@@ -255,7 +254,7 @@ class World:
         """Yield the SQL that makes and reads the ledger, the erase list and the rejects."""
         api, tables = self.recorder, self.tables
         where = {"target": tables.target, "ledger": tables.ledger, "key": KEY}
-        ledger = TablesLedger(api, **where, replaces_whole=self.plan.replaces_whole)
+        ledger = BigQueryLedger(api, **where, replaces_whole=self.plan.replaces_whole)
         read_all(ledger)
         ledger.tables()
         ledger.tables(DAY, 2)

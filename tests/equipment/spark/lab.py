@@ -19,6 +19,7 @@ from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.shapes import Chain
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.capabilities.allowance import Dealer
 from airflow_provider_connect.spark.capabilities.counts import Counts
@@ -95,7 +96,7 @@ class Lab:
         """
         job, root = self.job(**options), Folder(str(self.stage))
         source, sink = registry.source_class("tiny").of(job.source), registry.sink_class("tiny").of(job.sink)
-        poller, progress = source.open(CONNECTION), Progress(root, 60, len(job.days))
+        poller, progress = source.open(CONNECTION, PollContext()), Progress(root, 60, len(job.days))
         secrets = {
             name: Connection(conn_id=name, conn_type="generic", password=SecretStr(key))
             for name, key in (keys or {}).items()

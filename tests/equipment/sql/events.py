@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import Poller
+from airflow_provider_connect.source import ALONE, PollContext, Poller
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 
@@ -46,10 +46,10 @@ class Events:
         if sets_back and "AUTOINCREMENT" in self.columns:
             self.run("DELETE FROM sqlite_sequence")
 
-    def open(self) -> Poller:
+    def open(self, context: PollContext = ALONE) -> Any:
         source = SqlSource(conn_id="shop_db", **self.options)
         assert source.kind == "increment"
-        return source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(self.file)))
+        return source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(self.file)), context)
 
     def increment(self, day: Day, after: str | None, to: str | None = None) -> tuple[str, list[int]]:
         """Return where an increment ends, and the ids that it brings."""

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller
+from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.window import Day
@@ -23,7 +23,7 @@ def polled(poller: Poller, part: InputPartition) -> list[dict[str, Any]]:
 
 def polled_day(source: SqlSource, connection: Connection, day: Day) -> list[dict[str, Any]]:
     """Return a day's rows as a job of its own reads them, its partitions one after the other."""
-    with source.open(connection) as poller:
+    with source.open(connection, PollContext()) as poller:
         return [row for part in poller.plan([day]) for row in polled(poller, part)]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.submit import launch
 from tests.standins.mixpanel.events import Project
@@ -122,7 +123,7 @@ def test_every_row_of_every_day_arrives_with_the_columns_of_the_source(notebook)
     source = MixpanelSource(promote={"$browser": "string"})
     frame = read(notebook, config=source.model_dump_json())
     assert found(frame) == served(DAYS)
-    assert frame.columns == [*source.open(Connection(conn_id="m")).schema().names, "day"]
+    assert frame.columns == [*source.open(Connection(conn_id="m"), PollContext()).schema().names, "day"]
     types = dict(frame.dtypes)
     assert (types["time"], types["time_local"], types["day"]) == ("timestamp", "timestamp_ntz", "date")
     assert frame.rdd.getNumPartitions() == len(DAYS)

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_connect.clients.sql.database import Table
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.source import PlanGoneError
+from airflow_provider_connect.source import PlanGoneError, PollContext
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
@@ -62,7 +62,7 @@ def is_postgres(own: OwnDatabase) -> bool:
 def test_a_column_that_was_altered_after_the_plan_is_not_read_as_it_was(either: OwnDatabase) -> None:
     for change, said in CHANGES[either.server.conn_type]:
         make(either)
-        with WHOLE.open(either.connection()) as poller:
+        with WHOLE.open(either.connection(), PollContext()) as poller:
             (part,) = poller.plan([DAY])
             either.run(f"ALTER TABLE t {change}")
             with pytest.raises(PlanGoneError, match=said) as caught:
@@ -74,7 +74,7 @@ def test_a_column_that_was_altered_after_the_plan_is_not_read_as_it_was(either: 
 
 def test_what_came_after_the_plan_is_left_for_the_next(every: OwnDatabase) -> None:
     make(every)
-    with WHOLE.open(every.connection()) as poller:
+    with WHOLE.open(every.connection(), PollContext()) as poller:
         (part,) = poller.plan([DAY])
         longer = "ALTER b TYPE varchar(30)" if is_postgres(every) else "MODIFY b varchar(30) NOT NULL"
         every.run("ALTER TABLE t ADD c int DEFAULT 7", f"ALTER TABLE t {longer}")
@@ -115,7 +115,7 @@ def test_a_table_that_was_rewritten_while_the_read_waited_for_it_is_not_empty(
         "INSERT INTO t SELECT n, n, 'x' FROM generate_series(1, 500) AS s (n)",
         "CREATE TABLE made AS TABLE t",
     )
-    with WHOLE.open(postgresql.connection()) as poller:
+    with WHOLE.open(postgresql.connection(), PollContext()) as poller:
         (part,) = poller.plan([DAY])
         with closing(postgresql.server.admin(postgresql.name)) as writer:
             writer.autocommit = False
@@ -141,7 +141,7 @@ def test_a_table_that_took_the_name_while_the_read_waited_for_it_has_all_its_row
     connection, found = mysql_like.connection(), list[Any]()
     waiting = f"SELECT count(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%' AND db = '{mysql_like.name}'"  # noqa: E501
     with (
-        WHOLE.open(connection) as poller,
+        WHOLE.open(connection, PollContext()) as poller,
         closing(mysql_like.server.admin(mysql_like.name)) as writer,
         closing(mysql_like.server.admin(mysql_like.name)) as other,
     ):
@@ -177,7 +177,7 @@ def test_nobody_alters_a_table_while_its_chunks_are_read(
         "CREATE TABLE t_3 (id int PRIMARY KEY, at date)",
         "INSERT INTO t SELECT n, '2026-10-05' FROM generate_series(1, 400) AS s (n)",
     )
-    with WHOLE.open(postgresql.connection()) as poller:
+    with WHOLE.open(postgresql.connection(), PollContext()) as poller:
         parts = poller.plan([DAY])
         rows = polled(poller, parts[0])
         alters = ("SET lock_timeout = '100ms'", "ALTER TABLE t ALTER at TYPE timestamp")

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_connect.clients.sql.database import Table
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import Poller
+from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
@@ -41,7 +41,7 @@ def source(**options: Any) -> SqlSource:
 
 
 def increment(own: OwnDatabase, source: SqlSource, day: Day, after: str | None) -> tuple[str, list[int]]:
-    with source.open(own.connection()) as poller:
+    with source.open(own.connection(), PollContext()) as poller:
         return poller.follow(day, after, None), ids(poller, day)
 
 
@@ -140,7 +140,10 @@ def test_a_first_run_in_chunks_has_the_rows_up_to_where_it_looked(
     )
     consistency = "snapshot" if shared else "chunk"
     followed = source(mode="timestamp+incrementing", timestamp_column="at", consistency=consistency)
-    with followed.open(every.connection()) as driver, followed.open(every.connection()) as executor:
+    with (
+        followed.open(every.connection(), PollContext()) as driver,
+        followed.open(every.connection(), PollContext()) as executor,
+    ):
         end = driver.follow(DAYS[0], None, None)
         every.run(f"INSERT INTO numbered VALUES (9999, {long_ago} + interval '1' hour)")
         parts = driver.plan([DAYS[0]])
@@ -165,7 +168,7 @@ def test_rows_of_the_second_that_still_runs_wait(every: OwnDatabase) -> None:
     }[kind]
     every.run(f"CREATE TABLE numbered (id bigint PRIMARY KEY, at {stamp} NULL)")
     followed = source(mode="timestamp", timestamp_column="at", incrementing_column=None, db_timezone="UTC")
-    with followed.open(every.connection()) as poller:
+    with followed.open(every.connection(), PollContext()) as poller:
         poller.schema()
         for first in range(1, 100, 2):
             every.run("DELETE FROM numbered", f"INSERT INTO numbered VALUES ({first}, {now})")

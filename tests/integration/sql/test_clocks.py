@@ -14,6 +14,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
@@ -62,7 +63,7 @@ def followed(**options: Any) -> SqlSource:
 
 def increment(own: OwnDatabase, source: SqlSource, after: str | None) -> tuple[str, list[int]]:
     """Read what came behind a position."""
-    with source.open(own.connection()) as poller:
+    with source.open(own.connection(), PollContext()) as poller:
         end = poller.follow(DAY, after, None)
         batches = [batch for part in poller.plan([DAY]) for _, batch in poller.poll(part, Tally([DAY]))]
     return end, [row["id"] for batch in batches for row in batch.to_pylist()]
@@ -175,7 +176,7 @@ def test_days_are_read_and_somebody_is_told(western: OwnDatabase, caplog: pytest
     assert "set db_timezone" in str(report)
     for named, warnings in ((None, 1), ("UTC", 0)):
         caplog.clear()
-        with source.model_copy(update={"db_timezone": named}).open(western.connection()) as poller:
+        with source.model_copy(update={"db_timezone": named}).open(western.connection(), PollContext()) as poller:
             poller.schema()
             (part,) = poller.plan([DAY])
             assert [row["id"] for row in polled(poller, part)] == [1]

@@ -17,7 +17,7 @@ from airflow_provider_connect.clients.sql.database import Limits
 from airflow_provider_connect.clients.sql.mysql import session as mysql_session
 from airflow_provider_connect.errors import ConnectError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.source import InputPartition, PollContext
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.poller import SqlPoller
 from airflow_provider_connect.sources._sql.preflight import check
@@ -93,7 +93,7 @@ def test_a_read_that_is_killed_halfway_is_read_again_and_no_row_comes_twice(
     if victim == "server" and is_postgres(lone):
         lone.run("CHECKPOINT")
     kills = {"sessions": kill_sessions, "server": kill_server}[victim]
-    with WHOLE.open(lone.connection()) as poller:
+    with WHOLE.open(lone.connection(), PollContext()) as poller:
         schema = poller.schema()
         (part,) = poller.plan([DAY])
         disturb(lambda: kills(lone))
@@ -110,7 +110,7 @@ def test_chunks_whose_driver_lost_its_session_are_planned_again(
     """The snapshot goes with the session that exported it: no chunk may read another moment's rows."""
     monkeypatch.setattr(chunks, "LEAST_ROWS", 1_000)
     fill(postgresql)
-    with WHOLE.open(postgresql.connection()) as poller:
+    with WHOLE.open(postgresql.connection(), PollContext()) as poller:
         parts = poller.plan([DAY])
         first = polled(poller, parts[0])
         kill_sessions(postgresql)
@@ -122,7 +122,7 @@ def test_chunks_whose_driver_lost_its_session_are_planned_again(
 
 def test_rows_that_move_while_a_stream_is_read_come_once(mysql_like: OwnDatabase, disturb: Any) -> None:
     fill(mysql_like)
-    with WHOLE.open(mysql_like.connection()) as poller:
+    with WHOLE.open(mysql_like.connection(), PollContext()) as poller:
         (part,) = poller.plan([DAY])
         moves = (f"UPDATE t SET id = id + {ROWS} WHERE id % 2 = 0", "DELETE FROM t WHERE id % 3 = 0")
         disturb(lambda: mysql_like.run(*moves, "INSERT INTO t VALUES (0, 'new')") and None)
@@ -143,7 +143,7 @@ def test_chunks_of_numbers_beyond_64_bits_hold_every_row_once(
         f"INSERT INTO t SELECT n * n, n FROM ({every.series(500)}) AS s",
     )
     source = WHOLE.model_copy(update={"parallel_chunks": 4})
-    with source.open(every.connection()) as poller:
+    with source.open(every.connection(), PollContext()) as poller:
         found = [polled(poller, part) for part in poller.plan([DAY])]
     assert [len(rows) for rows in found] == [250] * 4
     keys = {row["id"] for rows in found for row in rows}
@@ -203,7 +203,7 @@ def test_a_read_that_waits_for_a_lock_may_be_tried_again(every: OwnDatabase, mon
             every.run(limited.format("300ms"))
         else:  # as SET GLOBAL does, for sessions of this test alone
             patch.setitem(mysql_session._SETTINGS, "lock_wait_timeout", "1")
-        with WHOLE.open(every.connection()) as poller, closing(every.server.admin(every.name)) as writer:
+        with WHOLE.open(every.connection(), PollContext()) as poller, closing(every.server.admin(every.name)) as writer:
             (part,) = poller.plan([DAY])
             if is_postgres(every):
                 writer.autocommit = False
@@ -216,7 +216,10 @@ def test_a_read_that_waits_for_a_lock_may_be_tried_again(every: OwnDatabase, mon
             if is_postgres(every):
                 every.run(limited.format(0))
             short = WHOLE.model_copy(update={"statement_timeout_seconds": 0.5})
-            with short.open(every.connection()) as other, pytest.raises(DeadlineError, match=r"57014|1969|3024"):
+            with (
+                short.open(every.connection(), PollContext()) as other,
+                pytest.raises(DeadlineError, match=r"57014|1969|3024"),
+            ):
                 polled(other, part)
 
 

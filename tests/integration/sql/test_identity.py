@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_connect.clients.sql.database import Index, Table
 from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql.found import find
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
@@ -40,7 +41,7 @@ def test_a_key_over_the_beginnings_of_texts_is_made_of_the_whole_texts(mysql_lik
     assert key_of(mysql_like) == (("cust", "doc"), False)
     rows = polled_day(source(), mysql_like.connection(), DAY)
     assert len({row["record_key"] for row in rows}) == 3
-    with source().open(mysql_like.connection()) as poller:
+    with source().open(mysql_like.connection(), PollContext()) as poller:
         metadata = poller.schema().metadata
     assert json.loads(metadata[b"key"]) == [["cust", "n"], ["doc", "t"]]
     assert json.loads(metadata[b"earlier_key"]) == [["cust", "n"]]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -41,7 +42,7 @@ class Orders:
             self.own.run(f"DELETE FROM orders WHERE id = {number}", written)
 
     def increment(self, day: Day, after: str | None, to: str | None = None) -> tuple[str, list[tuple[int, str]]]:
-        with self.source.open(self.own.connection()) as poller:
+        with self.source.open(self.own.connection(), PollContext()) as poller:
             end = poller.follow(day, after, to)
             batches = [batch for part in poller.plan([day]) for _, batch in poller.poll(part, Tally([day]))]
         rows = [row for batch in batches for row in batch.to_pylist()]

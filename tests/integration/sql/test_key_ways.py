@@ -22,7 +22,7 @@ from tests.equipment.sql.servers import DatabaseServer
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = max(settings().max_examples // 5, 1)
+EXAMPLES = max(settings().max_examples // 2, 1)
 Values = dict[str, st.SearchStrategy[Any]]
 
 

@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
@@ -87,7 +88,7 @@ def test_who_sees_every_row_reads_every_row(tenants: OwnDatabase) -> None:
 def test_a_policy_that_comes_between_plan_and_read_is_refused(postgresql: OwnDatabase) -> None:
     postgresql.run("CREATE TABLE t (id int PRIMARY KEY, tenant int)", "INSERT INTO t VALUES (1, 1), (2, 2)")
     source = SqlSource(conn_id="sql_default", table="t", snapshot="replace")
-    with source.open(postgresql.connection()) as poller:
+    with source.open(postgresql.connection(), PollContext()) as poller:
         (part,) = poller.plan([DAY])
         postgresql.run(*POLICY)
         with pytest.raises(Exception, match="row level security hides rows of"):

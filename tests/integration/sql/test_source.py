@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
+from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
@@ -47,7 +47,7 @@ def lines(own: OwnDatabase) -> Connection:
 def test_chunks_see_one_state_however_the_table_changes_meanwhile(postgresql: OwnDatabase) -> None:
     connection = lines(postgresql)
     source = SqlSource(conn_id=connection.conn_id, table="book_lines", snapshot="replace")
-    with source.open(connection) as driver, source.open(connection) as executor:
+    with source.open(connection, PollContext()) as driver, source.open(connection, PollContext()) as executor:
         parts = driver.plan([DAY])
         first = polled(executor, parts[0])
         postgresql.run(
@@ -76,7 +76,7 @@ def test_mysql_is_one_stream_unless_chunks_are_asked_for(mysql_like: OwnDatabase
     found = {}
     for asked, consistency in ((None, "snapshot"), (4, "chunk")):
         source = SqlSource(conn_id=connection.conn_id, table="book_lines", snapshot="replace", consistency=consistency)
-        with source.open(connection) as poller:
+        with source.open(connection, PollContext()) as poller:
             found[asked] = [polled(poller, part) for part in poller.plan([DAY])]
     assert [len(rows) for rows in found[None]] == [ROWS]
     assert [len(rows) for rows in found[4]] == [ROWS // 4] * 4
@@ -93,7 +93,7 @@ def test_chunks_of_other_keys_hold_every_row_once(postgresql: OwnDatabase, kind:
         f"INSERT INTO t SELECT {made} FROM generate_series(1, 5000) AS s (n)",
     )
     source = SqlSource(conn_id="shop", table="t", snapshot="replace")
-    with source.open(postgresql.connection()) as poller:
+    with source.open(postgresql.connection(), PollContext()) as poller:
         found = [polled(poller, part) for part in poller.plan([DAY])]
     assert [len(rows) for rows in found] == [1250] * 4
     assert len({row["k"] for rows in found for row in rows}) == 5_000
@@ -124,7 +124,10 @@ def test_a_later_try_cuts_at_the_same_keys_and_they_hold_every_row_once(every: O
             f"INSERT INTO t{number} SELECT n % 2, {made}, n FROM ({every.series(5000)}) AS s",
         )
         source = SqlSource(conn_id="shop", table=f"t{number}", snapshot="replace", consistency="chunk")
-        with source.open(every.connection()) as first, source.open(every.connection()) as second:
+        with (
+            source.open(every.connection(), PollContext()) as first,
+            source.open(every.connection(), PollContext()) as second,
+        ):
             plan = [InputPartition.model_validate_json(part.model_dump_json()) for part in first.plan([DAY])]
             found = [row["n"] for part in plan[:2] for row in polled(first, part)]
             every.run(f"DELETE FROM t{number} WHERE n % 10 = 0")
@@ -162,7 +165,7 @@ def test_a_day_of_a_changed_clock_has_its_rows_on_every_clock(every: OwnDatabase
         source = SqlSource(
             conn_id="shop", table="events", day_column=column, columns=["id"], zone=day.zone, db_timezone=zone
         )
-        with source.open(every.connection()) as poller:
+        with source.open(every.connection(), PollContext()) as poller:
             (part,) = poller.plan([day])
             assert sorted(row["id"] for row in polled(poller, part)) == [1, 2, 3, 4, 5], column
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql.poller import SqlPoller
 from airflow_provider_connect.sources._sql.preflight import check
 from airflow_provider_connect.sources.sql import SqlSource
@@ -77,7 +78,7 @@ def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
             source, followed = (SqlSource(conn_id="sql_default", table="d", **how) for how in (BY_DAY, BY_TIME))
             with pytest.raises(RetriableError, match="s behind, and the day ended at 2026-10-06"):
                 polled_day(source, own.connection(), DAY)
-            with followed.open(own.connection()) as poller:
+            with followed.open(own.connection(), PollContext()) as poller:
                 monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE)
                 assert poller.follow(DAY, None, None) == "[]", "a row beside it may not have come yet"
                 monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE + dt.timedelta(hours=1))

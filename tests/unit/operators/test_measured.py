@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_connect.capabilities.describing import CountsLate
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.measured import days_to_measure, measured, probes
 from airflow_provider_connect.sink import LedgerRow
@@ -165,10 +166,8 @@ def test_each_day_is_probed_once(days: int, found: list[str]) -> None:
 # In the task
 
 
-class Telling(TinySource):
-    @property
-    def counts_late(self) -> bool:
-        return True
+class Telling(TinySource, CountsLate):
+    pass
 
 
 REPORTS = """

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
+from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.operators import quota as quotas
@@ -27,7 +28,7 @@ from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task, d
 QUOTA = Quota("tiny", requests=3)
 
 
-class CountedSource(TinySource):
+class CountedSource(TinySource, HasQuota):
     def quota(self, connection: Connection) -> Quota | None:
         return QUOTA
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
+from airflow_provider_connect.capabilities.counting import Counts
+from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks.variables import VariableStore
@@ -26,7 +28,7 @@ from tests.unit.operators.conftest import SparkSubmit, Supervisor, Task, once
 QUOTA, COUNTS = Quota("tiny", requests=30), Quota("counts", requests=30, per_second=2)
 
 
-class CountedSource(TinySource):
+class CountedSource(TinySource, HasQuota, Counts):
     first: bool = False
 
     def quota(self, connection: Connection) -> Quota | None:
@@ -235,7 +237,7 @@ def made(source: Any, **options: Any) -> ConnectOperator:
 
 @pytest.mark.parametrize(("source", "said"), [
     (TinySource(conn_id="c"), "reconcile='warn': source 'tiny' knows no count"),
-    (MixpanelSource(stream="engage"), "stream 'engage' of source 'mixpanel' knows no count"),
+    (MixpanelSource(stream="engage"), "knows no count of the vendor's own for mixpanel_default.engage"),
     (MixpanelSource(where='properties["a"] == 1'), "name the events in option event"),
 ])  # fmt: skip
 def test_a_source_without_a_count_is_refused(source: Any, said: str) -> None:

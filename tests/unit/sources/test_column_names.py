@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_provider_connect.capabilities.describing import NamesColumns
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.sources.rest import Single
 from airflow_provider_connect.sources.x_search import XSearchSource
@@ -25,5 +26,6 @@ CONNECTION = Connection(conn_id="source", login="name", password="secret", host=
     ids=["mixpanel export", "mixpanel engage", "x_search", "rest"],
 )
 def test_the_names_are_those_of_the_schema(source: Source) -> None:
-    with source.open(CONNECTION) as poller:
+    with source.open(CONNECTION, PollContext()) as poller:
+        assert isinstance(source, NamesColumns)
         assert list(source.column_names() or ()) == poller.schema().names

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import Failure, QuotaError, RetriableError, worst
 from airflow_provider_connect.job import Allowance, DayReport, JobReport
-from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.source import InputPartition, PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.capabilities.allowance import Dealer
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze
@@ -124,7 +124,7 @@ def freeze_with(server: StandIn, stage: Path, **limits: Any) -> tuple[Any, list[
     extra = {"project_id": account.project_id}
     connection = Connection(conn_id="m", host=server.url, login=account.username, password=account.secret, extra=extra)
     source = MixpanelSource()
-    with source.open(connection) as poller:
+    with source.open(connection, PollContext()) as poller:
         (planned,) = poller.plan(DAYS[:1])
         task = PollTask(
             source_name="mixpanel",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect import registry
+from airflow_provider_connect.source import PollContext
 from tests.equipment.spark.here import drive
 from tests.equipment.spark.lab import CONNECTION, Lab
 
@@ -21,7 +22,7 @@ def refuse(thing: Any) -> None:
 @pytest.fixture
 def _poller_cannot_close(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     source = registry.source_class("tiny").of({"folder": str(lab.root)})
-    monkeypatch.setattr(type(source.open(CONNECTION)), "close", refuse)
+    monkeypatch.setattr(type(source.open(CONNECTION, PollContext())), "close", refuse)
 
 
 @pytest.mark.usefixtures("_poller_cannot_close")

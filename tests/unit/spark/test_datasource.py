@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.source import InputPartition, Poller
+from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.spark.datasource import SourceReader
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.spark.lab import CONNECTION, DAY, Lab
@@ -21,7 +21,7 @@ SECRET = "hush-hush"
 
 def reader(lab: Lab, *days: Day, **options: Any) -> tuple[SourceReader, type[Poller]]:
     source = registry.source_class("tiny").of({"folder": str(lab.root), "together": 2, **options})
-    poller = source.open(CONNECTION)
+    poller = source.open(CONNECTION, PollContext())
     return SourceReader(source, list(days), CONNECTION, from_arrow_schema(poller.schema())), type(poller)
 
 
@@ -86,7 +86,7 @@ def test_a_poller_is_told_that_it_is_closed_before_its_partitions_are_read(
     plan = poller.plan
 
     def telling(self: Poller, days: Sequence[Day]) -> list[InputPartition]:
-        told.append(self.is_closed_before_polls)
+        told.append(self.context.is_closed_before_polls)
         return plan(self, days)
 
     monkeypatch.setattr(poller, "plan", telling)

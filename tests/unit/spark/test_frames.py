@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.source import InputPartition, PollContext
 from airflow_provider_connect.sources._sql.jdbc import JdbcPoller
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.spark.capabilities import frames
@@ -63,7 +63,7 @@ class Reads(JdbcPoller):
     """Has reads that end one after the other with a state of SQL, or well."""
 
     def __init__(self, *states: str | None) -> None:
-        super().__init__(SqlSource(**OPTIONS), ERP)
+        super().__init__(SqlSource(**OPTIONS), ERP, PollContext())
         self.states = list(states)
 
     def frame(self, part: InputPartition) -> Any:

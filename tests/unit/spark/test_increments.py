@@ -15,6 +15,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, LedgerRow, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.spark.transform import begin
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.spark.here import drive
@@ -105,7 +106,7 @@ def test_of_two_runs_at_once_the_one_that_comes_later_reads_on_from_the_other(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream.grow("a")
-    poller = type(registry.source_class("growing").of({"file": ""}).open(Connection(conn_id="growing")))
+    poller = type(registry.source_class("growing").of({"file": ""}).open(Connection(conn_id="growing"), PollContext()))
     planned: Callable[..., Any] = poller.plan
     others: list[DayReport] = []
 

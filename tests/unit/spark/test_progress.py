@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.source import VendorCount
 from airflow_provider_connect.spark.progress import Poll, Progress, Rows, Sign
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day

@@ -16,6 +16,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.days.window import move_all
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
@@ -55,7 +56,7 @@ def connection_to(url: str, server: StandIn) -> Connection:
 
 def task_of(stage: Path, connection: Connection, day: Day, **options: int) -> PollTask:
     source = MixpanelSource(**options)
-    with source.open(connection) as poller:
+    with source.open(connection, PollContext()) as poller:
         (part,) = poller.plan([day])
     return PollTask(
         source_name="mixpanel",
@@ -68,7 +69,7 @@ def task_of(stage: Path, connection: Connection, day: Day, **options: int) -> Po
 
 
 def schema_of(connection: Connection) -> pa.Schema:
-    return MixpanelSource().open(connection).schema()
+    return MixpanelSource().open(connection, PollContext()).schema()
 
 
 def poll(server: StandIn, stage: Path, **options: int) -> tuple[Polled | RetriableError, int]:
@@ -147,7 +148,7 @@ def test_what_was_sent_counts_and_nothing_else(standin: StandIn, fault: str, req
         if fault == "no proxy":
             connection.extra["proxy"] = "http://127.0.0.1:9"
         tally = Tally()
-        with MixpanelSource().open(connection) as poller:
+        with MixpanelSource().open(connection, PollContext()) as poller:
             (part,) = poller.plan([DAY])
             with pytest.raises(RetriableError):
                 list(poller.poll(part, tally))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 from tests.demo.sql_origin import SqlOrigin
@@ -25,7 +26,7 @@ def test_the_shop_is_read_as_it_was_written(tmp_path: Path) -> None:
     connection = Connection(conn_id=fields["connection_id"], conn_type=fields["conn_type"], host=fields["host"])
     source = SqlSource(conn_id="shop_db", table="orders", day_column="created_at")
     assert source.check(connection) == []
-    with source.open(connection) as poller:
+    with source.open(connection, PollContext()) as poller:
         (part,) = poller.plan([Day(date=DATES[1])])
         found = [row for _, batch in poller.poll(part, Tally(part.days)) for row in batch.to_pylist()]
     expected = Shop(seed=origin.served.seed, orders_per_day=50).orders(DATES[1])

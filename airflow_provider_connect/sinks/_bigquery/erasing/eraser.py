@@ -38,8 +38,9 @@ from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensu
 from airflow_provider_connect.sinks._bigquery.names import legal_names
 from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES, VALUES_BYTES
+from airflow_provider_connect.sinks._bigquery.split import PartTables
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
-from airflow_provider_connect.sinks._bigquery.target import has_marks
+from airflow_provider_connect.sinks._bigquery.target import Ready, has_marks
 from airflow_provider_connect.sinks._bigquery.turns import ASSUMED_PUBLISHERS, in_turn
 from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDigest, erase_run, require_integers
 
@@ -67,9 +68,10 @@ _PAUSES = doubling(0.5, 10.0)
 
 @dataclass(frozen=True)
 class TableEraser:
-    """Erases from one stream's table, or from all tables of its template (:mod:`..split.eraser`), by one column.
+    """Erases from one stream's table, or from all tables of its template, by one column.
 
-    An attempt that is killed leaves the list and the days that it has done. The next one does the rest.
+    The erase list and the ledger are then the head's, and a day is rewritten in all of its tables at once. An attempt
+    that is killed leaves the list and the days that it has done. The next one does the rest.
     """
 
     api: Api
@@ -141,8 +143,14 @@ class TableEraser:
         return [Wanted(target, tables, salt, piece) for piece in pieces]
 
     def _holding(self, target: Any) -> Mapping[Place, Any]:
-        """Return the tables that hold the stream's rows, each with its metadata: the target alone."""
-        return {self.tables.target: target}
+        """Return the tables that hold the stream's rows, each with its metadata.
+
+        :raises ConfigError: one of a template is gone, and could be restored with rows of theirs; or it is foreign.
+        """
+        if self.tables.options.tables is None:
+            return {self.tables.target: target}
+        known = frozenset(self.ledger.tables())
+        return PartTables(self.api, self.tables, Ready([], None, (), target), known).found(known)
 
     def _count(self, wanted: Wanted) -> dict[dt.date, Counted]:
         if not wanted.tables:

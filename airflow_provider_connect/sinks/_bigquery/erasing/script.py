@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts, timestamp
+from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, PEOPLE, TARGET
-from airflow_provider_connect.sinks._bigquery.ledger import of_stream, span_values
+from airflow_provider_connect.sinks._bigquery.ledger import ledger_values, of_stream
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
 from airflow_provider_connect.sinks._bigquery.snapshot import IS_DELETED
 from airflow_provider_connect.stage.counts import FILTERED, LATE_COUNTS
@@ -229,35 +228,12 @@ def _ledger_insert(
 
     :param staying: by day, the tables of a template that have rows of it.
     """
-    values = [_ledger_values(target, key, row) for row in rows]
+    values = [ledger_values(target, key, row) for row in rows]
     if staying:
         # The next publish deletes the day from the tables that are listed, and from no others.
         values = [each | {"tables": texts(staying[row.day])} for each, row in zip(values, rows, strict=True)]
     selects = "\n  UNION ALL\n".join(f"  SELECT {', '.join(each.values())}" for each in values)
     return f"INSERT INTO {ledger.sql} ({', '.join(map(quoted, values[0]))})\n{selects}"
-
-
-def _ledger_values(target: Place, key: StreamKey, row: LedgerRow) -> dict[str, str]:
-    return {
-        "target": literal(target.id),
-        "connector": literal(key.connector),
-        "stream": literal(key.stream),
-        "day": literal(row.day),
-        "generation": literal(row.generation),
-        "token": literal(row.token),
-        "attempt": literal(row.attempt),
-        "run": literal(row.run),
-        "clear_number": "0",
-        "row_count": literal(row.rows),
-        "counts": f"PARSE_JSON({literal(json.dumps(row.counts))})",
-        "reference": literal(row.reference),
-        "link": literal(row.link),
-        "polled_at": timestamp(row.polled_at),
-        "published_at": "CURRENT_TIMESTAMP()",
-        "checks": "0",
-        **span_values(row),
-        "definition": literal(row.definition),
-    }
 
 
 def generation_without(before: LedgerRow, counted: Counted, *, token: str, run: str) -> LedgerRow:

@@ -18,7 +18,6 @@ from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.decision import (
     before,
     begin,
-    erased_of,
     found_columns,
     last_select,
     ledger_rows,
@@ -89,4 +88,8 @@ def settle_confirmation(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
     outcome = answer["outcome"]
     if outcome in ("confirmed", "already"):
         return ledger_row(answer)
-    raise unfenced(step) if outcome == "unfenced" else overtaken(step.publish, newest_of(answer), erased_of(answer))
+    raise (
+        unfenced(step)
+        if outcome == "unfenced"
+        else overtaken(step.publish, newest_of(answer), int(answer["erased"] or 0))
+    )

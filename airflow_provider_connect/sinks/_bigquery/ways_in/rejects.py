@@ -55,17 +55,12 @@ def stage_rejects(
 
 
 def _append_source_rejects(api: Api, publish: Publish, table: Place) -> StreamReceipt:
-    with rejects_appender(api, table) as appender:
+    with Appender(api, table, reject_schema()) as appender:
         for file in publish.manifest.polled.rejects:
             for rejects in read_rejects(publish.stage, file, BATCH_BYTES):
                 bad = [cut(reject.position, reject.reason, reject.record) for reject in rejects]
                 append_rejects(appender, "source", bad)
         return appender.close()
-
-
-def rejects_appender(api: Api, table: Place) -> Appender:
-    """Return what appends to a staging table of rejects."""
-    return Appender(api, table, _schema())
 
 
 def append_rejects(appender: Appender, origin: Literal["source", "sink"], bad: Sequence[Reject]) -> None:
@@ -75,8 +70,8 @@ def append_rejects(appender: Appender, origin: Literal["source", "sink"], bad: S
     """
     import pyarrow as pa
 
-    rows = [[origin, each.position, each.column or None, each.reason, each.record] for each in bad]
-    schema = _schema()
+    rows = [(origin, reject.position, reject.column or None, reject.reason, reject.record) for reject in bad]
+    schema = reject_schema()
     try:
         appender.append(pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema))
     except RowsError as error:
@@ -84,8 +79,9 @@ def append_rejects(appender: Appender, origin: Literal["source", "sink"], bad: S
         raise DataError(str(error)) from None
 
 
-def _schema() -> pa.Schema:
+def reject_schema() -> pa.Schema:
+    """Return the Arrow schema of a staging table of rejects."""
     import pyarrow as pa
 
-    kinds = {"STRING": pa.string(), "INTEGER": pa.int64(), "BYTES": pa.binary()}
-    return pa.schema([(each["name"], kinds[each["type"]]) for each in STAGED_REJECT_FIELDS])
+    types = {"STRING": pa.string(), "INTEGER": pa.int64(), "BYTES": pa.binary()}
+    return pa.schema([(field["name"], types[field["type"]]) for field in STAGED_REJECT_FIELDS])

@@ -17,8 +17,7 @@ from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.streams import Appender, BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema, summary
-from airflow_provider_connect.sinks._bigquery.ways_in.rejects import BATCH_BYTES, append_rejects, rejects_appender
-from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.sinks._bigquery.ways_in.rejects import BATCH_BYTES, append_rejects, reject_schema
 from airflow_provider_connect.stage.rows import batches
 from airflow_provider_connect.stage.tables import table_of
 from airflow_provider_connect.stage.tolerance import Tolerance
@@ -82,7 +81,6 @@ class _Attempt:
     tolerance: Tolerance
     refused: Mapping[int, tuple[str, str]]
     spans: list[tuple[int, int, list[int]]] = field(default_factory=list)
-    rejected: int = 0
 
     @cached_property
     def _sources(self) -> dict[str, str]:
@@ -91,11 +89,13 @@ class _Attempt:
     def run(self) -> FileReceipt:
         """Read, convert and append; return when every row is stored."""
         staging = self.staging
-        appended = 0
+        appended = rejected = 0
         with ExitStack() as stack:
             schema = staging_schema(staging.columns, staging.position_column, staging.table_column)
             rows = stack.enter_context(Appender(self.api, staging.table, schema))
-            rejects = stack.enter_context(rejects_appender(self.api, staging.rejects)) if staging.rejects else None
+            rejects = None
+            if staging.rejects:
+                rejects = stack.enter_context(Appender(self.api, staging.rejects, reject_schema()))
             for start, batch in batches(self.stage, self.path, BATCH_BYTES):
                 done = convert(
                     batch,
@@ -106,7 +106,9 @@ class _Attempt:
                     refused=self.refused,
                 )
                 if done.bad:
-                    self._tolerate(done.bad)
+                    rejected += len(done.bad)
+                    text = f"BigQuery cannot hold {len(done.bad)} rows of {self.path}: {summary(done.bad)}"
+                    self.tolerance.require(rejected, text)
                     assert rejects is not None
                     append_rejects(rejects, "sink", done.bad)
                 self.spans.append((appended, start, [each.position for each in done.bad]))
@@ -135,7 +137,3 @@ class _Attempt:
             if staged != source:  # then it ends in a hash, and stands for nothing else
                 text = text.replace(staged, source)
         return text
-
-    def _tolerate(self, bad: list[Reject]) -> None:
-        self.rejected += len(bad)
-        self.tolerance.require(self.rejected, f"BigQuery cannot hold {len(bad)} rows of {self.path}: {summary(bad)}")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
-import signal
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,8 +17,7 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import Failure
-from airflow_provider_connect.stage.transform import Given
-from airflow_provider_connect.submit.functions import shipped
+from airflow_provider_connect.stage.transform import Transform
 from tests.integration.spark.transform.test_sql import DAYS, requests
 from tests.standins.sql.shop import Shop
 from tests.unit.operators.conftest import Supervisor, dag_run, supervisor, task_instance  # noqa: F401  # a fixture
@@ -41,25 +37,12 @@ transform: |
 DAG_FILE = """\
 import datetime as dt
 
-from airflow.sdk import DAG, Asset, task
-from pyspark_free_helpers import in_euros
+from airflow.sdk import DAG
 
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.pipelines import dags_from
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.sql import SqlSource
-
-LEAST_CENTS = 200
-
-
-def large(orders, day):
-    from pyspark.sql import functions as F
-
-    euros = F.udf(in_euros, "double")
-    return orders.where(F.col("cents") >= LEAST_CENTS).select(
-        "id", "record_key", "created_at", euros("cents").alias("euros"), F.lit(day).alias("loaded_for")
-    )
-
 
 dags_from("*.yaml")
 with DAG("made", schedule=None, start_date=dt.datetime(2026, 10, 5, tzinfo=dt.UTC)):
@@ -68,8 +51,36 @@ with DAG("made", schedule=None, start_date=dt.datetime(2026, 10, 5, tzinfo=dt.UT
         source=SqlSource(conn_id="shop_db", table="orders", day_column="created_at"),
         sink=DeltaSink(path="FOLDER/large"),
         days="2026-10-06",
-        transform=large,
+        transform="order_transforms:large",
+        py_files="FOLDER/order_transforms.py",
     )
+"""
+MODULE = """\
+LEAST_CENTS = 200
+
+
+def large(orders, day):
+    from pyspark.sql import functions as F
+
+    euros = F.udf(lambda cents: cents / 100, "double")
+    return orders.where(F.col("cents") >= LEAST_CENTS).select(
+        "id", "record_key", "created_at", euros("cents").alias("euros"), F.lit(day).alias("loaded_for")
+    )
+"""
+DYING = """\
+import os
+import signal
+
+
+def dies_once(frame):
+    if frame.count() and not os.path.exists("MARKER"):
+        open("MARKER", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return frame.where("event IS NOT NULL")
+
+
+def of_another_type(frame):
+    return frame.selectExpr("record_key", "event", "1 AS time")
 """
 
 
@@ -88,16 +99,15 @@ def moved(dag: Any, task_id: str, run: Any) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("supervisor")
-def test_a_dag_file_s_function_and_a_pipeline_s_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_in_a_file_and_a_pipeline_s_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database, file = tmp_path / "shop.db", tmp_path / "all.py"
     with closing(sqlite3.connect(database)) as shop, shop:
         shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, created_at TIMESTAMP NOT NULL, cents INTEGER)")
         rows = [(number, f"2026-10-0{5 + number % 2} 1{number}:00:00", 100 * number) for number in range(6)]
         shop.executemany("INSERT INTO orders VALUES (?, ?, ?)", rows)
     (tmp_path / "orders.yaml").write_text(PIPELINE.replace("FOLDER", str(tmp_path)))
-    (tmp_path / "pyspark_free_helpers.py").write_text("def in_euros(cents):\n    return cents / 100\n")
+    (tmp_path / "order_transforms.py").write_text(MODULE)
     file.write_text(DAG_FILE.replace("FOLDER", str(tmp_path)))
-    monkeypatch.syspath_prepend(str(tmp_path))  # as Airflow does with a bundle
     monkeypatch.setenv("AIRFLOW_CONN_SHOP_DB", json.dumps({"conn_type": "sqlite", "host": str(database)}))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
     bag = DagBag(dag_folder=file)
@@ -146,16 +156,12 @@ def test_the_example_dag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     }
 
 
-def test_a_driver_that_dies_in_between_leaves_the_polled_day_to_the_next(submit: Any, tmp_path: Path) -> None:
-    marker = str(tmp_path / "died")
-
-    def dies_once(frame: Any) -> Any:
-        if frame.count() and not os.path.exists(marker):  # noqa: PTH110  # it runs in the driver
-            open(marker, "w").close()  # noqa: PTH123
-            os.kill(os.getpid(), signal.SIGKILL)
-        return frame.where("event IS NOT NULL")
-
-    submit.transform = shipped(Given(dies_once))
+def test_a_driver_that_dies_in_between_leaves_the_polled_day_to_the_next(
+    submit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dying.py").write_text(DYING.replace("MARKER", str(tmp_path / "died")))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    submit.transform = Transform(reference="dying:dies_once")
     assert submit.run(DAYS[:1]).process.returncode != 0
     asked = requests(submit)
     assert asked > 0
@@ -166,14 +172,10 @@ def test_a_driver_that_dies_in_between_leaves_the_polled_day_to_the_next(submit:
     assert submit.rows() == submit.served(DAYS[:1])
 
     # Neither a column that the table has with another type nor a statement reaches the source.
-    wrong: list[tuple[Callable[[Any], Any], str]] = [
-        (lambda frame: frame.selectExpr("record_key", "event", "1 AS time"), "time"),
-    ]
-    for function, named in wrong:
-        submit.transform = shipped(Given(function))
-        refused = submit.run(DAYS[1:], token="b" * 32)
-        assert isinstance(refused.report.failure, Failure)
-        assert refused.report.failure.type == "ConfigError"
-        assert named in refused.report.failure.message
-        assert "These are the columns of the transform's result" in refused.report.failure.message
-        assert requests(submit) == asked
+    submit.transform = Transform(reference="dying:of_another_type")
+    refused = submit.run(DAYS[1:], token="b" * 32)
+    assert isinstance(refused.report.failure, Failure)
+    assert refused.report.failure.type == "ConfigError"
+    assert "time" in refused.report.failure.message
+    assert "These are the columns of the transform's result" in refused.report.failure.message
+    assert requests(submit) == asked

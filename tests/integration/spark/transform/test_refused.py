@@ -16,9 +16,8 @@ from airflow_provider_connect.spark.transform import blame
 from airflow_provider_connect.spark.transform.frames import Transformation
 from airflow_provider_connect.spark.transform.freezing import FreezeTask, Frozen, freezer
 from airflow_provider_connect.stage.manifest import Polled
-from airflow_provider_connect.stage.transform import Given
+from airflow_provider_connect.stage.transform import of_text
 from airflow_provider_connect.submit import launch
-from airflow_provider_connect.submit.functions import shipped
 from airflow_provider_connect.window import Day
 
 pytestmark = pytest.mark.slow
@@ -78,9 +77,8 @@ class Refusing:
         pq.write_table(pa.table(columns, schema=SCHEMA), self.file)
 
     def tried(self, transform: Any) -> Transformation:
-        sent = shipped(Given(transform) if callable(transform) else transform)
-        assert sent is not None
-        return Transformation(sent, SCHEMA, self.spark, DAY)
+        text = f"{__name__}:{transform.__name__}" if callable(transform) else transform
+        return Transformation(of_text(text), SCHEMA, self.spark, DAY)
 
     def made(self, transform: Any) -> Polled:
         tried = self.tried(transform)
@@ -96,6 +94,18 @@ class Refusing:
         return Polled.total([piece.polled for piece in pieces if piece.polled is not None])
 
 
+def selects_nothing(frame: Any) -> Any:
+    return frame.select("nope")
+
+
+def counts(frame: Any) -> Any:
+    return frame.count()
+
+
+def misses(frame: Any) -> Any:
+    return {}[CANARY]
+
+
 @pytest.mark.parametrize(
     ("transform", "message"),
     [
@@ -107,9 +117,9 @@ class Refusing:
         ("CREATE TABLE stolen AS SELECT * FROM polled", "PARSE_SYNTAX_ERROR"),
         ("INSERT INTO t SELECT * FROM polled", "PARSE_SYNTAX_ERROR"),
         ("SELECT parse_json(text) AS v FROM polled", "column 'v' has the type VARIANT: cast it"),
-        (lambda frame: frame.select("nope"), "UNRESOLVED_COLUMN"),
-        (lambda frame: frame.count(), "returned a int: it is to return a DataFrame"),
-        (lambda frame: {}[CANARY], "failed on a day without rows: KeyError at .*it is tried so before"),
+        (selects_nothing, "UNRESOLVED_COLUMN"),
+        (counts, "returned a int: it is to return a DataFrame"),
+        (misses, "failed on a day without rows: KeyError at .*it is tried so before"),
     ],
 )
 def test_what_is_wrong_with_a_transform_is_told_before_the_source_is_asked(

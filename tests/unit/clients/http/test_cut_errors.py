@@ -15,6 +15,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.http.raw_server import Peer, RawServer
@@ -37,7 +38,7 @@ CUTS = {
 
 def poll(server: RawServer) -> ConnectError:
     connection = Connection(conn_id="m", host=server.url, login="someone", password=PASSWORD, extra={"project_id": "1"})
-    with MixpanelSource().open(connection) as poller:
+    with MixpanelSource().open(connection, PollContext()) as poller:
         (part,) = poller.plan([Day(date=dt.date(2026, 3, 1))])
         with pytest.raises(ConnectError) as caught:
             list(poller.poll(part, Tally()))
@@ -88,8 +89,8 @@ def test_an_error_says_whether_its_end_was_seen(framing: bytes, body: bytes, say
         assert found.text() == says
 
 
-# No escape's length is a multiple of seven: these cuts fall on every place inside one.
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.campaign)])
+# No escape's length is a multiple of thirteen: these cuts fall on every place inside one.
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("outer", ENCODINGS)
 @pytest.mark.parametrize("inner", ["plain", "json", "html", "percent", "python repr"])
 def test_no_cut_shows_the_beginning_of_a_secret_in_any_form(inner: str, outer: str, step: int) -> None:

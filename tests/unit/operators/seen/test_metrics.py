@@ -18,6 +18,7 @@ from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsL
 from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 
+from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Quota, Want
@@ -139,7 +140,7 @@ def test_lag_ends_with_what_the_dag_and_its_task_ask_for(
 QUOTA = Quota("tiny", requests=3)
 
 
-class CountedSource(TinySource):
+class CountedSource(TinySource, HasQuota):
     def quota(self, connection: Connection) -> Quota | None:
         return QUOTA
 

@@ -11,6 +11,7 @@ import pytest
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_provider_connect.capabilities.quota import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.quota.limits import Quota
 from tests.equipment.airflow.connectors import TinyLedger, TinySource
@@ -87,7 +88,7 @@ def test_a_task_that_failed_before_its_job_is_told_too(
     assert "<li>" not in mail["html_content"]
 
 
-class CountedSource(TinySource):
+class CountedSource(TinySource, HasQuota):
     def quota(self, connection: Connection) -> Quota | None:
         return Quota("tiny", requests=9)
 

@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.polling.quota.limits import Want
 from airflow_provider_connect.polling.quota.turns import Turns, Wait
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.quota import Keys
@@ -67,7 +68,7 @@ class Run:
                 wait = self.turns.wait(self.want)
 
     def _poll(self, day: Day, tally: Tally) -> None:
-        with self.source.open(self.connection) as poller:
+        with self.source.open(self.connection, PollContext()) as poller:
             (part,) = poller.plan([day])
             for _ in poller.poll(part, tally):
                 pass

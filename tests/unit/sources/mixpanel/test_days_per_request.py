@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.several_days import Together
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.planning import plan
-from airflow_provider_connect.source import Together
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.span import TARGET_BYTES
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day, parse_days, span
@@ -37,7 +38,7 @@ def test_it_belongs_to_the_export_alone() -> None:
 
 
 def test_one_day_is_what_nobody_has_to_ask_for() -> None:
-    with MixpanelSource().open(CONNECTION) as poller:
+    with MixpanelSource().open(CONNECTION, PollContext()) as poller:
         assert poller.days_per_plan == 1
         assert len(poller.plan(days("2025-03-01..2025-03-03"))) == 3
 
@@ -82,7 +83,7 @@ def test_what_a_template_costs_is_refused_with_what_to_do() -> None:
 
 
 def chosen(text: str, *sizes: int) -> Together:
-    with MixpanelSource(days_per_request="auto").open(CONNECTION) as poller:
+    with MixpanelSource(days_per_request="auto").open(CONNECTION, PollContext()) as poller:
         assert poller.days_per_plan == 31
         return poller.days_together(days(text), lambda: sizes)
 
@@ -91,7 +92,7 @@ def test_auto_asks_for_one_day_where_the_hour_has_room_for_each() -> None:
     def sizes() -> list[int]:
         raise AssertionError("nobody needs to know")
 
-    with MixpanelSource(days_per_request="auto").open(CONNECTION) as poller:
+    with MixpanelSource(days_per_request="auto").open(CONNECTION, PollContext()) as poller:
         together = poller.days_together(days("2025-01-01..2025-03-01"), sizes)
     assert together.days == 1
     assert "60 days are wanted" in together.why
@@ -117,5 +118,5 @@ def test_auto_takes_no_more_than_one_request_should_bring() -> None:
 
 
 def test_other_sizes_are_as_they_were_given() -> None:
-    with MixpanelSource(days_per_request=5).open(CONNECTION) as poller:
+    with MixpanelSource(days_per_request=5).open(CONNECTION, PollContext()) as poller:
         assert poller.days_together(span(dt.date(2025, 1, 1), dt.date(2025, 1, 2), "UTC"), list) == (5, "")

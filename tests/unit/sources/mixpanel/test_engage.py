@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.patience import doubling
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.query import sessions
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import DAY, ENGAGE, connection, expected_id, poll
@@ -273,7 +274,7 @@ def test_pages_overlap_within_the_limit(standin):
 def test_pages_are_not_read_far_ahead_of_the_consumer(standin):
     before = standin.stats["requests"]["engage pages"]["200"]
     standin.faults.replace([])
-    with MixpanelSource(stream="engage").open(connection(standin)) as poller:
+    with MixpanelSource(stream="engage").open(connection(standin), PollContext()) as poller:
         (part,) = poller.plan([DAY])
         rows = poller.poll(part, Tally())
         next(rows)
@@ -287,7 +288,7 @@ def test_pages_are_not_read_far_ahead_of_the_consumer(standin):
 def test_a_poll_that_is_left_does_not_wait_for_pages_on_their_way(standin):
     slow = fault("slow", size_bytes=1, seconds=30, times=None, page=2)
     standin.faults.replace([slow])
-    with MixpanelSource(stream="engage").open(connection(standin)) as poller:
+    with MixpanelSource(stream="engage").open(connection(standin), PollContext()) as poller:
         (part,) = poller.plan([DAY])
         rows = poller.poll(part, Tally())
         next(rows)

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import SystemClock
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.stage.manifest import Polled
@@ -67,7 +68,7 @@ def staged(
     """Freeze the day as an executor does; return what it says, the rows in the stage, and the pauses."""
     standin.faults.replace(faults)
     source, there, clock = MixpanelSource(**options), connection(standin), NoWait()
-    with source.open(there) as poller:
+    with source.open(there, PollContext()) as poller:
         schema, (part,) = poller.schema(), poller.plan([DAY])
     task = PollTask(
         source_name="mixpanel",

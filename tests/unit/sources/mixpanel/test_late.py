@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.describing import CountsLate
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.mixpanel import connection
@@ -41,7 +43,7 @@ def test_late_events_are_counted_by_the_days_of_the_projects_zone(day: Day, regi
     assert expected["late_4_days"] > expected["late_5_days"] == 0
     tally = Tally([day], [before])
     source = MixpanelSource(timestamps=regime, zone=day.zone)
-    with StandIn(project) as server, source.open(connection(server)) as poller:
+    with StandIn(project) as server, source.open(connection(server), PollContext()) as poller:
         (part,) = poller.plan([day])
         rows = sum(len(batch) for _, batch in poller.poll(part, tally))
     assert rows == len(there)
@@ -52,5 +54,5 @@ def test_late_events_are_counted_by_the_days_of_the_projects_zone(day: Day, regi
 
 
 def test_only_the_export_says_how_late_its_rows_are() -> None:
-    assert MixpanelSource().counts_late
-    assert not MixpanelSource(stream="funnels").counts_late
+    assert MixpanelSource().capability(CountsLate)
+    assert MixpanelSource(stream="funnels").capability(CountsLate) is None

@@ -19,6 +19,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel import poller as poller_module
 from airflow_provider_connect.sources._mixpanel.access import HOSTS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -98,7 +99,7 @@ def peak_bytes(megabytes: int) -> int:
     try:
         with RawServer(answer) as server:
             there = Connection(conn_id="m", host=server.url, login="me", password="-", extra={"project_id": "1"})
-            with MixpanelSource().open(there) as poller:
+            with MixpanelSource().open(there, PollContext()) as poller:
                 for part in poller.plan([DAY]):
                     for _ in poller.poll(part, tally):
                         arrow = max(arrow, pa.total_allocated_bytes() - before)
@@ -285,7 +286,7 @@ def test_history_of_more_than_a_year_was_refused_7451(standin: StandIn) -> None:
     long_ago = standin.today - dt.timedelta(days=3 * 365)
     assert len(poll(standin, day=Day(date=long_ago))[0]) == SMALL.truth(long_ago).rows
     days = [Day(date=long_ago + dt.timedelta(days=number)) for number in range(1000)]
-    with MixpanelSource().open(connection(standin)) as poller:
+    with MixpanelSource().open(connection(standin), PollContext()) as poller:
         assert len(poller.plan(days)) == 1000
 
 

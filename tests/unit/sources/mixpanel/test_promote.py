@@ -15,6 +15,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns as bigquery_columns
 from airflow_provider_connect.sinks._delta.table import delta_columns
 from airflow_provider_connect.sinks._kafka.converters import converter
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.values import ddl
 from tests.equipment.mixpanel import poll
@@ -45,7 +46,7 @@ def values_of(column, properties, promote, **options):
 
 
 def schema_of(promote, **options):
-    return MixpanelSource(promote=promote, **options).open(Connection(conn_id="m")).schema()
+    return MixpanelSource(promote=promote, **options).open(Connection(conn_id="m"), PollContext()).schema()
 
 
 @pytest.mark.parametrize(

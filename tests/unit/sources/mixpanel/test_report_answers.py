@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import DataError, RetriableError
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.query import fields
 from airflow_provider_connect.sources._mixpanel.query.retention import interval
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -285,7 +286,7 @@ def test_a_report_is_staged_typed_and_with_a_digest(standin, tmp_path: Path, str
     path, document, options = ASKED[stream]
     source, there = MixpanelSource(stream=stream, **options), connection(standin)
     standin.faults.replace([Fault("status", path=path, status=200, body=json.dumps(document))])
-    with source.open(there) as poller:
+    with source.open(there, PollContext()) as poller:
         schema, (part,) = poller.schema(), poller.plan([DAY])
     task = PollTask(
         source_name="mixpanel",

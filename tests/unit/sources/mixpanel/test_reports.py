@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.access import Access
 from airflow_provider_connect.sources._mixpanel.asking import Asking
@@ -65,7 +66,7 @@ def test_a_project_secret_is_told_before_anything_is_sent(standin):
         "connection 'm': login is empty, so its password is taken for a project secret, which Mixpanel's App API "
         "refuses: enter a service account's user name and secret"
     )
-    with source.open(secret) as poller:
+    with source.open(secret, PollContext()) as poller:
         (part,) = poller.plan([DAY])
         with pytest.raises(ConfigError, match="project secret"):
             list(poller.poll(part, Tally()))

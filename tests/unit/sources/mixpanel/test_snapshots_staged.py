@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import SystemClock
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from tests.equipment.mixpanel import DAY, ENGAGE, connection
@@ -40,7 +41,7 @@ def standin():
 
 def staged(standin, root: Path, meanwhile=lambda: None, notes=None, **options):
     source, there = MixpanelSource(stream="engage", **options), connection(standin)
-    with source.open(there) as poller:
+    with source.open(there, PollContext()) as poller:
         schema, (part,) = poller.schema(), poller.plan([DAY])
     task = PollTask(
         source_name="mixpanel",

@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConfigError, DataError, RetriableErr
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.jsonlines import blocks
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.source import InputPartition, PollContext
 from airflow_provider_connect.sources._mixpanel.cutting import rows_of
 from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.records import RecordReader
@@ -59,7 +59,7 @@ def poll(server: StandIn, days: list[Day], *faults: Fault, **options: Any) -> di
     """Poll days in as many requests as the plan has; return what is staged of each: rows, digest, counts, span."""
     server.faults.replace(faults)
     found: dict[Day, tuple[Any, ...]] = {}
-    with MixpanelSource(**options).open(connection(server)) as poller:
+    with MixpanelSource(**options).open(connection(server), PollContext()) as poller:
         schema = poller.schema()
         for part in poller.plan(days):
             tally, digests = Tally(part.days), {day: Digest(schema) for day in part.days}
@@ -173,7 +173,7 @@ def test_the_days_of_a_request_are_named_as_the_project_reads_dates() -> None:
     for (zone, regime), ends in asked.items():
         source = MixpanelSource(zone=zone, timestamps=regime, days_per_request=3)
         days = parse_days("2025-03-08..2025-03-10", zone)
-        with source.open(NOWHERE) as poller:
+        with source.open(NOWHERE, PollContext()) as poller:
             (part,) = poller.plan(days)
             assert part == poller.plan(days)[0]
             assert InputPartition.model_validate_json(part.model_dump_json()) == part
@@ -184,7 +184,7 @@ def test_the_days_of_a_request_are_named_as_the_project_reads_dates() -> None:
 def test_a_request_takes_only_days_that_follow_each_other_and_no_more_than_it_may() -> None:
     days = [*parse_days("2011-12-26..2011-12-29", "Pacific/Apia"), *parse_days("2011-12-31", "Pacific/Apia")]
     options = {"zone": "Pacific/Apia", "timestamps": "project_local", "days_per_request": 3}
-    with MixpanelSource(**options).open(NOWHERE) as poller:
+    with MixpanelSource(**options).open(NOWHERE, PollContext()) as poller:
         parts = poller.plan(days)
     assert [[day.date.day for day in part.days] for part in parts] == [[26, 27, 28], [29], [31]]
     assert [part.index for part in parts] == [0, 1, 2]
@@ -207,7 +207,7 @@ DAYS = parse_days("2025-03-08..2025-03-10", "US/Pacific")
 def cut(times: list[Any], regime: str = "project_local", **options: Any) -> tuple[dict[int, list[int]], Tally]:
     """Read records with these times; return their numbers by the day of the month, and what was counted."""
     source = MixpanelSource(timestamps=regime, days_per_request=3, errors_tolerance="all", **(PACIFIC | options))
-    with source.open(NOWHERE) as poller:
+    with source.open(NOWHERE, PollContext()) as poller:
         (part,) = poller.plan(DAYS)
     body = b"".join(
         json.dumps({"event": "e", "properties": {"time": time, "distinct_id": str(n), "$insert_id": "i"}}).encode()

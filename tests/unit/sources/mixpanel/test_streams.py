@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.access import Access
 from airflow_provider_connect.sources._mixpanel.options import StreamName
@@ -142,7 +143,7 @@ def test_the_meaning_of_times_is_no_question_for_profiles(standin):
 @pytest.mark.parametrize("name", OURS)
 def test_a_snapshot_may_be_taken_while_its_day_lasts_but_not_before(standin, name, monkeypatch):
     monkeypatch.setattr(asking, "now", lambda: dt.datetime(2026, 3, 1, 0, 0, 1, tzinfo=dt.UTC))
-    with MixpanelSource(stream=name).open(connection(standin)) as there:
+    with MixpanelSource(stream=name).open(connection(standin), PollContext()) as there:
         assert there.plan([DAY])
         with pytest.raises(ConfigError, match="2026-03-02 lies ahead"):
             there.plan([Day(date=dt.date(2026, 3, 2))])
@@ -195,7 +196,7 @@ def test_the_hours_queries_are_used_up(name):
 @pytest.mark.parametrize("name", OURS)
 def test_an_unknown_project_is_told(standin, name):
     other = connection(standin).model_copy(update={"extra": {"project_id": "1"}})
-    with MixpanelSource(stream=name).open(other) as there:
+    with MixpanelSource(stream=name).open(other, PollContext()) as there:
         (part,) = there.plan([DAY])
         with pytest.raises(ConfigError, match="403"):
             list(there.poll(part, Tally()))

@@ -13,6 +13,7 @@ import pytest
 from airflow_provider_connect.clients.http.network import Network
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest.rows import RowMaker
 from airflow_provider_connect.sources.rest import LastKey, PageNumber, RestSource
 from tests.equipment.rest_api.items import DATE, items_of
@@ -25,7 +26,7 @@ SOON_SECONDS = 5.0
 
 def polling(api: RestApi, source: RestSource) -> Any:
     """Return the rows of a day, a page at a time."""
-    poller = source.open(api.connection)
+    poller = source.open(api.connection, PollContext())
     (part,) = poller.plan([DAY])
     return closing(poller.poll(part, Tally(part.days)))  # type: ignore[type-var]  # a generator
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest import poller as polling
 from airflow_provider_connect.sources.rest import Count, LinkHeader, PageNumber, Records, Request, RestSource
 from airflow_provider_connect.window import Day
@@ -291,7 +292,7 @@ def test_a_snapshot_is_all_there_is_whatever_day_it_is_of() -> None:
 def test_a_daily_snapshot_is_never_taken_for_a_day_that_is_long_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the API has today is not what it had in March: catchup must not make it so."""
     with RestApi() as api:
-        poller = snapshot("daily").open(api.connection)
+        poller = snapshot("daily").open(api.connection, PollContext())
         monkeypatch.setattr(polling, "now", lambda: DAY.end + dt.timedelta(hours=23))
         assert len(poller.plan([DAY])) == 1
         monkeypatch.setattr(polling, "now", lambda: DAY.end + dt.timedelta(hours=25))
@@ -310,19 +311,19 @@ def test_the_apis_own_count_of_a_day(count: Count) -> None:
     source = declared("/pages", PageNumber(ends="empty_page"), count=count)
     assert source.count_problems() == []
     with RestApi([*items_of(DATE, 35), *items_of(DATE + dt.timedelta(days=1), 7, 100)]) as api:
-        poller = source.open(api.connection)
+        poller = source.open(api.connection, PollContext())
         assert poller.count(DAY, Tally()).rows == 35
         assert poller.count(Day(date=DATE + dt.timedelta(days=1)), Tally()).rows == 7
         wrong = declared("/pages", PageNumber(ends="empty_page"), count=Count(header="X-Nothing"))
         with pytest.raises(ConfigError, match="no whole number at 'X-Nothing'"):
-            wrong.open(api.connection).count(DAY, Tally())
+            wrong.open(api.connection, PollContext()).count(DAY, Tally())
 
 
 def test_a_poll_keeps_no_more_than_two_pages_in_memory() -> None:
     """Beside the page whose rows are made it reads the next one, and asks for no third before rows are wanted again."""
     with RestApi() as api:
         source = declared("/pages", PageNumber(ends="empty_page"))
-        with source.open(api.connection) as poller:
+        with source.open(api.connection, PollContext()) as poller:
             (part,) = poller.plan([DAY])
             yielded = poller.poll(part, Tally(part.days))
             for taken in (1, 2):

@@ -12,6 +12,7 @@ from airflow_provider_connect.completeness import Rules, findings
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest import poller as polling
 from airflow_provider_connect.sources.rest import Cursor, LastKey, NextLink, PageNumber, RestSource
 from airflow_provider_connect.stage.manifest import Polled
@@ -82,7 +83,7 @@ def test_h17_a_count_of_the_apis_own_finds_a_record_that_no_page_had() -> None:
 
     source = declared("/pages", NUMBERED, count={"request": {"path": "/count"}, "at": "/meta/count"})
     with RestApi(items_of(DATE, 35)) as api:
-        poller = source.open(api.connection)
+        poller = source.open(api.connection, PollContext())
         before = poller.count(DAY, Tally()).rows
         api.faults.append(vanishes)
         assert (len(ids(read(api, source))), before) == (34, 35)
@@ -105,7 +106,7 @@ def test_h19_a_day_that_is_not_over_is_asked_for_by_nobody(
 ) -> None:
     monkeypatch.setattr(polling, "now", lambda: DAY.end - before_end)
     with RestApi() as api:
-        poller = declared("/pages", NUMBERED).open(api.connection)
+        poller = declared("/pages", NUMBERED).open(api.connection, PollContext())
         if error is None:
             assert len(poller.plan([DAY])) == 1
         else:

@@ -10,6 +10,7 @@ from airflow_provider_connect.clients.http.asking import pacing
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest import poller as polling
 from airflow_provider_connect.sources.rest import Moment, PageNumber, RateLimits
 from tests.equipment.rest_api.items import DATE, items_of
@@ -77,8 +78,9 @@ def test_a_limit_for_each_second_is_shared_by_the_polls_that_run(
 
     monkeypatch.setattr(polling, "JsonApi", made)
     with RestApi(items_of(DATE, 5)) as api:
-        poller = declared("/pages", PAGED, limits=RateLimits(per_second=4)).open(api.connection)
-        poller.polls_at_once = at_once
+        poller = declared("/pages", PAGED, limits=RateLimits(per_second=4)).open(
+            api.connection, PollContext(polls_at_once=at_once)
+        )
         (part,) = poller.plan([DAY])
         assert sum(batch.num_rows for _, batch in poller.poll(part, Tally(part.days))) == 5
     assert shares == [share]

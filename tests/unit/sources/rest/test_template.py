@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest.filling import asked
 from airflow_provider_connect.sources._rest.times import bound
 from airflow_provider_connect.sources.rest import Bounds, PageNumber, Request
@@ -159,7 +160,7 @@ def test_a_day_whose_bounds_cover_others_is_refused_unless_those_are_dropped(out
     )
     from airflow_provider_connect.connection import Connection
 
-    poller = source.open(Connection(conn_id="api", host="http://127.0.0.1"))
+    poller = source.open(Connection(conn_id="api", host="http://127.0.0.1"), PollContext())
     day = Day(date=DAY.date, zone="US/Pacific")
     if outside == "drop":
         assert len(poller.plan([day])) == 1

@@ -13,6 +13,7 @@ import pytest
 from airflow_provider_connect.clients.sql.database import Counter, Limits, Table
 from airflow_provider_connect.clients.sql.sqlite import SQLite
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.cursors import START, Cursor, CursorColumn, digits_of
 from airflow_provider_connect.sources._sql.set_back import CLOCKS_APART, set_back
@@ -238,8 +239,7 @@ def test_what_begins_with_all_rows_is_cut(tmp_path: Path, sharing: list[str], mo
 def test_a_spark_read_of_it_is_not_cut(tmp_path: Path, sharing: list[str]) -> None:
     events = Events(tmp_path)
     events.add(*range(1, 101))
-    with events.open() as poller:
-        poller.is_closed_before_polls = True
+    with events.open(PollContext(is_closed_before_polls=True)) as poller:
         assert len(poller.plan([DAYS[0]])) == 1
     assert sharing == []
 

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_connect.clients.sql.database import Database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.source import PlanGoneError
+from airflow_provider_connect.source import PlanGoneError, PollContext
 from airflow_provider_connect.sources._sql.guards import require_replayed
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
@@ -68,7 +68,7 @@ def test_a_file_whose_table_is_altered_after_the_plan(tmp_path: Path, change: st
         file.executescript("CREATE TABLE t (id integer PRIMARY KEY, a decimal(10,2)); INSERT INTO t VALUES (1, '2')")
         source = SqlSource(conn_id="shop", table="t", snapshot="replace")
         connection = Connection(conn_id="shop", conn_type="sqlite", host=str(tmp_path / "s.db"))
-        with source.open(connection) as poller:
+        with source.open(connection, PollContext()) as poller:
             (part,) = poller.plan([DAY])
             file.executescript(change)
             if said is None:

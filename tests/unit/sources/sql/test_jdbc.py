@@ -16,7 +16,7 @@ from airflow_provider_connect.clients.sql.jdbc.session import JdbcDatabase
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition
+from airflow_provider_connect.source import InputPartition, PollContext
 from airflow_provider_connect.sources._sql.jdbc import bounds_between, ranges
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.values.decimals import plain_text
@@ -63,7 +63,7 @@ def test_what_jdbc_cannot_do_is_refused(options: dict[str, Any], told: str) -> N
 
 def test_outside_a_job_of_spark_a_person_is_told_so() -> None:
     with (
-        SqlSource(conn_id="erp", table="T", snapshot="replace").open(ERP) as poller,
+        SqlSource(conn_id="erp", table="T", snapshot="replace").open(ERP, PollContext()) as poller,
         pytest.raises(ConfigError, match="read by Spark's own reader"),
     ):
         poller.schema()
@@ -73,7 +73,7 @@ def rows_of(*batches: pa.RecordBatch, is_unique: bool, **options: Any) -> list[d
     columns = [["ID", "decimal(10,2)", "decimal(10,2)", True, False], ["S", "smallint", "smallint", True, False]]
     params = {"columns": columns, "key": ["ID"], "is_unique": is_unique, "where": ""}
     part = InputPartition(days=(DAY,), params=params)
-    with SqlSource(conn_id="erp", table="T", snapshot="replace", **options).open(ERP) as poller:
+    with SqlSource(conn_id="erp", table="T", snapshot="replace", **options).open(ERP, PollContext()) as poller:
         found = [batch for _, batch in poller.rows_of(part, iter(batches), Tally(part.days))]
     return [row for batch in found for row in batch.to_pylist()]
 

@@ -23,6 +23,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql.keys import LETTERS, class_of, key_bytes, without_prefixes
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
@@ -106,7 +107,7 @@ def test_the_schema_names_the_columns_of_the_key_and_their_classes(
         if "d date" in made:
             database.execute("UPDATE t SET d = '2026-10-05'")
     source = SqlSource(conn_id="shop_db", table="t", snapshot="replace", **options)
-    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext()) as poller:
         schema = poller.schema()
         (part,) = poller.plan([DAY])
         ((_, batch),) = poller.poll(part, Tally(part.days))
@@ -144,7 +145,7 @@ def test_a_table_a_view_and_a_query_make_the_same_key(tmp_path: Path, declared: 
     keys = set()
     for way in ({"table": "t"}, {"table": "v"}, {"query": "SELECT * FROM t"}, {"query": query}):
         source = SqlSource(conn_id="shop_db", stream="s", snapshot="replace", key=["a"], **way)
-        with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+        with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext()) as poller:
             (part,) = poller.plan([DAY])
             ((_, batch),) = poller.poll(part, Tally(part.days))
             keys.add((poller.schema().metadata[b"key"], *batch.column("record_key").to_pylist()))

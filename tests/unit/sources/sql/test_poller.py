@@ -15,6 +15,7 @@ from airflow_provider_connect.clients.sql.sqlite import SQLite
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql import poller as pollers
 from airflow_provider_connect.sources.sql import SqlSource
@@ -37,7 +38,7 @@ def read(file: Path) -> Read:
                 database.execute(statement)
         source = SqlSource(**{"conn_id": "shop_db", "stream": "s"} | options)
         found: list[dict[str, Any]] = []
-        with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+        with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext()) as poller:
             for part in poller.plan([day]):
                 for _, batch in poller.poll(part, Tally(part.days)):
                     assert batch.schema.equals(poller.schema())
@@ -154,7 +155,7 @@ def test_a_wrong_condition_is_told_before_a_task_starts(file: Path, read: Read, 
     read("CREATE TABLE t (a text PRIMARY KEY)", table="t", snapshot="replace")
     source = SqlSource(conn_id="shop_db", stream="s", snapshot="replace", where="b = 1", **what)
     connection = Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))
-    with source.open(connection) as poller, pytest.raises(ConfigError, match="no such column: b"):
+    with source.open(connection, PollContext()) as poller, pytest.raises(ConfigError, match="no such column: b"):
         poller.schema()
 
 
@@ -166,7 +167,7 @@ def test_the_options_tell_the_columns_where_they_name_them_and_the_key(
 ) -> None:
     read("CREATE TABLE t (a text, b text)", table="t", snapshot="replace")
     source = SqlSource(conn_id="shop_db", stream="s", snapshot="replace", columns=["b", "a"], **what)
-    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext()) as poller:
         assert source.column_names() == (poller.schema().names if what["key"] else None)
 
 
@@ -176,7 +177,7 @@ def test_the_rows_are_those_of_one_moment(file: Path, read: Read) -> None:
         writer.executemany("INSERT INTO t VALUES (?)", [(number,) for number in range(5_000)])
         writer.commit()
         source = SqlSource(conn_id="shop_db", table="t", snapshot="replace")
-        with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+        with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext()) as poller:
             (part,) = poller.plan([DAY])
             batches = poller.poll(part, Tally(part.days))
             rows = next(batches)[1].num_rows
@@ -216,7 +217,7 @@ def is_open(database: SQLite) -> bool:
 
 def test_who_exports_a_snapshot_stays_until_its_chunks_are_read(file: Path, sharing: list[SQLite]) -> None:
     source = SqlSource(conn_id="shop_db", table="t", snapshot="replace")
-    poller = source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)))
+    poller = source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext())
     assert [part.params["snapshot"] for part in poller.plan([DAY])] == ["snapshot 1"] * 4
     assert is_open(sharing[0])
     assert [part.params["snapshot"] for part in poller.plan([DAY])] == ["snapshot 2"] * 4, "a new try, a new snapshot"
@@ -231,8 +232,9 @@ def test_who_exports_a_snapshot_stays_until_its_chunks_are_read(file: Path, shar
 
 def test_nothing_is_kept_for_chunks_that_are_read_after_the_poller_is_closed(file: Path, sharing: list[SQLite]) -> None:
     source = SqlSource(conn_id="shop_db", table="t", snapshot="replace", parallel_chunks=4)
-    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
-        poller.is_closed_before_polls = True
+    with source.open(
+        Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext(is_closed_before_polls=True)
+    ) as poller:
         assert len(poller.plan([DAY])) == 1
     assert sharing == []
 
@@ -245,10 +247,10 @@ def test_a_server_that_cannot_export_is_read_in_one_piece_unless_more_are_asked_
 
     monkeypatch.setattr(SQLite, "export_snapshot", refuse)
     connection = Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))
-    with SqlSource(conn_id="shop_db", table="t", snapshot="replace").open(connection) as poller:
+    with SqlSource(conn_id="shop_db", table="t", snapshot="replace").open(connection, PollContext()) as poller:
         assert [part.params.get("snapshot") for part in poller.plan([DAY])] == [None]
     asked = SqlSource(conn_id="shop_db", table="t", snapshot="replace", parallel_chunks=2)
-    with asked.open(connection) as poller, pytest.raises(ConfigError, match="this one is a standby"):
+    with asked.open(connection, PollContext()) as poller, pytest.raises(ConfigError, match="this one is a standby"):
         poller.plan([DAY])
 
 
@@ -257,5 +259,5 @@ def test_tables_whose_key_may_be_null_are_not_cut(file: Path, sharing: list[SQLi
         database.execute("CREATE TABLE loose (k text PRIMARY KEY)")
         database.executemany("INSERT INTO loose VALUES (?)", [(str(number),) for number in range(100)])
     source = SqlSource(conn_id="shop_db", table="loose", snapshot="replace")
-    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))) as poller:
+    with source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext()) as poller:
         assert len(poller.plan([DAY])) == 1

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_connect.capabilities.resuming import Resumes, resumes
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller
+from airflow_provider_connect.source import ALONE, InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.cuts import as_json, as_key
 from airflow_provider_connect.sources.sql import SqlSource
@@ -80,9 +81,9 @@ class Shop:
         with closing(sqlite3.connect(self.file)) as database, database:
             database.execute(statement)
 
-    def open(self, **options: Any) -> Poller:
+    def open(self, context: PollContext = ALONE, **options: Any) -> Any:
         source = SqlSource(**{"conn_id": "c", "table": "t", "snapshot": "replace", "consistency": "chunk"} | options)
-        return source.open(Connection(conn_id="c", conn_type="sqlite", host=str(self.file)))
+        return source.open(Connection(conn_id="c", conn_type="sqlite", host=str(self.file)), context)
 
 
 @pytest.fixture
@@ -163,11 +164,12 @@ def test_another_table_has_other_chunks(shop: Shop, plan: list[InputPartition], 
 
 def test_a_snapshot_of_one_state_is_not_gone_on_with(shop: Shop) -> None:
     with shop.open(consistency="snapshot") as poller:
-        assert not poller.resumes
+        assert not resumes(poller)
         assert "consistency='chunk'" in poller.begins_anew
         assert len(poller.plan([DAY])) == 1
     with shop.open(snapshot=None, consistency="snapshot", mode="incrementing", incrementing_column="n") as poller:
-        assert (poller.resumes, poller.begins_anew, poller.partitions_at_once) == (False, "", 4)
+        assert not isinstance(poller, Resumes)
+        assert poller.partitions_at_once == 4
 
 
 @pytest.mark.parametrize("asked", [None, 1, 3])
@@ -175,7 +177,7 @@ def test_there_may_be_more_chunks_than_are_read_at_once(shop: Shop, asked: int |
     with shop.open(parallel_chunks=asked) as poller:
         assert poller.partitions_at_once == (asked or 4)
         assert len(poller.plan([DAY])) == 10
-        poller.is_closed_before_polls = True
+    with shop.open(PollContext(is_closed_before_polls=True), parallel_chunks=asked) as poller:
         assert len(poller.plan([DAY])) == 10, "nothing has to be held for them"
 
 

@@ -7,10 +7,11 @@ import json
 
 import pytest
 
+from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.completeness import Rules, disagreement
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import VendorCount
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.window import Day
 from tests.equipment.x import DAY, NOW, QUERIES, connection, found_by, poll, source
 from tests.standins.x.faults import Fault
@@ -52,7 +53,7 @@ def test_auto_leaves_a_day_time_to_be_read(x: StandIn, clock: Clock) -> None:
 
 def test_a_day_that_has_fallen_out_of_the_week_is_planned_again(x: StandIn, clock: Clock) -> None:
     edge = Day(date=dt.date(2026, 3, 4))
-    with source().open(connection(x)) as poller:
+    with source().open(connection(x), PollContext()) as poller:
         (part,) = poller.plan([edge])
         clock.seconds = (edge.start + dt.timedelta(days=7) - NOW).total_seconds() + 1
         with pytest.raises(RetriableError, match="next try reads the archive"):
@@ -93,7 +94,7 @@ def test_streams_of_other_queries_never_replace_each_other() -> None:
 
 
 def test_counts_are_an_upper_bound_of_the_union(x: StandIn) -> None:
-    with source().open(connection(x)) as poller:
+    with source().open(connection(x), PollContext()) as poller:
         count = poller.count(DAY, Tally())
     counted = {post.id for query in QUERIES for post in x.timeline.counted(query, DAY.start, DAY.end)}
     assert count == VendorCount(len(counted), is_most=True)
@@ -105,7 +106,7 @@ def test_counts_that_end_before_the_days_start_are_no_count(x: StandIn) -> None:
     buckets = [{"start": "2026-03-01T05:00:00.000Z", "end": "2026-03-01T06:00:00.000Z", "tweet_count": 3}]
     body = json.dumps({"data": buckets, "meta": {"total_tweet_count": 3}})
     x.faults.replace([Fault("status", status=200, body=body)])
-    with source().open(connection(x)) as poller:
+    with source().open(connection(x), PollContext()) as poller:
         with pytest.raises(RetriableError, match=r"counts .* begin at 2026-03-01T05:00:00Z, not at 2026-03-01T00:"):
             poller.count(DAY, Tally())
         x.faults.replace([Fault("status", status=200, body='{"data":[],"meta":{"total_tweet_count":0}}')])

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from tests.equipment import x as equipment
 from tests.equipment.x import DAY, QUERIES, YESTERDAY, connection, found_by, poll, source
 from tests.standins.x.access import App, Limits
@@ -50,7 +51,7 @@ def test_a_window_that_is_used_up_is_waited_for_before_x_refuses(x: StandIn, clo
 def test_a_window_of_counts_that_is_used_up_holds_up_no_search(x: StandIn, clock: Clock) -> None:
     """Each endpoint has windows of its own."""
     x.gate.limits = Limits(requests={"counts/recent": 1}, seconds=900)
-    with source(endpoint="recent").open(connection(x)) as poller:
+    with source(endpoint="recent").open(connection(x), PollContext()) as poller:
         assert poller.count(YESTERDAY, counted := Tally()).rows > 0
         (part,) = poller.plan([YESTERDAY])
         assert list(poller.poll(part, Tally([YESTERDAY])))
@@ -73,7 +74,7 @@ def test_the_archives_pace_is_kept(x: StandIn, clock: Clock, parallel_days: int)
     """X takes one request a second to the archive."""
 
     tally = Tally([DAY])
-    with source(parallel_days=parallel_days).open(connection(x, limits=None)) as poller:
+    with source(parallel_days=parallel_days).open(connection(x, limits=None), PollContext()) as poller:
         for part in poller.plan([DAY]):
             list(poller.poll(part, tally))
     assert sum(clock.pauses) == pytest.approx(parallel_days * (tally.requests - 1))
@@ -82,7 +83,7 @@ def test_the_archives_pace_is_kept(x: StandIn, clock: Clock, parallel_days: int)
 def test_the_parts_of_a_day_share_the_archives_pace(x: StandIn, clock: Clock) -> None:
     """They are polled by several tasks at once, and the app has one limit."""
     tally = Tally([DAY])
-    with source(split_rows=30).open(connection(x, limits=None)) as poller:
+    with source(split_rows=30).open(connection(x, limits=None), PollContext()) as poller:
         parts = poller.plan([DAY])
         clock.pauses.clear()
         list(poller.poll(parts[0], tally))

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._x_search.dialect import Dialect
 from airflow_provider_connect.sources._x_search.options import StreamName
 from airflow_provider_connect.sources._x_search.usage import usage
@@ -34,7 +35,7 @@ PARAMETERS = {
 def sent_by(x: StandIn, dialect: Dialect, **options: Any) -> list[str]:
     """Poll and count a day; fail if a request is not as specified; return the names of the requests."""
     day = options.pop("day", DAY)
-    with recorded_requests() as sent, source(dialect=dialect, **options).open(connection(x)) as poller:
+    with recorded_requests() as sent, source(dialect=dialect, **options).open(connection(x), PollContext()) as poller:
         for part in poller.plan([day]):
             list(poller.poll(part, Tally([day])))
         poller.count(day, Tally())

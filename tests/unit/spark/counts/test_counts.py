@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities import counting
+from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import VendorCount
 from airflow_provider_connect.spark.capabilities.counts import Counts
 from airflow_provider_connect.spark.count_budget import CountBudget
 from airflow_provider_connect.stage.erasing import EraseList
@@ -23,10 +24,13 @@ from tests.equipment.spark.lab import DAY, Lab, rewired
 REQUESTS = 2  # for one count
 
 
-class Vendor:
+class Vendor(counting.Counts, CountsRows):
     """Answers counts in turn, the last one for ever: a number, or an error to raise."""
 
-    counts_first = False
+    counts_first = False  # type: ignore[assignment]
+
+    def capability(self, kind: type) -> Any:
+        return self
 
     def __init__(self, *answers: int | VendorCount | ConnectError) -> None:
         self.answers = list(answers)

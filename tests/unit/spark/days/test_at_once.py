@@ -28,7 +28,7 @@ def test_each_poll_is_told_how_many_there_are(
     poll = kind.poll
 
     def noted(self: Any, *args: Any) -> Iterator[Any]:
-        told.append(self.polls_at_once)
+        told.append(self.context.polls_at_once)
         return poll(self, *args)
 
     monkeypatch.setattr(kind, "poll", noted)

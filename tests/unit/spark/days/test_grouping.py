@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.quota import requests_for
+from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest, Sizes, Together
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.source import Sizes, Together
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.capabilities.grouping import DaysLeft, Grouping
 from airflow_provider_connect.spark.days.window import move_all
@@ -21,7 +22,7 @@ from airflow_provider_connect.window import Day, span
 DAYS = span(dt.date(2026, 10, 1), dt.date(2026, 10, 20), "UTC")
 
 
-class Choosy:
+class Choosy(SeveralDaysARequest):
     """A poller that takes as many days as fit into 100 bytes."""
 
     def __init__(self, most: int = 5) -> None:
@@ -142,8 +143,8 @@ def test_days_that_are_asked_for_alone_cut_a_group_and_cost_what_the_others_leav
         groups.append([DAYS.index(day) for day in group])
     assert groups == [[0], [1, 2], [3], [4], [*range(5, 12)], [*range(12, 19)], [19]]
     source = MixpanelSource(conn_id="m", days_per_request=7, zone="UTC")
-    assert (source.requests_apart(DAYS, alone), source.requests_apart(DAYS, ())) == (len(groups), 3)
-    assert source.requests_apart(DAYS[3:5], alone) == 2
+    assert (requests_for(source, DAYS, alone), requests_for(source, DAYS)) == (len(groups), 3)
+    assert requests_for(source, DAYS[3:5], alone) == 2
 
 
 def test_an_error_in_one_thread_ends_the_others_and_is_raised() -> None:

@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_provider_connect.capabilities.quota import requests_for
 from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel import span as span_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark import poll
@@ -52,7 +54,7 @@ def days_of(lab: Lab, server: StandIn, dealer: Dealer | None = None, together: A
     days = lab.days(**options)
     source = MixpanelSource(conn_id="m", retry_budget_seconds=0, days_per_request=together)
     job_ = days.job.model_copy(update={"source_name": "mixpanel", "source": source.serialize()})
-    poller = source.open(connection(server))
+    poller = source.open(connection(server), PollContext())
     run = functools.partial(poll.run, schema=poller.schema(), connection=connection(server))
     intake = Intake(source, connection(server), poller, poller.schema())
     outlet = dataclasses.replace(days.context.outlet, schema=intake.schema)
@@ -169,7 +171,7 @@ def test_days_of_the_lookback_are_requests_of_their_own(lab: Lab, standin: Stand
 def test_a_request_of_several_days_is_one_of_the_jobs_requests(lab: Lab, standin: StandIn) -> None:
     dealer = Dealer(Allowance(requests=2, until=time.time() + 60))
     days = days_of(lab, standin, dealer, window=WEEK)
-    dealer.expect(days.context.intake.source.requests_for(WEEK), most_each=1)
+    dealer.expect(requests_for(days.context.intake.source, WEEK), most_each=1)
     reports = move(days)
     assert statuses(reports) == [*["published"] * 6, "not_started"]
     assert len(dealer.figures()["sent"]) == 2
@@ -186,7 +188,7 @@ def three_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_auto_groups_costs_one_request_each(lab: Lab, standin: StandIn) -> None:
     dealer = Dealer(Allowance(requests=3, until=time.time() + 60))
     days = days_of(lab, standin, dealer, together="auto", window=WEEK)
-    dealer.expect(days.context.intake.source.requests_for(WEEK), most_each=1)
+    dealer.expect(requests_for(days.context.intake.source, WEEK), most_each=1)
     assert statuses(move(days)) == ["published"] * 7
     assert asked(standin) == {"2026-03-02": 1, "2026-03-03..2026-03-05": 1, "2026-03-06..2026-03-08": 1}
 
@@ -223,15 +225,15 @@ class Year:
 
     def __init__(self, server: StandIn, requests: int) -> None:
         self.source = MixpanelSource(days_per_request="auto")
-        self.poller = self.source.open(connection(server))
+        self.poller = self.source.open(connection(server), PollContext())
         days = tuple(span(dt.date(2025, 1, 1), dt.date(2025, 12, 31), "UTC"))
         self.job = SimpleNamespace(all_days=days, lookback=())
         self.dealer = Dealer(Allowance(requests=requests, until=time.time() + 60))
-        self.dealer.expect(self.source.requests_for(days), most_each=1)
+        self.dealer.expect(requests_for(self.source, days), most_each=1)
 
     def move(self, group: Sequence[Day]) -> list[DayReport]:
         parts = self.poller.plan(group)
-        with self.dealer.dealt(parts, self.source.requests_for(group[:1])) as hand:
+        with self.dealer.dealt(parts, requests_for(self.source, group[:1])) as hand:
             tallies = [Tally(part.days) for part in parts]
             for part, tally in zip(parts, tallies, strict=True):
                 rows = sum(batch.num_rows for _, batch in self.poller.poll(part, tally))

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.window import Day, SourceKind
 
 
@@ -31,7 +31,7 @@ class ShelfSource(Source):
     def kind(self) -> SourceKind:
         return "snapshot"
 
-    def open(self, connection: Connection) -> ShelfPoller:
+    def open(self, connection: Connection, context: PollContext) -> ShelfPoller:
         return ShelfPoller(self)
 
 

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from airflow_provider_connect.capabilities.following import Follows
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, Source
+from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.window import Day, SourceKind
 
 
@@ -31,11 +32,11 @@ class GrowingSource(Source):
     def stream_key(self) -> str:
         return "lines"
 
-    def open(self, connection: Connection) -> GrowingPoller:
+    def open(self, connection: Connection, context: PollContext) -> GrowingPoller:
         return GrowingPoller(self)
 
 
-class GrowingPoller(Poller):
+class GrowingPoller(Poller, Follows):
     """Yields the lines between two positions."""
 
     def __init__(self, options: GrowingSource) -> None:

@@ -10,10 +10,13 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from airflow_provider_connect.capabilities.resuming import Resumes
+from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest
+from airflow_provider_connect.capabilities.splitting import LimitsPartitions
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller, Source
+from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller, Source
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.window import Day
 
@@ -53,17 +56,19 @@ class TinySource(Source):
     def stream_key(self) -> str:
         return "s"
 
-    def open(self, connection: Connection) -> TinyPoller:
-        return TinyPoller(self)
+    def open(self, connection: Connection, context: PollContext) -> TinyPoller:
+        if self.resumes or self.begins_anew:
+            return ResumingTinyPoller(self, context)
+        return TinyPoller(self, context)
 
 
-class TinyPoller(Poller):
+class TinyPoller(Poller, SeveralDaysARequest, LimitsPartitions):
     """Yields for each day ``rows`` rows, whose keys are their numbers."""
 
-    def __init__(self, options: TinySource) -> None:
+    def __init__(self, options: TinySource, context: PollContext) -> None:
         self.options = options
+        self.context = context
         self.days_per_plan = options.together
-        self.resumes, self.begins_anew = options.resumes, options.begins_anew
         self.partitions_at_once = options.at_once
         self.note("open")
 
@@ -120,3 +125,14 @@ class TinyPoller(Poller):
         if seconds:
             raise RetriableError("tiny is tired", retry_after_seconds=float(seconds))
         raise ERRORS[name](f"tiny says {name}")
+
+
+class ResumingTinyPoller(TinyPoller, Resumes):
+    """One whose plan can be gone on with, or says why not."""
+
+    def __init__(self, options: TinySource, context: PollContext) -> None:
+        super().__init__(options, context)
+        self.begins_anew = options.begins_anew
+
+    def resume(self, day: Day, parts: Sequence[InputPartition]) -> list[InputPartition]:
+        return self.plan([day])

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import VendorCount
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import connection
@@ -36,7 +37,7 @@ def counted(standin: StandIn, day: Day = DAY, *faults: Fault, **options: Any) ->
     """Return the count, and how many requests it took."""
     standin.faults.replace(faults)
     source, tally = MixpanelSource(**options), Tally()
-    with source.open(connection(standin)) as poller:
+    with source.open(connection(standin), PollContext()) as poller:
         count = poller.count(day, tally)
     assert tally.requests <= source.requests_to_count([day])
     return count, tally.requests
@@ -44,7 +45,7 @@ def counted(standin: StandIn, day: Day = DAY, *faults: Fault, **options: Any) ->
 
 def rows_of(standin: StandIn, day: Day, **options: Any) -> int:
     standin.faults.replace([])
-    with MixpanelSource(**options).open(connection(standin)) as poller:
+    with MixpanelSource(**options).open(connection(standin), PollContext()) as poller:
         return sum(batch.num_rows for part in poller.plan([day]) for _, batch in poller.poll(part, Tally()))
 
 
@@ -101,7 +102,7 @@ def test_a_day_may_have_more_where_mixpanel_does_not_count_all(
 
 def test_names_are_listed_once_a_job_and_asked_for_in_groups(standin: StandIn) -> None:
     tally = Tally()
-    with MixpanelSource().open(connection(standin)) as poller:
+    with MixpanelSource().open(connection(standin), PollContext()) as poller:
         for day in (1, 2, 3):
             poller.count(Day(date=dt.date(2026, 3, day)), tally)
     assert tally.requests == 1 + 3

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.source import InputPartition, Poller, VendorCount
+from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._mixpanel.split import MOST_PARTS, both, conditions, marks
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
@@ -142,7 +143,7 @@ def whole(rows: list[list[dict[str, Any]]]) -> tuple[int, str]:
 
 
 def opened(standin: StandIn, **options: Any) -> Poller:
-    return MixpanelSource(**options).open(connection(standin))
+    return MixpanelSource(**options).open(connection(standin), PollContext())
 
 
 @pytest.mark.parametrize("regime", ["utc", "project_local"])

@@ -8,6 +8,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel import poller as poller_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
@@ -43,7 +44,7 @@ def poll(server, *faults, source=None, day=DAY, conn=None):
     source = source or MixpanelSource()
     tally = Tally()
     conn = conn or connection(server)
-    with source.open(conn) as poller:
+    with source.open(conn, PollContext()) as poller:
         batches = [batch for part in poller.plan([day]) for _, batch in poller.poll(part, tally)]
     return [row for batch in batches for row in batch.to_pylist()], tally
 
@@ -235,13 +236,13 @@ def test_a_day_that_is_not_over(standin, monkeypatch):
     conn = connection(standin)
     monkeypatch.setattr(poller_module, "now", lambda: DAY.end - dt.timedelta(minutes=10))
     with pytest.raises(RetriableError, match="not over yet") as caught:
-        MixpanelSource().open(conn).plan([DAY])
+        MixpanelSource().open(conn, PollContext()).plan([DAY])
     assert caught.value.retry_after_seconds == 600
     monkeypatch.setattr(poller_module, "now", lambda: DAY.end - dt.timedelta(hours=2))
     with pytest.raises(ConfigError, match="not over yet"):
-        MixpanelSource().open(conn).plan([DAY])
+        MixpanelSource().open(conn, PollContext()).plan([DAY])
     monkeypatch.setattr(poller_module, "now", lambda: DAY.end)
-    assert len(MixpanelSource().open(conn).plan([DAY])) == 1
+    assert len(MixpanelSource().open(conn, PollContext()).plan([DAY])) == 1
 
 
 @pytest.mark.parametrize("date", [dt.date(2026, 3, 8), dt.date(2026, 11, 1), dt.date(2026, 6, 1)])

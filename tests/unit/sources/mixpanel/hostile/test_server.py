@@ -14,6 +14,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.http.raw_server import RawServer
@@ -37,7 +38,7 @@ def poll(answer, **options):
     tally = Tally()
     with RawServer(answer) as server:
         connection = Connection(conn_id="m", host=server.url, login=LOGIN, password=PASSWORD, extra={"project_id": "1"})
-        with MixpanelSource(**options).open(connection) as poller:
+        with MixpanelSource(**options).open(connection, PollContext()) as poller:
             (part,) = poller.plan([DAY])
             return [row for _, batch in poller.poll(part, tally) for row in batch.to_pylist()], tally
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.preflight.check import check
 from airflow_provider_connect.sources._mixpanel.propose import proposed
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
@@ -94,7 +95,7 @@ def test_every_request_of_a_poll_is_specified(standin: StandIn, options: dict[st
     if login == "project secret" and options.get("stream") != "annotations":  # the App API takes none
         there = there.model_copy(update={"login": None, "password": SecretStr(PROJECT_SECRET), "extra": {}})
     standin.faults.replace([])
-    with recorded_requests() as sent, MixpanelSource(**options).open(there) as poller:
+    with recorded_requests() as sent, MixpanelSource(**options).open(there, PollContext()) as poller:
         for part in poller.plan([DAYS[0]]):
             list(poller.poll(part, Tally()))
     names = require_specified(sent)
@@ -126,7 +127,7 @@ def test_days_of_either_regime_are_asked_for_as_specified(regime: str, split_row
 def test_several_days_in_one_export_are_asked_for_as_specified(standin: StandIn) -> None:
     with (
         recorded_requests() as sent,
-        MixpanelSource(days_per_request=3).open(connection(standin)) as poller,
+        MixpanelSource(days_per_request=3).open(connection(standin), PollContext()) as poller,
     ):
         (part,) = poller.plan(DAYS)
         list(poller.poll(part, Tally(DAYS)))
@@ -146,7 +147,7 @@ def test_several_days_in_one_export_are_asked_for_as_specified(standin: StandIn)
 )
 def test_counts_are_asked_for_as_specified(standin: StandIn, options: dict[str, Any]) -> None:
     standin.faults.replace([])
-    with recorded_requests() as sent, MixpanelSource(**options).open(connection(standin)) as poller:
+    with recorded_requests() as sent, MixpanelSource(**options).open(connection(standin), PollContext()) as poller:
         poller.count(DAYS[0], Tally())
     assert require_specified(sent) <= {
         "GET /api/query/events", "GET /api/query/events/names", "GET /api/query/segmentation",

@@ -1,0 +1,41 @@
+"""Polls a snapshot, whose chunks a later try may go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_provider_connect.capabilities.resuming import Resumes
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.source import InputPartition, PollContext
+from airflow_provider_connect.sources._sql.cuts import as_key
+from airflow_provider_connect.sources._sql.options import SqlOptions
+from airflow_provider_connect.sources._sql.poller import SqlPoller
+from airflow_provider_connect.window import Day
+
+_BEGINS_ANEW = (
+    "they shared one state of the database, which ended with that try. With consistency='chunk' a try goes on instead, "
+    "and each chunk is of a moment of its own"
+)
+
+
+class SqlSnapshotPoller(SqlPoller, Resumes):
+    """Polls a snapshot. A try that dies can be gone on with if each chunk is of a moment of its own."""
+
+    def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
+        super().__init__(options, connection, context)
+        self.begins_anew = "" if self._resumes else _BEGINS_ANEW
+
+    def resume(self, day: Day, parts: Sequence[InputPartition]) -> list[InputPartition]:
+        """Return the chunks of an earlier try: between the same keys, of the table as it is now; [] if they are none.
+
+        :raises ConnectError: as :meth:`plan`.
+        """
+        self._require_day(day)
+        found, _ = self._find()
+        try:
+            keys = [as_key(part.params.get("upto"), len(found.key)) for part in parts[:-1]]
+        except ValueError:
+            return []
+        with self._session(str(day)) as database:
+            pieces = self._between(database, found, keys)
+        return [InputPartition(days=(day,), index=index, params=params) for index, params in enumerate(pieces)]
