@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
@@ -92,3 +93,17 @@ def test_the_table_of_rooms_has_every_room_and_its_walls():
     rooms = {path.stem for path in package.glob("*.py") if not path.stem.startswith("__")}
     rooms |= {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
     assert rooms - {"provider_info"} <= {*columns}
+
+
+def test_the_page_of_connectors_names_every_member_of_the_contracts_and_is_no_book():
+    room = ROOT / "airflow_provider_connect"
+    members: set[str] = set()
+    for path in (room / "source.py", room / "sink.py", *(room / "capabilities").glob("*.py")):
+        for cls in (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)):
+            fields = [node.target for node in cls.body if isinstance(node, ast.AnnAssign)]
+            names = [node.name for node in cls.body if isinstance(node, ast.FunctionDef)]
+            members |= {cls.name, *names, *(field.id for field in fields if isinstance(field, ast.Name))}
+    page = (ROOT / "docs" / "connectors.md").read_text()
+    named = set(re.findall(r"\w+", page))
+    assert {name for name in members if not name.startswith("_")} - named == set(), "docs/connectors.md: name them"
+    assert len(page.splitlines()) <= 350
