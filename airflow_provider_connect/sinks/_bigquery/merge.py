@@ -27,7 +27,6 @@ from airflow_provider_connect.stage.deleted import DELETED
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column
-    from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 
 _NO_KEY = ("FLOAT", "JSON", "RECORD")
 _NO_ORDER = ("JSON", "RECORD")
@@ -112,19 +111,29 @@ def _kept(merge: Merge) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*merge.key, *((merge.newest_by,) if merge.newest_by else ()))))
 
 
-def keyless(plan: PublishPlan, merge: Merge) -> str:
+def keyless(merge: Merge, columns: Sequence[Column], staging: Place) -> str:
     """Return SQL that counts staged rows without a key."""
-    expressions = {column.name: column.expression for column in plan.columns}
+    expressions = _expressions(columns)
     missing = " OR ".join(f"{expressions[name]} IS NULL" for name in merge.key)
-    return f"(SELECT COUNT(*) FROM {plan.staging.sql} AS {STAGED} WHERE {missing})"
+    return f"(SELECT COUNT(*) FROM {staging.sql} AS {STAGED} WHERE {missing})"
 
 
-def merge_statements(plan: PublishPlan, merge: Merge) -> list[str]:
+def merge_statements(
+    merge: Merge,
+    columns: Sequence[Column],
+    *,
+    stream: str,
+    target: Place,
+    staging: Place,
+    day: dt.date,
+    filter_column: str | None = None,
+    softly: bool = False,
+) -> list[str]:
     """Return the statements that bring a staged day into the target.
 
-    With soft deletes a new row says that it is not deleted. Other statements say so of known rows.
+    :param softly: whether a new row says that it is not deleted; of known ones others say it.
     """
-    day, stream, newest = plan.row.day, str(plan.key), _newest(plan, merge)
+    newest = _newest(merge, columns, staging)
     statements = []
     deleted = "FALSE"
     if merge.delete_where:
@@ -139,20 +148,20 @@ def merge_statements(plan: PublishPlan, merge: Merge) -> list[str]:
             f"SELECT {names(kept, NEWEST)}, {own} FROM ({newest}) AS {NEWEST} WHERE {deleted}",
         ]
         newest = (
-            f"SELECT {names((column.name for column in plan.columns), NEWEST)} FROM ({newest}) AS {NEWEST}\n"
+            f"SELECT {names((column.name for column in columns), NEWEST)} FROM ({newest}) AS {NEWEST}\n"
             f"WHERE NOT EXISTS (SELECT 1 FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
             f"  WHERE {_same_key(merge, TOMBSTONE)} AND NOT {_newer(merge, TOMBSTONE, day)})"
         )
-    written = [column.name for column in plan.columns]
+    written = [column.name for column in columns]
     changed = [name for name in written if name.lower() not in {key.lower() for key in merge.key}]
     updates = [f"{quoted(name)} = {NEWEST}.{quoted(name)}" for name in changed]
     day_literal = literal(day)
-    mark, live = (f", {quoted(DELETED)}", ", FALSE") if plan.softly else ("", "")
+    mark, live = (f", {quoted(DELETED)}", ", FALSE") if softly else ("", "")
     when = f"WHEN MATCHED AND {_newer(merge, TARGET, day)}"
     delete = f"{when} AND {deleted} THEN DELETE\n" if merge.delete_where else ""
     statements.append(
-        f"MERGE INTO {plan.target.sql} AS {TARGET} USING (\n{newest}\n) AS {NEWEST}\n"
-        f"ON {_same_key(merge, TARGET)} AND {any_partition(plan.filter_column, TARGET)}\n"
+        f"MERGE INTO {target.sql} AS {TARGET} USING (\n{newest}\n) AS {NEWEST}\n"
+        f"ON {_same_key(merge, TARGET)} AND {any_partition(filter_column, TARGET)}\n"
         f"{delete}"
         f"{when} THEN UPDATE SET {', '.join([*updates, f'`day` = {day_literal}'])}\n"
         f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({names([*written, 'day'])}{mark})\n"
@@ -161,16 +170,20 @@ def merge_statements(plan: PublishPlan, merge: Merge) -> list[str]:
     return statements
 
 
-def _newest(plan: PublishPlan, merge: Merge) -> str:
-    expressions = {column.name: column.expression for column in plan.columns}
+def _newest(merge: Merge, columns: Sequence[Column], staging: Place) -> str:
+    expressions = _expressions(columns)
     order = [f"{merge.order(expressions[merge.newest_by])} DESC NULLS LAST"] if merge.newest_by else []
     order.append(f"{STAGED}.{quoted(POSITION)} DESC")
-    selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.columns)
+    selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in columns)
     return (
-        f"SELECT {selected} FROM {plan.staging.sql} AS {STAGED} WHERE TRUE\n"
+        f"SELECT {selected} FROM {staging.sql} AS {STAGED} WHERE TRUE\n"
         f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {', '.join(expressions[name] for name in merge.key)}"
         f" ORDER BY {', '.join(order)}) = 1"
     )
+
+
+def _expressions(columns: Sequence[Column]) -> dict[str, str]:
+    return {column.name: column.expression for column in columns}
 
 
 def _same_key(merge: Merge, alias: str) -> str:

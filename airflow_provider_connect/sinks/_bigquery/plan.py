@@ -83,6 +83,11 @@ class PublishPlan(LedgerStep):
     parts: tuple[Part, ...] | None = None
 
     @property
+    def drops_deleted(self) -> bool:
+        """Whether rows are dropped first that were deleted softly, and by a key that comes back would stay deleted."""
+        return self.replaces_whole and self.merge is not None and self.marked and not self.softly
+
+    @property
     def written(self) -> list[Place]:
         """Every table that must have the columns."""
         return [self.target, *(self.target.sibling(part.name) for part in self.parts or ())]

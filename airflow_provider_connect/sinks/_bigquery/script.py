@@ -55,6 +55,7 @@ from airflow_provider_connect.sinks._bigquery.snapshot import (
     keyless_published,
     keyless_rows,
     newest_day,
+    newest_increment,
     refused_rows,
 )
 from airflow_provider_connect.stage.deleted import DELETED
@@ -124,7 +125,7 @@ DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, e
     COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL) AS strangers,
     (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
     {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
-    {keyless(plan, plan.merge) if plan.merge else 0} AS keyless_rows,
+    {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows,
     {fence_columns(plan)}
   FROM {ledger_rows(plan)}
 );
@@ -216,13 +217,15 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
 
 
 def _look_for_newest(plan: PublishPlan) -> str:
-    if not plan.follows_stream:
+    if plan.publish.kind == "increment":
+        newest = newest_increment(plan.ledger, plan.target, plan.key, plan.publish.day.date)
+        return f"SET {NEWEST_DAY} = {newest};\n"
+    if not plan.replaces_whole:
         return ""
-    look = {NEWEST_DAY: newest_day(plan)}
-    if plan.publish.kind != "increment":
-        look["kept_rows"] = kept_rows(plan.target, plan.write_mode, plan.filter_column)
-        if plan.softly:
-            look["keyless"] = keyless_rows(plan)
+    kept = kept_rows(plan.target, plan.write_mode, plan.filter_column)
+    look = {NEWEST_DAY: newest_day(plan.ledger, plan.target, plan.key), "kept_rows": kept}
+    if plan.softly:
+        look["keyless"] = keyless_rows(plan)
     return "".join(f"SET {name} = {found};\n" for name, found in look.items())
 
 
@@ -262,7 +265,16 @@ def _data(plan: PublishPlan) -> list[str]:
     if plan.merge:
         return [
             *_vanished(plan),
-            *merge_statements(plan, plan.merge),
+            *merge_statements(
+                plan.merge,
+                plan.columns,
+                stream=str(plan.key),
+                target=plan.target,
+                staging=plan.staging,
+                day=plan.row.day,
+                filter_column=plan.filter_column,
+                softly=plan.softly,
+            ),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {this_day})",
         ]
     insert = _insert(plan, plan.target)
@@ -307,8 +319,12 @@ def _vanished(plan: PublishPlan) -> list[str]:
         return []
     if plan.softly:
         return delete_softly(plan)
-    # By a key that comes back, a row that was deleted softly would stay deleted.
-    return [*([drop_deleted(plan)] if plan.marked else []), *delete_vanished(plan)]
+    return [
+        *([drop_deleted(plan)] if plan.drops_deleted else []),
+        *delete_vanished(
+            plan.merge, plan.columns, target=plan.target, staging=plan.staging, filter_column=plan.filter_column
+        ),
+    ]
 
 
 def _rejects(plan: PublishPlan) -> list[str]:
