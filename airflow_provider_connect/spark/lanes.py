@@ -8,11 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from airflow_provider_connect.capabilities.resuming import resumes
 from airflow_provider_connect.capabilities.splitting import LimitsPartitions
-from airflow_provider_connect.errors import ConnectError, Failure, worst
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.spark.poll import PollOutcome
-from airflow_provider_connect.stage.manifest import Polled
-from airflow_provider_connect.window import Day
 
 _MOST = 32
 """Of the partitions that end one by one, if neither the source nor its quota says how many at once."""
@@ -85,17 +82,3 @@ def together(
     """
     left = iter(outcomes)
     return [taken.get(part.index) or next(left) for part in parts] if taken else outcomes
-
-
-def of_day(day: Day, parts: Sequence[InputPartition], outcomes: Sequence[PollOutcome]) -> Polled | Failure:
-    """Return what the partitions that name a day brought of it, or the worst of their failures."""
-    planned = [part for part in parts if day in part.days]
-    answers = [outcome for part, outcome in zip(parts, outcomes, strict=False) if day in part.days]
-    failure = worst([answer.failure for answer in answers if answer.failure])
-    if failure is not None:
-        return failure
-    polled = [answer.polled[day.date] for answer in answers if answer.polled is not None]
-    if len(polled) != len(planned):
-        text = f"day {day}: {len(planned)} partitions were planned, but {len(polled)} answered"
-        return Failure.of(ConnectError(text))
-    return Polled.total(polled)
