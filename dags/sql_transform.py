@@ -1,7 +1,7 @@
 """### What a day's orders come to, made by Spark SQL on the way into Delta tables
 
 `by_product` is a query over the orders of the day: what each product sold. `with_customers` is a function in the file
-`sql_transform_functions.py`: the orders with the customers' names, from another table that the driver reads.
+`functions/shop_functions.py`: the orders with the customers' names, from another table that the driver reads.
 
 Needs the connection `shop_db` (type Postgres, MySQL or SQLite), the Spark connection `spark_default`, and the customers
 as Parquet files, for example
@@ -50,6 +50,6 @@ with DAG(
         task_id="with_customers",
         source=source,
         sink=DeltaSink(path=f"{TABLES}_with_customers"),
-        transform="sql_transform_functions:with_customers",
-        py_files=str(Path(__file__).with_name("sql_transform_functions.py")),
+        transform="shop_functions:with_customers",
+        py_files=str(Path(__file__).parent / "functions" / "shop_functions.py"),
     )

@@ -125,10 +125,10 @@ def test_a_server_that_cannot_be_reached_for_a_while_is_asked_beyond_the_budget_
 ) -> None:
     """Nothing was sent, and so nothing counted there: how long one goes on is for the budget of seconds to say."""
     resolved = socket.getaddrinfo
-    away = iter(range(8))
+    away = iter(range(2 * 8))  # a connection asks for the name, and for the address that it goes to
 
-    def restarting(host: str, port: int, **options: Any) -> Any:
-        return resolved(host, port if next(away, None) is None else 9, **options)
+    def restarting(host: str, port: int, *more: Any, **options: Any) -> Any:
+        return resolved(host, port if next(away, None) is None else 9, *more, **options)
 
     monkeypatch.setattr("socket.getaddrinfo", restarting)
     standin.faults.replace([Fault("status", status=500, times=3)])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from airflow_provider_connect.capabilities.proposes import ProposalRequest
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.preflight.check import check
@@ -164,7 +165,7 @@ def test_a_check_of_each_api_is_asked_for_as_specified(standin: StandIn, stream:
 @pytest.mark.parametrize("stream", ["export", "engage"])
 def test_a_sample_to_promote_is_asked_for_as_specified(standin: StandIn, stream: Any) -> None:
     with recorded_requests() as sent:
-        proposed(connection(standin), stream, day=DAYS[0].date, records=50, columns=9)
+        proposed(connection(standin), ProposalRequest(stream=stream, day=DAYS[0].date, records=50, columns=9))
     require_specified(sent)
 
 
