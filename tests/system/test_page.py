@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,13 @@ def answer(airflow: AirflowWithRoles, path: str, role: str = "admin") -> dict[st
 
 
 def press(airflow: AirflowWithRoles, button: str, role: str | None, order: dict[str, Any], **headers: str) -> Any:
-    return airflow.page(f"api/actions/{button}", role, "POST", json=order, headers={"X-Connect": "1"} | headers)
+    """Press a button; again while Airflow's SQLite refuses a backfill because others write."""
+    for pause_seconds in (1, 2, 4, 8, 0):
+        got = airflow.page(f"api/actions/{button}", role, "POST", json=order, headers={"X-Connect": "1"} | headers)
+        if "Database is locked" not in got.text:
+            break
+        time.sleep(pause_seconds)
+    return got
 
 
 def states(airflow: AirflowWithRoles, role: str = "admin") -> dict[str, str]:
