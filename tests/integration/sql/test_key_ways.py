@@ -32,7 +32,7 @@ def whole(bits: int, *, is_signed: bool = True) -> st.SearchStrategy[int]:
 
 
 def number(digits: int, places: int) -> st.SearchStrategy[Decimal]:
-    return st.integers(1 - 10**digits, 10**digits - 1).map(lambda value: Decimal(value).scaleb(-places))
+    return st.integers(1 - 10**digits, 10**digits - 1).map(lambda value: Decimal(f"{value}e-{places}"))
 
 
 def words(most: int, alphabet: str = "aZé€😀 '\"\\,\n%0") -> st.SearchStrategy[str]:
