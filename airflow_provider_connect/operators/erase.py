@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from airflow_provider_connect.capabilities.describing import NamesColumns
+from airflow_provider_connect.capabilities.describing import column_names
 from airflow_provider_connect.capabilities.erasing import Erases
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import nearest
@@ -133,8 +133,7 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
             f"nothing was changed: a shape leaves column {column!r} out of the target. Name a column that the "
             "target has"
         )
-    naming = source.capability(NamesColumns)
-    names = None if naming is None else naming.column_names()
+    names = column_names(source)
     if names is not None and column_shapes.source is not None and column_shapes.source not in names:
         hint = "" if chain else ". If a shape of the task makes it, give shape= as the task has it"
         raise ConfigError(
