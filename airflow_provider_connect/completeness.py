@@ -33,9 +33,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.sink import Ledger, LedgerRow, OnEmpty
-from airflow_provider_connect.stage.counts import FILTERED
+from airflow_provider_connect.stage.counts import FILTERED, VendorCount
 from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 from airflow_provider_connect.window import ONE_DAY

@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_provider_connect.capabilities.counting import counts_first
-from airflow_provider_connect.capabilities.quota import quota_of, requests_for
+from airflow_provider_connect.capabilities.source import Counts
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.polling.quota.limits import Quota
+from airflow_provider_connect.registry import quota_of, requests_for
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.window import Day, parse_days
 
@@ -74,9 +74,9 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
     quota = quota_of(source, found)
     requests = requests_for(source, meant)
     hours = _hours(requests, quota) if quota is not None else 0.0
-    counting = counts_first(source)
-    count_quota = counting.count_quota(found) if counting is not None else None
-    counts = counting.requests_to_count(meant) if counting is not None else 0
+    counting = source.capability(Counts) or Counts()
+    count_quota = counting.count_quota(found) if counting.counts_first else None
+    counts = counting.requests_to_count(meant) if counting.counts_first else 0
     return Plan(source.stream_key, len(meant), requests, hours, quota, counts, count_quota)
 
 

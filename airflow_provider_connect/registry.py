@@ -1,16 +1,31 @@
-"""Finds a connector by name: that of its file in ``sources/`` or ``sinks/``, or of an entry point."""
+"""Finds a connector by name: that of its file in ``sources/`` or ``sinks/``, or of an entry point.
+
+Asks one about a capability that it may not have, and says what holds without it.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import pkgutil
+from collections.abc import Collection, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
+from airflow_provider_connect.capabilities.poller import Resumes, SeveralDaysARequest
+from airflow_provider_connect.capabilities.publisher import StagesMarks
+from airflow_provider_connect.capabilities.source import HasQuota, NamesColumns
 from airflow_provider_connect.config import nearest
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Sink
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import Poller, Source
+from airflow_provider_connect.window import Day, SourceKind
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.polling.quota.limits import Quota
+
+C = TypeVar("C")
 
 
 def names(room: str) -> list[str]:
@@ -35,6 +50,58 @@ def sink_class(name: str) -> type[Sink]:
     :raises ConfigError: if there is none.
     """
     return _connector("sinks", name, Sink)
+
+
+def require_capability(poller: Poller, kind: type[C], because: str) -> C:
+    """Return a poller that has a capability.
+
+    :param because: what makes it necessary.
+    :raises ConfigError: it has not.
+    """
+    if not isinstance(poller, kind):
+        raise ConfigError(f"{type(poller).__name__} must be a {kind.__name__}, because {because}: correct it")
+    return poller
+
+
+def quota_of(source: Source, connection: Connection) -> Quota | None:
+    """Return the limit on a source's requests; None if it has none."""
+    limited = source.capability(HasQuota)
+    return None if limited is None else limited.quota(connection)
+
+
+def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date] = ()) -> int:
+    """Return how many requests days cost at least, one each for a source without a quota.
+
+    :param alone: dates of days that share no request with another day.
+    """
+    limited = source.capability(HasQuota)
+    if limited is None:
+        return len(days)
+    together = [day for day in days if day.date not in alone]
+    costs = [limited.requests_for([day]) for day in days if day.date in alone]
+    return sum(costs) + (limited.requests_for(together) if together else 0)
+
+
+def column_names(source: Source) -> Sequence[str] | None:
+    """Return the names of the rows' columns if the options alone tell them; else None."""
+    names = source.capability(NamesColumns)
+    return None if names is None else names.column_names()
+
+
+def days_per_plan(poller: Poller) -> int:
+    """Return the most days that one plan of a poller may take."""
+    return poller.days_per_plan if isinstance(poller, SeveralDaysARequest) else 1
+
+
+def resumes(poller: object) -> TypeGuard[Resumes]:
+    """Return True if a plan of this poller's can be gone on with."""
+    return isinstance(poller, Resumes) and not poller.begins_anew
+
+
+def stages_marks(sink: Sink, kind: SourceKind) -> bool:
+    """Tell whether rows staged for a sink must have the columns of :mod:`.stage.deleted`."""
+    marking = sink.capability(StagesMarks)
+    return marking is not None and marking.stages_marks(kind)
 
 
 def _ours(room: str) -> set[str]:

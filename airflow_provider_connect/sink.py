@@ -16,14 +16,13 @@ stream. The life of one day, with the capabilities (:mod:`.capabilities`) that a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_connect.closing import Closable
-from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.connector import Connector, Opened
 from airflow_provider_connect.ledger import DefinitionInForce, Intent, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.stage.manifest import Manifest
 from airflow_provider_connect.window import Day, SourceKind
@@ -33,35 +32,11 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.stage.tables import Tables
 
-__all__ = [
-    "Connections",
-    "DefinitionInForce",
-    "Intent",
-    "Ledger",
-    "LedgerRow",
-    "OnEmpty",
-    "Publish",
-    "Publisher",
-    "Sink",
-    "StreamKey",
-]
+__all__ = ["DefinitionInForce", "Intent", "Ledger", "LedgerRow", "StreamKey"]  # the ledger's, for those who write one
 
-C = TypeVar("C")
 Connections = dict[str, Connection]
 OnEmpty = Literal["fail", "accept", "never"]
 """What an answer without rows means: a mistake where rows are published, that they are gone, or always a mistake."""
-
-_CAPABILITIES = {
-    "begin": "staging.StagesByExecutors",
-    "put": "staging.StagesByExecutors",
-    "confirm": "confirming.Confirms",
-    "erase": "erasing.Erases",
-    "differences": "differences.TellsDifferences",
-    "rejects": "rejects.KeepsRejects",
-    "sweep": "sweeping.Sweeps",
-    "note": "notes.KeepsNotes",
-    "inspect": "inspecting.InspectsTarget",
-}
 
 
 @dataclass(frozen=True)
@@ -92,7 +67,7 @@ class Publish:
     definition_seen: str | None = None
 
 
-class Sink(Options, ABC):
+class Sink(Connector):
     """Base of every sink."""
 
     name: ClassVar[str]
@@ -157,24 +132,13 @@ class Sink(Options, ABC):
         """Which table a row belongs to, if the stage keeps the rows of each apart; None where they share one."""
         return None
 
-    def capability(self, kind: type[C]) -> C | None:
-        """Return what these options can do beside the contract (:mod:`.capabilities`); None if they cannot."""
-        return self if isinstance(self, kind) else None
-
     @abstractmethod
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
         """Return what publishes one stream; import its module here. Driver, executor and Airflow task; no network."""
 
 
-class Publisher(Closable, ABC):
+class Publisher(Opened):
     """What publishes one stream: one for all days of a job, called from several threads, and one an executor task."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse a capability's method without its class: the driver would never call it."""
-        super().__init_subclass__(**options)
-        for name, capability in _CAPABILITIES.items():
-            if name in vars(cls) and not any(name in vars(base) for base in cls.__mro__[1:]):
-                raise TypeError(f"{cls.__name__} defines {name}(): derive it from capabilities.{capability}, too")
 
     @property
     @abstractmethod

@@ -7,27 +7,20 @@ A source is a pydantic model: its options, pure data that a DAG file imports. :m
     driver         schema()              once a job; travels with the tasks
     driver         plan(days)            once for a day, or for days that one request serves
     executor       poll(part, tally)     once an attempt of a partition: yield its rows
-
-Nothing here imports airflow or pyspark, and nothing at module level that a DAG file should not pay for.
-
-**Rows.** ``record_key STRING NOT NULL`` is a row's key: 32 hex digits, the same whenever the row is polled. The stage
-adds the keys of a day up to its digest, and sinks that need a key take it. A source whose rows have none has no digest.
 """
 
 from __future__ import annotations
 
-import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from airflow_provider_connect.closing import Closable
-from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.connector import Connector, Opened
+from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
 from airflow_provider_connect.wire import Wire
@@ -36,8 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.polling.tally import Tally
-
-C = TypeVar("C")
 
 
 class PlanGoneError(RetriableError):
@@ -78,14 +69,12 @@ class PollContext:
 ALONE = PollContext()
 
 
-class Source(Options, ABC):
-    """Base of every source; its fields are the options every source has.
-
-    Subclasses set ``name`` to their file's name, and ``connection_types`` to the types that ``conn_id`` may be of.
-    """
+class Source(Connector):
+    """Base of every source; its fields are the options every source has. ``name`` is the name of its file."""
 
     name: ClassVar[str]
     connection_types: ClassVar[tuple[str, ...]]
+    """Types of Airflow connection that ``conn_id`` may be of."""
     connection_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the connection's extra that decide which rows are read; none of them a secret."""
     row_options: ClassVar[Mapping[str, RowRole]] = {}
@@ -112,27 +101,9 @@ class Source(Options, ABC):
         "days, they count as one.",
     )
 
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Refuse the ``open(connection)`` of earlier versions.
-
-        :raises ConfigError: with what to write.
-        """
-        try:
-            inspect.signature(cls.open).bind(None, None, None)
-        except TypeError:
-            raise ConfigError(
-                f"{cls.__module__}.{cls.__qualname__} is written for an earlier version: write open(self, connection, "
-                "context), where context is an airflow_provider_connect.source.PollContext. The poller gets from it "
-                "what was set on its attributes spark, polls_at_once, looks_ahead and is_closed_before_polls"
-            ) from None
-
     @property
     def kind(self) -> SourceKind:
-        """Whether rows of the configured stream are those of a day, a snapshot of the whole, or an increment.
-
-        Increments are polled one day after the other, by a poller that :class:`.Follows`.
-        """
+        """What rows of the stream are: a day's, a snapshot of the whole, or an increment (:class:`.Follows`)."""
         return "day"
 
     @property
@@ -150,19 +121,12 @@ class Source(Options, ABC):
         """IANA zone whose calendar days this source counts in."""
         return "UTC"
 
-    def capability(self, kind: type[C]) -> C | None:
-        """Return this source as one that has a capability; None if the configured stream has it not."""
-        return self if isinstance(self, kind) else None
-
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
         """Return the connection's parts that decide which rows are read, by name. They must not contain secrets."""
         return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
-        """Return all that is wrong with these options and this connection together. No network.
-
-        Runs in the Airflow task before anything is submitted. Messages name the field and what to do.
-        """
+        """Return all that is wrong with options and connection together, by field, and what to do. No network."""
         return []
 
     def dataset(self, connection: Connection) -> Dataset:
@@ -174,22 +138,14 @@ class Source(Options, ABC):
         """Return the stream's poller. Driver and executor; no network yet. The poller's module is imported here."""
 
 
-class Poller(Closable, ABC):
-    """Polls one stream.
-
-    The driver opens one for all days of a job and calls it from several threads at once. Each executor task opens its
-    own.
-    """
+class Poller(Opened):
+    """What polls one stream: one for all days of a job, called from several threads, and one an executor task."""
 
     @abstractmethod
     def schema(self) -> pa.Schema:
         """Return the schema of every batch that :meth:`poll` yields. Driver, once a job; it travels with the tasks.
 
-        May ask the source. Metadata of a field tells sinks more than its type: ``comment`` describes it, ``few_values``
-        says that its values repeat, and ``json`` that its strings are JSON documents: ``checked`` if every one was
-        parsed already, else ``unchecked``. The schema's own may have ``record_name``, a full name such as
-        ``connect.x.Post``, where a sink registers schemas, and ``key``: a JSON list of pairs of column and class of its
-        values that ``record_key`` is made of, [] without such columns.
+        May ask the source. Metadata of fields and schema tell sinks more than types: docs/connectors.md, *Rows*.
         """
 
     @abstractmethod
@@ -209,8 +165,7 @@ class Poller(Closable, ABC):
         """Yield the rows of a partition, each batch with its day. Executor, again from the start after any error.
 
         Ends normally only when the end of the data was really seen. Counts and rejects go to ``tally.for_day(day)``,
-        requests and bytes to ``tally`` itself: each request as soon as it is sent, where the vendor limits them. One
-        that could not be sent does not count: ``retry_budget_seconds`` bounds those.
+        bytes and requests to ``tally`` itself: each as soon as it is sent; one that could not be sent does not count.
 
         :raises RetriableError: cut, refused for now, or unreachable: what was yielded is thrown away. A
             :class:`.DeadlineError` if a request took longer than it may.

@@ -7,7 +7,7 @@ import socket
 from argparse import Namespace
 from functools import partial
 
-from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.publisher import KeepsNotes
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import agreed, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task

@@ -11,11 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_connect.capabilities.describing import column_names
-from airflow_provider_connect.capabilities.inspecting import InspectsTarget
-from airflow_provider_connect.capabilities.inspects import Inspects
-from airflow_provider_connect.capabilities.quota import quota_of, requests_for
-from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
+from airflow_provider_connect.capabilities.poller import ReadBySpark
+from airflow_provider_connect.capabilities.publisher import InspectsTarget
+from airflow_provider_connect.capabilities.source import Inspects
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import show
@@ -27,6 +25,7 @@ from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.findings import Level, passed
 from airflow_provider_connect.polling.quota.limits import Want
 from airflow_provider_connect.polling.quota.turns import Turns
+from airflow_provider_connect.registry import column_names, quota_of, requests_for
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.source import Source

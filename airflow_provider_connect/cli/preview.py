@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.capabilities.counting import CountsRows, counts_first
-from airflow_provider_connect.capabilities.quota import quota_of, requests_for
-from airflow_provider_connect.capabilities.required import require_capability
-from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
+from airflow_provider_connect.capabilities.poller import CountsRows, ReadBySpark
+from airflow_provider_connect.capabilities.source import Counts
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.lone import lone_source
 from airflow_provider_connect.cli.printing import cut, note, show
@@ -23,6 +21,7 @@ from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Turns, Wait
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.registry import quota_of, requests_for, require_capability
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.source import PollContext, Poller, Source
@@ -73,7 +72,8 @@ def first_rows(source: Source, chain: Chain, connections: Connections, day: Day,
         poller = stack.enter_context(opened(source, connections[source.conn_id], context))
         if isinstance(poller, ReadBySpark):
             raise ConfigError(f"stream {source.stream_key}: Spark itself reads this source; only a run does")
-        if (counting := counts_first(source)) is not None:
+        counting = source.capability(Counts) or Counts()
+        if counting.counts_first:
             counted = Tally([day])
             if (limit := counting.count_quota(connections[source.conn_id])) is not None:
                 stack.enter_context(_reserved(limit, counting.requests_to_count([day]), counted))

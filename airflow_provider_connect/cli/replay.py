@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_connect.capabilities.rejects import KeepsRejects
+from airflow_provider_connect.capabilities.publisher import KeepsRejects
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.rejects import Counted, reasons_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
-from airflow_provider_connect.capabilities.following import Follows
-from airflow_provider_connect.capabilities.notes import KeepsNotes
-from airflow_provider_connect.capabilities.required import require_capability
+from airflow_provider_connect.capabilities.poller import Follows
+from airflow_provider_connect.capabilities.publisher import KeepsNotes
 from airflow_provider_connect.cli.accept import person
 from airflow_provider_connect.cli.ending import PROBLEMS, command
 from airflow_provider_connect.cli.printing import agreed, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task, opened
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.stage.notes import Resumption, answers_before, newest_alarm, resumption_note
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from functools import partial
 
-from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.capabilities.publisher import Sweeps
 from airflow_provider_connect.cli.ending import command
 from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks

@@ -9,8 +9,7 @@ from typing import Any, Literal, get_args
 
 from airflow.sdk import Asset
 
-from airflow_provider_connect.capabilities.counting import count_problems
-from airflow_provider_connect.capabilities.describing import CountsLate
+from airflow_provider_connect.capabilities.source import Counts, CountsLate
 from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
@@ -80,7 +79,14 @@ def require_countable(source: Source, reconcile: Reconcile) -> None:
 
     :raises ConfigError: with what to do.
     """
-    if reconcile != "off" and (problems := count_problems(source)):
+    if reconcile == "off":
+        return
+    counting = source.capability(Counts)
+    if counting is None:
+        problems = [f"source {source.name!r} knows no count of the vendor's own for {source.stream_key}"]
+    else:
+        problems = counting.count_problems()
+    if problems:
         raise ConfigError(f"reconcile={reconcile!r}: {'; '.join(problems)}. Correct that, or leave reconcile out")
 
 

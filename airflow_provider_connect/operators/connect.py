@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases.operator import ExecutorSafeguard
 
-from airflow_provider_connect.capabilities.quota import quota_of
 from airflow_provider_connect.completeness import RECONCILE_PERCENT, SHRINK_PERCENT, Rules
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
@@ -32,6 +31,7 @@ from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of,
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
 from airflow_provider_connect.operators.run_folder import close_pipe, remove, run_folder
 from airflow_provider_connect.operators.window import as_text, ready_at, resolve_days
+from airflow_provider_connect.registry import quota_of
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage

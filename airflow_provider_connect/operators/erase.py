@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from airflow_provider_connect.capabilities.describing import column_names
-from airflow_provider_connect.capabilities.erasing import Erases
+from airflow_provider_connect.capabilities.publisher import Erases
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.definition import MASK_KEYS, MASKED
 from airflow_provider_connect.errors import ConfigError, refuse_text
 from airflow_provider_connect.hooks import credentials
+from airflow_provider_connect.registry import column_names
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.shapes.column import ColumnShapes, shapes_of_column, target_name
 from airflow_provider_connect.shapes.digests import shape_digests

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow_provider_connect.capabilities.counting import Counts, parts_at_once
-from airflow_provider_connect.capabilities.quota import HasQuota, requests_for
+from airflow_provider_connect.capabilities.source import Counts, HasQuota
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.job import Allowance, DayReport, JobReport
 from airflow_provider_connect.operators.intent import intent_of
 from airflow_provider_connect.polling.quota.limits import Quota, Want
 from airflow_provider_connect.polling.quota.turns import Grant, Turns, Wait
+from airflow_provider_connect.registry import requests_for
 from airflow_provider_connect.source import Source
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def _width(source: Source, days: Sequence[Day], left: Left) -> int:
         return 1
     limited = source.capability(HasQuota)
     at_once = 1 if limited is None else limited.requests_at_once(days)
-    return max(at_once, parts_at_once(source) if left.to_count else 1)
+    return max(at_once, (source.capability(Counts) or Counts()).parts_at_once if left.to_count else 1)
 
 
 def _counts_of(order: Order, want: Want, left: Left) -> Ration | None:

@@ -6,7 +6,6 @@ import asyncio
 import datetime as dt
 from typing import Any
 
-from airflow_provider_connect.capabilities.quota import quota_of
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.page.asking import RefusedError, path_of
 from airflow_provider_connect.page.backfills import backfill_json
@@ -22,6 +21,7 @@ from airflow_provider_connect.page.telling import day_json, generation_json, run
 from airflow_provider_connect.page.viewing import Viewer
 from airflow_provider_connect.page.xcoms import with_figures
 from airflow_provider_connect.polling.quota.book import prefix_of
+from airflow_provider_connect.registry import quota_of
 from airflow_provider_connect.window import ONE_DAY
 
 MOST_DAYS = 3660

@@ -1,9 +1,11 @@
-"""What a check before the first run found: what was looked at, what was seen, and what to do."""
+"""Before the first run: what a check looked at, what it saw and what to do, and what a proposal is made of."""
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from airflow_provider_connect.errors import ConnectError, RetriableError
@@ -67,3 +69,28 @@ class Report:
     def __str__(self) -> str:
         """Return the report as text, problems first."""
         return "\n".join(lines(self.asked, self.findings))
+
+
+@dataclass(frozen=True)
+class ProposalRequest:
+    """Sample that a proposal is made of. Every source takes some of the fields; None stands for its default.
+
+    :param path: of the request, such as ``/v1/events``.
+    :param openapi: an OpenAPI 3 document. Nothing is requested then.
+    :param stream: name of the stream.
+    :param day: day of the sample.
+    :param records: size of the sample.
+    :param columns: how many columns are proposed at most.
+    """
+
+    path: str | None = None
+    openapi: Path | None = None
+    stream: str | None = None
+    day: dt.date | None = None
+    records: int | None = None
+    columns: int | None = None
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Names of the fields that are set."""
+        return frozenset(name for name, value in vars(self).items() if value is not None)

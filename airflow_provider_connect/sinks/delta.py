@@ -66,7 +66,7 @@ from __future__ import annotations
 from typing import ClassVar
 from urllib.parse import quote
 
-from airflow_provider_connect.capabilities.soft_deletes import StagesMarks
+from airflow_provider_connect.capabilities.publisher import StagesMarks
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.window import SourceKind

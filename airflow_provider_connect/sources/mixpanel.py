@@ -102,16 +102,13 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from airflow_provider_connect.capabilities.counting import Counts
-from airflow_provider_connect.capabilities.describing import CountsLate, NamesColumns
-from airflow_provider_connect.capabilities.inspects import Inspects
-from airflow_provider_connect.capabilities.proposes import ProposalRequest, Proposes
-from airflow_provider_connect.capabilities.quota import HasQuota
+from airflow_provider_connect.capabilities.source import Counts, CountsLate, HasQuota, Inspects, NamesColumns, Proposes
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.polling.findings import Finding
+from airflow_provider_connect.connector import C
+from airflow_provider_connect.polling.findings import Finding, ProposalRequest
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
-from airflow_provider_connect.source import C, PollContext, Poller, Source
+from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.segmentation import MOST_NAMES, queries_to_count

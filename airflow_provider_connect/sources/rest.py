@@ -89,16 +89,12 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from airflow_provider_connect.capabilities.counting import Counts
-from airflow_provider_connect.capabilities.describing import NamesColumns
-from airflow_provider_connect.capabilities.inspects import Inspects
-from airflow_provider_connect.capabilities.proposes import ProposalRequest, Proposes
-from airflow_provider_connect.capabilities.quota import HasQuota
+from airflow_provider_connect.capabilities.source import Counts, HasQuota, Inspects, NamesColumns, Proposes
 from airflow_provider_connect.clients.http.asking.limits import RateLimits
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.counted import declared_quota
-from airflow_provider_connect.polling.findings import Finding
+from airflow_provider_connect.polling.findings import Finding, ProposalRequest
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller

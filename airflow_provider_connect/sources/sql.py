@@ -77,13 +77,12 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from airflow_provider_connect.capabilities.describing import NamesColumns
-from airflow_provider_connect.capabilities.following import ReloadsWhenLost
-from airflow_provider_connect.capabilities.inspects import Inspects
+from airflow_provider_connect.capabilities.source import Inspects, NamesColumns, ReloadsWhenLost
 from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.connector import C
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import Store
-from airflow_provider_connect.source import C, PollContext, Poller
+from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day

@@ -102,10 +102,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from airflow_provider_connect.capabilities.counting import Counts
-from airflow_provider_connect.capabilities.describing import NamesColumns
-from airflow_provider_connect.capabilities.inspects import Inspects
-from airflow_provider_connect.capabilities.quota import HasQuota
+from airflow_provider_connect.capabilities.source import Counts, HasQuota, Inspects, NamesColumns
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.limits import Quota

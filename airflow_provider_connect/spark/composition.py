@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.capabilities.counting import count_quota
-from airflow_provider_connect.capabilities.quota import requests_for
-from airflow_provider_connect.capabilities.several_days import days_per_plan
-from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities import source as capabilities
+from airflow_provider_connect.capabilities.poller import ReadBySpark
+from airflow_provider_connect.capabilities.publisher import StagesByExecutors
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
+from airflow_provider_connect.registry import days_per_plan, requests_for
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import PollContext, Source
@@ -154,7 +153,8 @@ def _grouping(context: Context, deadlines: Deadlines, dealer: Dealer) -> Groupin
     job, intake = context.job, context.intake
     alone = deadlines.alone if days_per_plan(intake.poller) > 1 else ()
     if job.allowance is not None and job.count_allowance is None:
-        dealer.counts.is_reserved = count_quota(intake.source, intake.connection) is None
+        counting = intake.source.capability(capabilities.Counts) or capabilities.Counts()
+        dealer.counts.is_reserved = counting.count_quota(intake.connection) is None
     requests = requests_for(intake.source, job.all_days, alone)
     dealer.expect(requests, most_each=intake.source.retry_budget_requests)
     return Grouping(intake.poller, job.all_days, context.outlet.publisher.ledger, alone)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_connect.capabilities.soft_deletes import stages_marks
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import JobConfig
+from airflow_provider_connect.registry import stages_marks
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source

@@ -39,7 +39,7 @@ from pyspark.sql import datasource as spark_api
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest
+from airflow_provider_connect.capabilities.poller import SeveralDaysARequest
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, Failure

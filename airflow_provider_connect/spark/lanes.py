@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from airflow_provider_connect.capabilities.resuming import resumes
-from airflow_provider_connect.capabilities.splitting import LimitsPartitions
+from airflow_provider_connect.capabilities.poller import LimitsPartitions
+from airflow_provider_connect.registry import resumes
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.spark.poll import PollOutcome
 

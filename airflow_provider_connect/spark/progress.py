@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.polling.estimate import Expected, Pace, Point, about, seconds_left
 from airflow_provider_connect.sink import Ledger
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 

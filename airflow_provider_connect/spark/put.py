@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.publisher import StagesByExecutors
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import Failure, worst
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, Sink, StreamKey

@@ -14,13 +14,10 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from airflow_provider_connect.capabilities.confirming import Confirms
-from airflow_provider_connect.capabilities.notes import KeepsNotes
-from airflow_provider_connect.capabilities.soft_deletes import stages_marks
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
-from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.capabilities.publisher import Confirms, KeepsNotes, StagesByExecutors, Sweeps
 from airflow_provider_connect.errors import ConnectError, refuse_text
 from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.registry import stages_marks
 from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, manifest_file, rejects_file
 from airflow_provider_connect.stage.manifest import progress_file as sign_of_life

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.publisher import Confirms
 from airflow_provider_connect.errors import ConnectError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.testing.bench import (

@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.confirming import Confirms
-from airflow_provider_connect.capabilities.erasing import Erases
-from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.publisher import Confirms, Erases, KeepsNotes
 from airflow_provider_connect.errors import ConfigError, OvertakenError
 from airflow_provider_connect.sink import DefinitionInForce, Intent, LedgerRow, Publish
 from airflow_provider_connect.stage.definition import StreamDefinition

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.capabilities.differences import CommitCountsDifferences, TellsDifferences
+from airflow_provider_connect.capabilities.publisher import CommitCountsDifferences, TellsDifferences
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.digest import RECORD_KEY

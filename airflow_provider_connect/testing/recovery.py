@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.capabilities.publisher import Sweeps
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.testing.bench import MONDAY, Bench, as_sent, intent
 

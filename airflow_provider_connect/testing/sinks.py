@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.capabilities.rejects import KeepsRejects
+from airflow_provider_connect.capabilities.publisher import KeepsRejects
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, OvertakenError
 from airflow_provider_connect.sink import Sink

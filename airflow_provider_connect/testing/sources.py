@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.capabilities.resuming import resumes
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.definition import definition_of
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.registry import resumes
 from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.testing.connectors import (
     LOGIN,

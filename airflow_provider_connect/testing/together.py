@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from airflow_provider_connect.capabilities.several_days import days_per_plan
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.registry import days_per_plan
 from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.testing.faults import FaultyServer
 from airflow_provider_connect.testing.polls import Served, attempt, poll, secrets_in, through

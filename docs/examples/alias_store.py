@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
-from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.capabilities.publisher import StagesByExecutors, Sweeps
 from airflow_provider_connect.clients.http.access import problems
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import Body, json_body

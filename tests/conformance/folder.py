@@ -30,9 +30,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from airflow_provider_connect.capabilities.confirming import Confirms
-from airflow_provider_connect.capabilities.notes import KeepsNotes
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.publisher import Confirms, KeepsNotes, StagesByExecutors
 from airflow_provider_connect.ledger import task_of
 from airflow_provider_connect.publishing import confirmed, next_generation, require_definition, row_of
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, Publish, Publisher, Sink

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from airflow_provider_connect.capabilities.differences import CommitCountsDifferences, TellsDifferences
+from airflow_provider_connect.capabilities.publisher import CommitCountsDifferences, TellsDifferences
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.publishing import require_definition, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest
+from airflow_provider_connect.capabilities.poller import SeveralDaysARequest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.testing import Served, SourceConformance

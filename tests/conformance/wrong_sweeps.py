@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.capabilities.publisher import Sweeps
 from airflow_provider_connect.sink import Publish
 from tests.conformance.folder import FolderPublisher
 from tests.conformance.wrong_sinks import Wrong, fails

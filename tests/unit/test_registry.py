@@ -1,16 +1,13 @@
 import sys
 import textwrap
-from typing import ClassVar
 
 import pytest
 
 from airflow_provider_connect import registry, sources
-from airflow_provider_connect.capabilities.following import Follows
-from airflow_provider_connect.capabilities.required import require_capability
-from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 
 SOURCE = """
@@ -124,19 +121,6 @@ def test_another_packages_connector_must_be_what_it_says(installed):
     installed("sinks", "theirs", "their_connector", SOURCE.format(cls="Theirs", name="theirs"), "Theirs")
     with pytest.raises(ConfigError, match="must define exactly one Sink"):
         registry.sink_class("theirs")
-
-
-def test_a_source_of_an_earlier_version_is_refused_in_words() -> None:
-    """Its open(connection) would end in a TypeError on the first executor, which names no remedy."""
-    with pytest.raises(ConfigError, match=r"Old is written for an earlier version: write open\(self"):
-
-        class Old(Source):
-            name: ClassVar[str] = "old"
-            connection_types: ClassVar[tuple[str, ...]] = ("old",)
-            stream_key: ClassVar[str] = "s"  # type: ignore[misc]
-
-            def open(self, connection: Connection) -> Poller:  # type: ignore[override]
-                raise NotImplementedError
 
 
 def test_a_poller_that_lacks_what_its_source_says_is_refused_in_words() -> None:

@@ -10,14 +10,16 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.capabilities.confirming import Confirms
-from airflow_provider_connect.capabilities.differences import CommitCountsDifferences
-from airflow_provider_connect.capabilities.erasing import Erases
-from airflow_provider_connect.capabilities.inspecting import InspectsTarget
-from airflow_provider_connect.capabilities.notes import KeepsNotes
-from airflow_provider_connect.capabilities.rejects import KeepsRejects
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
-from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.capabilities.publisher import (
+    CommitCountsDifferences,
+    Confirms,
+    Erases,
+    InspectsTarget,
+    KeepsNotes,
+    KeepsRejects,
+    StagesByExecutors,
+    Sweeps,
+)
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.errors import GoneError

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.capabilities.confirming import Confirms
-from airflow_provider_connect.capabilities.erasing import Erases
-from airflow_provider_connect.capabilities.inspecting import InspectsTarget
-from airflow_provider_connect.capabilities.notes import KeepsNotes
-from airflow_provider_connect.capabilities.rejects import KeepsRejects
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.publisher import (
+    Confirms,
+    Erases,
+    InspectsTarget,
+    KeepsNotes,
+    KeepsRejects,
+    StagesByExecutors,
+)
 from airflow_provider_connect.clients.kafka.errors import RefusedRecordError
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, UndecidedError

@@ -8,9 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
-from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest, Sizes, Together
-from airflow_provider_connect.capabilities.splitting import AcceptsParts, Splits
+from airflow_provider_connect.capabilities.poller import (
+    AcceptsParts,
+    CountsRows,
+    SeveralDaysARequest,
+    Sizes,
+    Splits,
+    Together,
+)
 from airflow_provider_connect.clients.http.client import Answer, excerpt
 from airflow_provider_connect.clients.http.inflate import gunzip
 from airflow_provider_connect.clients.http.link import SilenceError
@@ -36,6 +41,7 @@ from airflow_provider_connect.sources._mixpanel.query.segmentation import (
 from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
 from airflow_provider_connect.sources._mixpanel.span import choose, days_per_plan
 from airflow_provider_connect.sources._mixpanel.split import both, conditions, marks
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.window import Day, groups
 

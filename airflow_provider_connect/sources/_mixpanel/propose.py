@@ -10,9 +10,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from airflow_provider_connect.capabilities.proposes import ProposalRequest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.findings import ProposalRequest
 from airflow_provider_connect.polling.quota.single import reserved
 from airflow_provider_connect.polling.quota.turns import Store, Turns
 from airflow_provider_connect.polling.tally import Tally

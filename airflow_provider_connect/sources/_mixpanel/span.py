@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider_connect.capabilities.several_days import Sizes, Together
+from airflow_provider_connect.capabilities.poller import Sizes, Together
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._mixpanel.limits import VENDORS
 from airflow_provider_connect.sources._mixpanel.options import MOST_DAYS, MixpanelOptions

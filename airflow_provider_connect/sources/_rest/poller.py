@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
+from airflow_provider_connect.capabilities.poller import CountsRows
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
@@ -28,6 +28,7 @@ from airflow_provider_connect.sources._rest.reading import Cut, PageCutter
 from airflow_provider_connect.sources._rest.rows import RowMaker, Rows
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.walking import PageFacts, Walk, places, whole_number
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.values.json.places import MISSING
 from airflow_provider_connect.window import Day

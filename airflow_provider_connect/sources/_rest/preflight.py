@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 
-from airflow_provider_connect.capabilities.quota import HasQuota
+from airflow_provider_connect.capabilities.source import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.single import reserved

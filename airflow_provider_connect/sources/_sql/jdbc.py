@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
+from airflow_provider_connect.capabilities.poller import ReadBySpark
 from airflow_provider_connect.clients.sql.database import Database, SqlColumn
 from airflow_provider_connect.clients.sql.jdbc.connection import reader_options
 from airflow_provider_connect.clients.sql.jdbc.errors import causes, named

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.capabilities.following import Follows
-from airflow_provider_connect.capabilities.splitting import AcceptsParts, LimitsPartitions
+from airflow_provider_connect.capabilities.poller import AcceptsParts, Follows, LimitsPartitions
 from airflow_provider_connect.clients.sql.database import Database, SqlColumn, Table
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection

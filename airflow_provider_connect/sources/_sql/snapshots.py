@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider_connect.capabilities.resuming import Resumes
+from airflow_provider_connect.capabilities.poller import Resumes
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import InputPartition, PollContext
 from airflow_provider_connect.sources._sql.cuts import as_key

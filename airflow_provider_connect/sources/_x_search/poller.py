@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
+from airflow_provider_connect.capabilities.poller import CountsRows
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.days import require_over
@@ -20,6 +20,7 @@ from airflow_provider_connect.sources._x_search.limits import quota_of
 from airflow_provider_connect.sources._x_search.options import QUERY_LENGTHS, Endpoint, XSearchOptions
 from airflow_provider_connect.sources._x_search.rows import batches
 from airflow_provider_connect.sources._x_search.searching import Piece, Searching
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:

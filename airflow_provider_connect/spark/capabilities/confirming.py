@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_connect.capabilities.confirming import Confirms
+from airflow_provider_connect.capabilities.publisher import Confirms
 from airflow_provider_connect.publishing import is_unchanged
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.spark.context import Context

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 
-from airflow_provider_connect.capabilities import counting
-from airflow_provider_connect.capabilities.required import require_capability
+from airflow_provider_connect.capabilities import source as capabilities
+from airflow_provider_connect.capabilities.poller import CountsRows
 from airflow_provider_connect.completeness import Finding, Reconcile, Rules, disagreement
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
 from airflow_provider_connect.patience import CLOCK
+from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.spark.count_budget import CountBudget
 from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.window import Day
 
 _TRIES = 3
@@ -22,11 +24,12 @@ class Counts:
     """Counts the days of a job, and compares them. Several threads may ask; the vendor is asked by one at a time."""
 
     def __init__(self, source: Source, poller: Poller, rules: Rules, budget: CountBudget | None = None) -> None:
-        self._counting, self._poller, self._rules = source.capability(counting.Counts), poller, rules
-        self._is_first = counting.counts_first(source) is not None
+        self._counting = source.capability(capabilities.Counts) or capabilities.Counts()
+        self._poller, self._rules = poller, rules
+        self._is_first = self._counting.counts_first
         self._budget = budget or CountBudget()
         self._lock = threading.Lock()
-        self._planned: dict[Day, counting.VendorCount] = {}
+        self._planned: dict[Day, VendorCount] = {}
         self._held: set[Day] = set()
         self._refused: ConfigError | None = None
 
@@ -39,7 +42,7 @@ class Counts:
         is_needed = self._is_first or day in self._held
         return "fail" if self._rules.reconcile == "off" and is_needed else self._rules.reconcile
 
-    def known(self, day: Day) -> counting.VendorCount | None:
+    def known(self, day: Day) -> VendorCount | None:
         """Return the count of a day, if it was counted before its plan."""
         return self._planned.get(day)
 
@@ -77,7 +80,7 @@ class Counts:
             return None  # it was counted for the plan
         return disagreement(day.date, rows, count, self._rules.reconcile_percent, mode)
 
-    def _ask(self, day: Day) -> counting.VendorCount:
+    def _ask(self, day: Day) -> VendorCount:
         with self._lock:
             if self._refused is not None:
                 raise self._refused  # what one day was told holds for all
@@ -98,9 +101,9 @@ class Counts:
                     say(f"day {day}: the source is asked for its count again in {pause:.0f} s: {error}")
                     CLOCK.sleep(pause)
 
-    def _ask_once(self, day: Day) -> counting.VendorCount:
-        counter = require_capability(self._poller, counting.CountsRows, "days are counted")
-        self._budget.require(self._counting.requests_to_count([day]) if self._counting is not None else 1)
+    def _ask_once(self, day: Day) -> VendorCount:
+        counter = require_capability(self._poller, CountsRows, "days are counted")
+        self._budget.require(self._counting.requests_to_count([day]))
         tally = self._budget.tally()
         try:
             return counter.count(day, tally)

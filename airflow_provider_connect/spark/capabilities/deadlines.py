@@ -13,12 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from airflow_provider_connect.capabilities.counting import parts_at_once
-from airflow_provider_connect.capabilities.quota import requests_for
-from airflow_provider_connect.capabilities.required import require_capability
-from airflow_provider_connect.capabilities.several_days import days_per_plan
-from airflow_provider_connect.capabilities.splitting import AcceptsParts, Splits
+from airflow_provider_connect.capabilities.poller import AcceptsParts, Splits
+from airflow_provider_connect.capabilities.source import Counts
 from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure
+from airflow_provider_connect.registry import days_per_plan, requests_for, require_capability
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.poll import PollOutcome
@@ -47,6 +45,7 @@ class Deadlines:
 
     def __init__(self, intake: Intake, leftovers: Leftovers) -> None:
         self._source, self._poller, self._leftovers = intake.source, intake.poller, leftovers
+        self._parts_at_once = (intake.source.capability(Counts) or Counts()).parts_at_once
         self._left_whole: set[dt.date] = set()
         self._late_now: set[dt.date] = set()
 
@@ -54,7 +53,7 @@ class Deadlines:
     def _parts(self) -> dict[dt.date, int]:
         """By day, in how many partitions it ran into its deadline, as far as earlier attempts have noted it."""
         parts: dict[dt.date, int] = {}
-        if parts_at_once(self._source) == 1 and days_per_plan(self._poller) == 1:
+        if self._parts_at_once == 1 and days_per_plan(self._poller) == 1:
             return parts
         for attempt in self._leftovers.attempts(DEADLINE):
             try:
@@ -104,7 +103,7 @@ class Deadlines:
         """Whether the next plan may have more partitions: this one has more than the one that was late."""
         if len(days) > 1:
             return True
-        may = parts_at_once(self._source) > 1 and days[0].date not in self._left_whole
+        may = self._parts_at_once > 1 and days[0].date not in self._left_whole
         return may and parts > self._tried(days[0])
 
     def polled(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> Answers:

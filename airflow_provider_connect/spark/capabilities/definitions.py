@@ -6,8 +6,8 @@ import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.capabilities.following import ReloadsWhenLost
-from airflow_provider_connect.capabilities.notes import KeepsNotes
+from airflow_provider_connect.capabilities.publisher import KeepsNotes
+from airflow_provider_connect.capabilities.source import ReloadsWhenLost
 from airflow_provider_connect.definition import Comparison, before_definitions, compare, days_loaded_otherwise, with_key
 from airflow_provider_connect.errors import ConfigError, RowsLostError
 from airflow_provider_connect.job import JobConfig

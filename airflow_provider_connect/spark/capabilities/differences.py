@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from airflow_provider_connect.capabilities.differences import TellsDifferences
+from airflow_provider_connect.capabilities.publisher import TellsDifferences
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.sink import Publish, Publisher
 from airflow_provider_connect.spark.progress import say

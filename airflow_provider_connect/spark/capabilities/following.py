@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from airflow_provider_connect.capabilities.following import Follows
-from airflow_provider_connect.capabilities.required import require_capability
+from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.stage.spans import Restart, Span, following

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.capabilities.required import require_capability
-from airflow_provider_connect.capabilities.spark_reading import ReadBySpark
+from airflow_provider_connect.capabilities.poller import ReadBySpark
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.spark.poll import PAUSES, UNSHAPED, PollOutcome, PollTask, poll_once

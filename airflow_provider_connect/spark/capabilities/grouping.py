@@ -6,7 +6,7 @@ import datetime as dt
 import threading
 from collections.abc import Collection, Iterable, Sequence
 
-from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest
+from airflow_provider_connect.capabilities.poller import SeveralDaysARequest
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import Ledger

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_connect.capabilities.resuming import Resumes, resumes
+from airflow_provider_connect.capabilities.poller import Resumes
+from airflow_provider_connect.registry import resumes
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.spark.asked import planned
 from airflow_provider_connect.spark.leftovers import Leftovers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.capabilities.publisher import Sweeps
 from airflow_provider_connect.errors import ConnectError, Failure
 from airflow_provider_connect.spark.context import Outlet
 from airflow_provider_connect.spark.progress import say

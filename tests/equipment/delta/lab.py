@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from airflow_provider_connect.capabilities.soft_deletes import stages_marks
 from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.registry import stages_marks
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.log import NOTES
 from airflow_provider_connect.sinks.delta import DeltaSink

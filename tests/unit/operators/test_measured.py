@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.capabilities.describing import CountsLate
+from airflow_provider_connect.capabilities.source import CountsLate
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.measured import days_to_measure, measured, probes
 from airflow_provider_connect.sink import LedgerRow

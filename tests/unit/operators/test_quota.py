@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_provider_connect.capabilities.quota import HasQuota
+from airflow_provider_connect.capabilities.source import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.operators import quota as quotas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_connect.capabilities.describing import NamesColumns
+from airflow_provider_connect.capabilities.source import NamesColumns
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.sources.mixpanel import MixpanelSource

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.spark.progress import Poll, Progress, Rows, Sign
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 from tests.equipment.line_ledger import LineLedger

@@ -7,11 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.capabilities.erasing import Erases
-from airflow_provider_connect.capabilities.inspecting import InspectsTarget
-from airflow_provider_connect.capabilities.notes import KeepsNotes
-from airflow_provider_connect.capabilities.rejects import KeepsRejects
-from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.capabilities.publisher import Erases, InspectsTarget, KeepsNotes, KeepsRejects, Sweeps
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.copies import copies_of

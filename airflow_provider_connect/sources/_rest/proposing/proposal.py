@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_provider_connect.capabilities.proposes import ProposalRequest
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.findings import ProposalRequest
 from airflow_provider_connect.sources._rest.files import read
 from airflow_provider_connect.sources._rest.proposing.declaration import declaration
 from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi

@@ -11,7 +11,7 @@ import pytest
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_connect.capabilities.quota import HasQuota
+from airflow_provider_connect.capabilities.source import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.quota.limits import Quota
 from tests.equipment.airflow.connectors import TinyLedger, TinySource

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect import patience
-from airflow_provider_connect.capabilities.sweeping import Sweeps
+from airflow_provider_connect.capabilities.publisher import Sweeps
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka import cluster as _kafka_cluster

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.several_days import Together
+from airflow_provider_connect.capabilities.poller import Together
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.planning import plan

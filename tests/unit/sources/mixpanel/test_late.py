@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.describing import CountsLate
+from airflow_provider_connect.capabilities.source import CountsLate
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource

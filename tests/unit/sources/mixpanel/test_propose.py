@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.capabilities.proposes import ProposalRequest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks import credentials
+from airflow_provider_connect.polling.findings import ProposalRequest
 from airflow_provider_connect.sources._mixpanel.columns import COLUMNS
 from airflow_provider_connect.sources._mixpanel.propose import propose
 from airflow_provider_connect.sources._mixpanel.propose import proposed as proposed_of

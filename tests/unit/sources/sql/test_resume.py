@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.capabilities.resuming import Resumes, resumes
+from airflow_provider_connect.capabilities.poller import Resumes
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.registry import resumes
 from airflow_provider_connect.source import ALONE, InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.cuts import as_json, as_key

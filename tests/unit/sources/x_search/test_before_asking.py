@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.completeness import Rules, disagreement
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.window import Day
 from tests.equipment.x import DAY, NOW, QUERIES, connection, found_by, poll, source
 from tests.standins.x.faults import Fault

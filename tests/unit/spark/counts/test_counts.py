@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities import counting
-from airflow_provider_connect.capabilities.counting import CountsRows, VendorCount
+from airflow_provider_connect.capabilities import source as capabilities
+from airflow_provider_connect.capabilities.poller import CountsRows
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.spark.capabilities.counts import Counts
 from airflow_provider_connect.spark.count_budget import CountBudget
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.clock import NoTime
@@ -24,7 +25,7 @@ from tests.equipment.spark.lab import DAY, Lab, rewired
 REQUESTS = 2  # for one count
 
 
-class Vendor(counting.Counts, CountsRows):
+class Vendor(capabilities.Counts, CountsRows):
     """Answers counts in turn, the last one for ever: a number, or an error to raise."""
 
     counts_first = False  # type: ignore[assignment]

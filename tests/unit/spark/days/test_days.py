@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.publisher import StagesByExecutors
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, moved, poll_parts_of, polling, rewired

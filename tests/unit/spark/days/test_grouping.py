@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.quota import requests_for
-from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest, Sizes, Together
+from airflow_provider_connect.capabilities.poller import SeveralDaysARequest, Sizes, Together
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.job import DayReport
+from airflow_provider_connect.registry import requests_for
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.capabilities.grouping import DaysLeft, Grouping

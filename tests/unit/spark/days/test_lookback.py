@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.differences import TellsDifferences
+from airflow_provider_connect.capabilities.publisher import TellsDifferences
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.sink import Publish

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.completeness import RowBounds, Rules
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.manifest import Manifest
 from tests.equipment.spark.lab import DAY, Lab, moved
 

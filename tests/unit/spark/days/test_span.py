@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.capabilities.quota import requests_for
 from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.registry import requests_for
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel import span as span_module

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.publisher import StagesByExecutors
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport, JobReport
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher

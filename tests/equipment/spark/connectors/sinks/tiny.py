@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from airflow_provider_connect.capabilities.confirming import Confirms
-from airflow_provider_connect.capabilities.staging import StagesByExecutors
+from airflow_provider_connect.capabilities.publisher import Confirms, StagesByExecutors
 from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
 from airflow_provider_connect.publishing import confirmed, next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink

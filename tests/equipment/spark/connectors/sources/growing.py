@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from airflow_provider_connect.capabilities.following import Follows
+from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller, Source

@@ -10,9 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from airflow_provider_connect.capabilities.resuming import Resumes
-from airflow_provider_connect.capabilities.several_days import SeveralDaysARequest
-from airflow_provider_connect.capabilities.splitting import LimitsPartitions
+from airflow_provider_connect.capabilities.poller import LimitsPartitions, Resumes, SeveralDaysARequest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally

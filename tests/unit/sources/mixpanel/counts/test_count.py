@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.capabilities.counting import VendorCount
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
+from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import connection
 from tests.standins.mixpanel.access import Account

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.capabilities.proposes import ProposalRequest
+from airflow_provider_connect.polling.findings import ProposalRequest
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.preflight.check import check

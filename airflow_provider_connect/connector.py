@@ -1,0 +1,103 @@
+"""What sources and sinks have in common: how they are asked for a capability, and refused if they are outdated.
+
+A member of a capability is never asked of a class that is not derived from the capability: nothing else would say that
+the vendor's count, a reservation or a sweep is left out. So such a class is refused when it is defined.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from airflow_provider_connect.closing import Closable
+from airflow_provider_connect.config import Options
+from airflow_provider_connect.errors import ConfigError
+
+C = TypeVar("C")
+
+CAPABILITIES: Mapping[str, Mapping[str, str]] = {
+    "Source": {
+        "HasQuota": "quota requests_for requests_at_once",
+        "Counts": "count_problems counts_first parts_at_once requests_to_count count_quota",
+        "NamesColumns": "column_names",
+        "CountsLate": "counts_late",
+        "ReloadsWhenLost": "reloads_when_lost",
+        "Inspects": "inspect",
+        "Proposes": "propose",
+    },
+    "Poller": {
+        "CountsRows": "count",
+        "SeveralDaysARequest": "days_per_plan days_together",
+        "Splits": "split",
+        "AcceptsParts": "accept",
+        "LimitsPartitions": "partitions_at_once",
+        "Follows": "follow",
+        "Resumes": "resume begins_anew",
+        "ReadBySpark": "is_read_by_spark frame rows_of error_of",
+    },
+    "Publisher": {
+        "StagesByExecutors": "begin shares put abort",
+        "Confirms": "confirm",
+        "TellsDifferences": "differences",
+        "CommitCountsDifferences": "commit_counts_differences",
+        "Erases": "find erase copies",
+        "KeepsRejects": "rejects",
+        "Sweeps": "sweep leftovers",
+        "KeepsNotes": "note",
+        "InspectsTarget": "inspect",
+    },
+    "Sink": {"StagesMarks": "stages_marks"},
+}
+"""By contract, its capabilities, each with its members. One that has none of its own was an attribute before."""
+
+
+class Connector(Options, ABC):
+    """Base of sources and sinks."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Refuse what is outdated."""
+        _refuse_outdated(cls)
+
+    def capability(self, kind: type[C]) -> C | None:
+        """Return this connector as one that has a capability; None if these options have it not."""
+        return self if isinstance(self, kind) else None
+
+
+class Opened(Closable, ABC):
+    """Base of what a connector opens: pollers and publishers."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse what is outdated."""
+        super().__init_subclass__(**options)
+        _refuse_outdated(cls)
+
+
+def _refuse_outdated(cls: type[Any]) -> None:
+    """Refuse a class that would be taken for one without a capability, or could not be opened.
+
+    :raises TypeError: with what to derive it from.
+    :raises ConfigError: with what to write.
+    """
+    bases = {base.__name__ for base in cls.__mro__[1:]}
+    if "Source" in bases:
+        _refuse_former_open(cls)
+    for contract in bases & CAPABILITIES.keys():
+        for capability, members in CAPABILITIES[contract].items():
+            member = next((name for name in members.split() if hasattr(cls, name)), None)
+            if member is not None and capability not in bases:
+                path = f"capabilities.{'publisher' if contract == 'Sink' else contract.lower()}.{capability}"
+                raise TypeError(f"{cls.__name__} defines {member}: derive it from {path}, too")
+
+
+def _refuse_former_open(cls: type[Any]) -> None:
+    try:
+        inspect.signature(cls.open).bind(None, None, None)
+    except TypeError:
+        raise ConfigError(
+            f"{cls.__module__}.{cls.__qualname__} is written for an earlier version: write open(self, connection, "
+            "context), where context is an airflow_provider_connect.source.PollContext. The poller gets from it "
+            "what was set on its attributes spark, polls_at_once, looks_ahead and is_closed_before_polls"
+        ) from None
