@@ -21,7 +21,7 @@ from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import write_connections
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.job import Allowance, JobConfig, JobReport
-from airflow_provider_connect.operators import ending, outcome
+from airflow_provider_connect.operators import outcome
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.window import as_text, start_day
@@ -217,14 +217,14 @@ class Run:
             if failure is None:
                 raise RetriableError("spark-submit ended without an error, but its job left no report")
             # Without the folder, the operator was killed and has stopped Spark itself.
-            raise (ending.reason(failure) if self.folder.exists() else None) or failure
+            raise (outcome.reason(failure) if self.folder.exists() else None) or failure
         seen(report)
         self.order.metrics.job(report)
         self.order.log.info("Outcome by day:\n%s", outcome.table(report))
         for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
             self.order.log.warning("%s", warning)
         if report.failure is not None:
-            raise ending.with_reason(report.failure.error(), failure)
+            raise outcome.with_reason(report.failure.error(), failure)
         if failure is not None:
             self.order.log.warning("spark-submit failed, but its job had succeeded: the ledger decides")
         return report

@@ -19,13 +19,14 @@ from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.spark import application, poll, put, watchdog
+from airflow_provider_connect.spark.attempts import Leftovers
 from airflow_provider_connect.spark.capabilities.allowance import Dealer
 from airflow_provider_connect.spark.capabilities.counts import Counts
 from airflow_provider_connect.spark.capabilities.deadlines import Deadlines
 from airflow_provider_connect.spark.capabilities.definitions import DefinitionGuard
 from airflow_provider_connect.spark.capabilities.grouping import Grouping
 from airflow_provider_connect.spark.capabilities.resuming import Resuming
-from airflow_provider_connect.spark.context import Context, Executors, Intake, Outlet
+from airflow_provider_connect.spark.context import Context, Executors, Intake, Outlet, fingerprint_of, stage_root
 from airflow_provider_connect.spark.days.check import Checker
 from airflow_provider_connect.spark.days.freeze import Freezer
 from airflow_provider_connect.spark.days.life import Days
@@ -34,10 +35,7 @@ from airflow_provider_connect.spark.days.poll import PlanPoller
 from airflow_provider_connect.spark.days.publish import DayPublisher
 from airflow_provider_connect.spark.days.sweep import sweep
 from airflow_provider_connect.spark.days.window import move_all
-from airflow_provider_connect.spark.digests import fingerprint_of
-from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.progress import Progress, Rows, say
-from airflow_provider_connect.spark.stage_root import stage_root
 from airflow_provider_connect.spark.transform import begin as transforming
 from airflow_provider_connect.stage.temporary import polled_root
 from airflow_provider_connect.values.ddl import types_by_column

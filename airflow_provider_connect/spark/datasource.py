@@ -16,8 +16,17 @@
 ========== ==============================================================================================
 config     the source's options as JSON; ``{}``, the default, for none
 days       ``2026-10-05``, or ``2026-10-05..2026-10-06``, both ends included; required
-connection where to find the connection, see :mod:`.reference`; default: ``AIRFLOW_CONN_<CONN_ID>``
+connection where to find the connection, see below; default: ``AIRFLOW_CONN_<CONN_ID>``
 ========== ==============================================================================================
+
+A connection is found by a reference, which holds no secret. It is one of
+
+* the name of an environment variable that holds a connection in Airflow's JSON form
+  (https://airflow.apache.org/docs/apache-airflow/stable/howto/connection.html, 2026-11); the default is Airflow's own
+  name. Set it before Spark starts: a child process of the JVM plans sources, and has the JVM's environment;
+* the absolute path of a file with the same JSON that nobody else may read (mode 0600).
+
+It is resolved on the driver. Executors get the connection inside a pickled task, which Spark never prints.
 
 Columns are the source's own and ``day`` (DATE). Nothing is staged or remembered: every action polls anew, Spark retries
 failed tasks, and rejects that ``errors_tolerance`` allows are counted in the executor's log only. On a cluster, install
@@ -30,29 +39,35 @@ Errors lose their type on the way to the notebook; the text names their class.
 from __future__ import annotations
 
 import json
+import os
+import re
+import stat
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
+from pydantic import ValidationError
 from pyspark.sql import datasource as spark_api
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.capabilities.poller import SeveralDaysARequest
 from airflow_provider_connect.closing import closing_quietly
+from airflow_provider_connect.config import describe
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, Failure
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import ALONE, InputPartition, PollContext, Poller, Source
 from airflow_provider_connect.spark.asked import planned, polled
 from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.spark.reference import resolve
 from airflow_provider_connect.window import Day, groups, parse_days
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
 
 _OPTIONS = {"config", "days", "connection"}
 
@@ -182,3 +197,68 @@ def _with_day(batch: pa.RecordBatch, day: Day, target: pa.Schema) -> pa.RecordBa
     if missing := [name for name in target.names if name not in columns]:
         raise ConfigError(f"the source has no column {', '.join(missing)}: drop or correct .schema()")
     return pa.record_batch([columns[field.name].cast(field.type) for field in target], schema=target)
+
+
+_REFERENCE = re.compile(r"/.+|[A-Za-z_][A-Za-z0-9_]*")
+_OWN_NAMES = {"schema": "path"}
+_UNUSED = {"description", "conn_id"}
+
+
+def resolve(reference: str | None, conn_id: str) -> Connection:
+    """Return the connection that a reference names.
+
+    :param reference: None for ``AIRFLOW_CONN_<CONN_ID>``.
+    :raises ConfigError: if there is nothing, others can read the file, or it holds no connection.
+    """
+    place = reference or f"AIRFLOW_CONN_{conn_id.upper()}"
+    if not _REFERENCE.fullmatch(place):
+        # Not printed: it may be the connection itself.
+        raise ConfigError(
+            "option 'connection' is neither the name of an environment variable nor an absolute path: name the place "
+            "of the connection, not the connection itself"
+        )
+    return _parse(_private_text(Path(place)) if place.startswith("/") else _variable(place), conn_id, place)
+
+
+def _variable(name: str) -> str:
+    text = os.environ.get(name)
+    if not text:
+        raise ConfigError(
+            f"environment variable {name} is not set on Spark's driver: set it before Spark starts, or give "
+            "option 'connection' the absolute path of a private file"
+        )
+    return text
+
+
+def _private_text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise ConfigError(f"connection file {path} is open to other users: chmod 600 it")
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"connection file {path} cannot be read ({type(error).__name__})") from None
+
+
+def _parse(text: str, conn_id: str, place: str) -> Connection:
+    fields = _json_object(text, place)
+    extra = fields.pop("extra", None) or {}
+    if isinstance(extra, str):
+        extra = _json_object(extra, f"extra of {place}")
+    known = {_OWN_NAMES.get(name, name): value for name, value in fields.items() if name not in _UNUSED}
+    for name in ("host", "path", "login", "password"):
+        known[name] = known.get(name) or None
+    try:
+        return Connection(**known, conn_id=conn_id, extra=extra)
+    except ValidationError as error:
+        raise ConfigError(f"{place}: {describe(Connection, error)}") from None
+
+
+def _json_object(text: str, place: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{place} holds no JSON object: write the connection as JSON, not as a URI")
+    return found

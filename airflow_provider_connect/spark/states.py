@@ -12,7 +12,7 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.leftovers import Leftovers
+from airflow_provider_connect.spark.attempts import Leftovers
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.arguments import require_sound
-from airflow_provider_connect.spark.transform.loading import function_of, takes_day
+from airflow_provider_connect.spark.transform.frames import function_of, takes_day
 from airflow_provider_connect.stage.transform import of_text, problem
 
 

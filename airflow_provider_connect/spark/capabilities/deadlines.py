@@ -17,8 +17,8 @@ from airflow_provider_connect.capabilities.poller import AcceptsParts, Splits
 from airflow_provider_connect.capabilities.source import Counts
 from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure
 from airflow_provider_connect.registry import days_per_plan, requests_for, require_capability
+from airflow_provider_connect.spark.attempts import Leftovers
 from airflow_provider_connect.spark.context import Intake
-from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.states import DaysToPoll, PolledDays

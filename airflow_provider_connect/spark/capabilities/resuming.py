@@ -15,11 +15,10 @@ from airflow_provider_connect.capabilities.poller import Resumes
 from airflow_provider_connect.registry import resumes
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.spark.asked import planned
-from airflow_provider_connect.spark.leftovers import Leftovers
+from airflow_provider_connect.spark.attempts import Leftovers, Waiting
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.states import DaysToPoll
-from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage.manifest import Seen, attempt_folder
 from airflow_provider_connect.stage.plans import PLAN, Plan, note, plan_file, taken_over, whole_parts
 from airflow_provider_connect.stage.storage import Folder

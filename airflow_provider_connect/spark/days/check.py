@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from airflow_provider_connect import completeness
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.spark.capabilities.confirming import confirms
 from airflow_provider_connect.spark.capabilities.counts import Counts
-from airflow_provider_connect.spark.context import Context
+from airflow_provider_connect.spark.context import Context, answer_of
+from airflow_provider_connect.spark.days.publish import confirms
 from airflow_provider_connect.spark.days.sweep import forget
-from airflow_provider_connect.spark.digests import answer_of
 from airflow_provider_connect.spark.states import CheckedDay, FrozenDay
 from airflow_provider_connect.stage.manifest import Manifest
 from airflow_provider_connect.stage.plans import refuse

@@ -1,19 +1,26 @@
-"""The step from days to poll to frozen days: planned, polled, and named by a manifest, which is written last."""
+"""The step from days to poll to frozen days: planned, polled, and named by a manifest, which is written last.
+
+Of an increment it is fixed first which rows of its stream a day reads.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import time
 from dataclasses import dataclass
+from functools import partial
 
-from airflow_provider_connect.errors import Failure
-from airflow_provider_connect.spark.capabilities.following import span_of
+from airflow_provider_connect.capabilities.poller import Follows
+from airflow_provider_connect.errors import ConfigError, Failure
+from airflow_provider_connect.registry import require_capability
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.spark.attempts import Leftovers
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.spark.days.plan import Planner
 from airflow_provider_connect.spark.days.poll import PlanPoller
-from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.states import DaysToPoll, PolledDays
 from airflow_provider_connect.stage.manifest import Manifest, Seen, manifest_file
+from airflow_provider_connect.stage.spans import Restart, Span, following
 from airflow_provider_connect.window import Day
 
 
@@ -59,3 +66,21 @@ class Freezer:
         if manifest is not None and manifest.polled.parts > 1:
             self.planner.hold_split([day])
         return manifest
+
+
+def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart | None) -> Span | None:
+    """Return the span of a day: what it has read before, else the rows since the stream's newest; None of other kinds.
+
+    :param restart: position after an alarm.
+    :raises ConfigError: the ledger has no position to go on from.
+    """
+    if intake.source.kind != "increment":
+        return None
+    follower = require_capability(intake.poller, Follows, "its rows are increments")
+    try:
+        return following(newest, day.date, partial(follower.follow, day), restart)
+    except ValueError as error:
+        raise ConfigError(
+            f"{intake.source.stream_key} {day}: the publish that this one follows was no increment, and {error}: "
+            "load the stream into a target of its own"
+        ) from None

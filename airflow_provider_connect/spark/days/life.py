@@ -8,15 +8,14 @@ from functools import cached_property
 
 from airflow_provider_connect.errors import Failure, OvertakenError, QuotaError, RowsLostError, SupersededError
 from airflow_provider_connect.job import DayReport, DayStatus, JobConfig
+from airflow_provider_connect.spark.attempts import Waiting
 from airflow_provider_connect.spark.capabilities.definitions import DefinitionGuard
 from airflow_provider_connect.spark.context import Context
 from airflow_provider_connect.spark.days.check import Checker
 from airflow_provider_connect.spark.days.look import Look
 from airflow_provider_connect.spark.days.publish import DayPublisher
-from airflow_provider_connect.spark.days.reports import describe
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.states import NOT_COMPARED, DayFreezer, DayState, DaysToPoll, FrozenDay, UnpolledDay
-from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.window import Day, groups
 
 
@@ -179,3 +178,24 @@ def _status_of(error: Exception, *, is_lookback: bool) -> DayStatus:
 def _let_wait(states: Iterable[DayState], waiting: Waiting | None) -> None:
     if waiting is not None:
         waiting.begin(state.manifest.attempt for state in states if isinstance(state, FrozenDay))
+
+
+def describe(report: DayReport, *, with_reason: bool) -> str:
+    """Return a day's report as a line for the log.
+
+    :param with_reason: whether a failure's message is part of it.
+    """
+    if report.failure is not None:
+        return f"{report.status}: {report.failure.message}" if with_reason else report.status
+    text = f"{report.status} as generation {report.generation}, {report.rows_written:,} rows"
+    if report.status == "unchanged":
+        text += f", {report.raw_bytes / 1e6:,.1f} MB, {report.poll_seconds:.1f} s to poll"
+    if report.status == "published":
+        text += (
+            f" ({report.duplicates:,} duplicates dropped, {report.rejected:,} rejected), "
+            f"{report.raw_bytes / 1e6:,.1f} MB, {report.poll_seconds:.1f} s to poll, "
+            f"{report.publish_seconds:.2f} s to publish"
+        )
+    if report.link is not None:
+        text += f"; {report.reference}: {report.link}"
+    return text

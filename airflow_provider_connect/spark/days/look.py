@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.spark.context import Context
-from airflow_provider_connect.spark.days.reports import already_published
+from airflow_provider_connect.spark.days.publish import already_published
 from airflow_provider_connect.spark.days.sweep import forget
 from airflow_provider_connect.spark.states import DayFreezer, DayState, FrozenDay, UnpolledDay
 from airflow_provider_connect.stage.erasing import EraseList

@@ -1,23 +1,30 @@
-"""The step from a checked day to its report: sent, committed, or confirmed; then its stage is forgotten."""
+"""The step from a checked day to its report: sent, committed, or confirmed; then its stage is forgotten.
+
+A day of the lookback whose answer is the published one is confirmed. What a reload changes is counted where the sink
+can tell.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_connect.errors import ConnectError, OvertakenError, SupersededError
+from airflow_provider_connect.capabilities.publisher import Confirms, TellsDifferences
+from airflow_provider_connect.errors import ConnectError, Failure, OvertakenError, SupersededError
 from airflow_provider_connect.job import DayReport
-from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.spark.capabilities.confirming import confirm, is_confirmed
-from airflow_provider_connect.spark.capabilities.differences import with_differences
+from airflow_provider_connect.publishing import is_unchanged
+from airflow_provider_connect.sink import LedgerRow, Publish, Publisher
 from airflow_provider_connect.spark.context import Context, PutShares
-from airflow_provider_connect.spark.days.reports import already_published, other_counts
 from airflow_provider_connect.spark.days.sweep import forget
+from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.put import begin, put_and_commit
 from airflow_provider_connect.spark.states import CheckedDay
 from airflow_provider_connect.spark.transform import begin as transforming
+from airflow_provider_connect.stage.manifest import Manifest
+from airflow_provider_connect.window import Day
 
 
 @dataclass(frozen=True)
@@ -94,3 +101,67 @@ class DayPublisher:
             reference=row.reference,
             link=row.link,
         )
+
+
+def with_differences(publisher: Publisher, publish: Publish) -> Publish:
+    """Return the publish of a day with the counts ``added``, ``changed`` and ``vanished``; without, if nobody can tell.
+
+    A day that is published for the first time is not looked at. These counts are for people, so no error fails the day.
+    """
+    manifest = publish.manifest
+    if not isinstance(publisher, TellsDifferences) or manifest.seen.day != publish.day.date:
+        return publish
+    try:
+        found = publisher.differences(publish)
+    except Exception as error:  # noqa: BLE001  # the day is worth more than its counts
+        say(f"day {publish.day}: its changed rows could not be counted: {Failure.of(error).message}")
+        return publish
+    if found is None:
+        return publish
+    polled = manifest.polled.model_copy(update={"counts": manifest.polled.counts | found.model_dump()})
+    return dataclasses.replace(publish, manifest=manifest.model_copy(update={"polled": polled}))
+
+
+def confirms(context: Context, publish: Publish, newest: LedgerRow | None) -> bool:
+    """Whether to confirm a day instead of publishing it. A clear and a backfill load it whatever it holds."""
+    is_free = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
+    return is_free and context.outlet.sink.reloads and is_unchanged(publish, newest)
+
+
+def confirm(context: Context, publish: Publish) -> LedgerRow:
+    """Have the sink note that the published answer was given once more.
+
+    :raises ConnectError: as a commit.
+    """
+    assert isinstance(context.outlet.publisher, Confirms)
+    return context.outlet.publisher.confirm(publish)
+
+
+def is_confirmed(row: LedgerRow, manifest: Manifest) -> bool:
+    """Whether a ledger row is the one that this attempt has confirmed."""
+    return (row.generation, row.checks) == (manifest.seen.generation, manifest.seen.checks + 1)
+
+
+_REPORTED = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
+"""Counts that a report has fields for."""
+
+
+def already_published(day: Day, row: LedgerRow) -> DayReport:
+    """Return the report of a day that an earlier try published, made from its ledger row."""
+    fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in _REPORTED}
+    return DayReport.of(
+        day,
+        "already_published",
+        generation=row.generation,
+        rows_written=row.rows,
+        digest=row.digest,
+        reference=row.reference,
+        link=row.link,
+        counts=other_counts(row.counts),
+        **fields,
+    )
+
+
+def other_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return what has no field of its own in a report, the sink's own counts among it."""
+    return {name: count for name, count in counts.items() if name not in _REPORTED}

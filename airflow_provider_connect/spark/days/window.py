@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
-from airflow_provider_connect.job import DayReport, JobConfig
+from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.spark.capabilities.grouping import DaysLeft, Grouping
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.spark.days.life import Days
 
 
-class Mover(Protocol):
-    """What moves days."""
-
-    @property
-    def job(self) -> JobConfig:
-        """The job whose days these are."""
-
-    def move(self, days: Sequence[Day]) -> list[DayReport]:
-        """Bring days into the sink."""
-
-
-def move_all(days: Mover, together: int | Grouping, width: int) -> list[DayReport]:
+def move_all(days: Days, together: int | Grouping, width: int) -> list[DayReport]:
     """Move every day: those of the window, oldest first, then those of the lookback.
 
     :param together: how many days one plan takes, or what decides that before each.

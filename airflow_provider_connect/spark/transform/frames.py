@@ -1,14 +1,20 @@
-"""A transform over DataFrames: each in a session of its own, since the names of views belong to a session."""
+"""A transform over DataFrames: each in a session of its own, since the names of views belong to a session.
+
+A function that ``transform=`` names is imported here.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.spark.capabilities.frames import settled
-from airflow_provider_connect.spark.transform import blame, columns, loading
+from airflow_provider_connect.spark.transform import blame, columns
 from airflow_provider_connect.stage.transform import VIEW, Transform
 from airflow_provider_connect.window import Day
 
@@ -24,7 +30,7 @@ class Transformation:
         self.what = str(transform)
         self.digest = transform.digest
         self._sql = transform.sql
-        self._function = loading.function_of(transform)
+        self._function = function_of(transform)
         self._session = session
         self._type = columns.read_as(source)
         try:
@@ -54,7 +60,42 @@ class Transformation:
             # Inside another query, nothing but a query is taken: a statement that changes something is refused.
             text = "\n".join(("SELECT * FROM (", str(self._sql).strip().rstrip(";"), ")"))
             return frame.sparkSession.sql(text, args={"day": day.date, "start": day.start, "end": day.end})
-        made = self._function(frame, day.date) if loading.takes_day(self._function) else self._function(frame)
+        made = self._function(frame, day.date) if takes_day(self._function) else self._function(frame)
         if not hasattr(made, "mapInArrow"):
             raise ConfigError(f"transform={self.what} returned a {type(made).__name__}: it is to return a DataFrame")
         return made
+
+
+Function = Callable[..., Any]
+"""Takes the day as a DataFrame, and the day's date if it has a second parameter; returns a DataFrame."""
+
+
+def function_of(transform: Transform) -> Function | None:
+    """Return a transform's function; None for SQL.
+
+    :raises ConfigError: the driver does not find it.
+    """
+    return None if transform.reference is None else _imported(transform.reference.strip())
+
+
+def takes_day(function: Function) -> bool:
+    """Tell whether a function has a second parameter, for the day's date."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters) > 1
+
+
+def _imported(reference: str) -> Function:
+    module, _, name = reference.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:
+        raise ConfigError(
+            f"transform={reference!r}: the driver cannot import {error.name or module!r}: install it where Spark's "
+            "driver runs, or give the operator py_files="
+        ) from None
+    if not callable(found):
+        raise ConfigError(f"transform={reference!r}: module {module} has no function {name!r}")
+    return found  # type: ignore[no-any-return]

@@ -19,14 +19,13 @@ from functools import cached_property
 from typing import Any
 
 from airflow_provider_connect.errors import ConnectError, Failure, worst
+from airflow_provider_connect.spark.attempts import Leftovers, Waiting
 from airflow_provider_connect.spark.context import Context
-from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.spark.progress import say
 from airflow_provider_connect.spark.states import DayFreezer, DaysToPoll
 from airflow_provider_connect.spark.transform import blame
 from airflow_provider_connect.spark.transform.frames import Transformation
 from airflow_provider_connect.spark.transform.freezing import OUTCOME, FreezeTask, Frozen, empty, freezer
-from airflow_provider_connect.spark.waiting import Waiting
 from airflow_provider_connect.stage import temporary
 from airflow_provider_connect.stage.erasing import EraseList, Eraser
 from airflow_provider_connect.stage.manifest import (

@@ -24,12 +24,11 @@ from airflow_provider_connect.spark import poll, put
 from airflow_provider_connect.spark.capabilities.allowance import Dealer
 from airflow_provider_connect.spark.capabilities.counts import Counts
 from airflow_provider_connect.spark.composition import freezer_of
-from airflow_provider_connect.spark.context import Context, Executors, Intake, Outlet
+from airflow_provider_connect.spark.context import Context, Executors, Intake, Outlet, PollParts
 from airflow_provider_connect.spark.days.check import Checker
 from airflow_provider_connect.spark.days.freeze import Freezer
 from airflow_provider_connect.spark.days.life import Days
 from airflow_provider_connect.spark.days.publish import DayPublisher
-from airflow_provider_connect.spark.lanes import PollParts
 from airflow_provider_connect.spark.progress import Progress
 from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.storage import Folder

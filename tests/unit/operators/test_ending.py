@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_connect.operators.ending import reason
+from airflow_provider_connect.operators.outcome import reason
 from airflow_provider_connect.operators.retry import TryAgainError
 from tests.unit.operators.conftest import DONE, SparkSubmit, Task
 

@@ -16,9 +16,9 @@ from airflow_provider_connect import registry
 from airflow_provider_connect.errors import ConfigError, DataError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.spark.context import stage_root
 from airflow_provider_connect.spark.days.sweep import swept
 from airflow_provider_connect.spark.days.window import move_all
-from airflow_provider_connect.spark.stage_root import stage_root
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, span
 

@@ -24,7 +24,7 @@ from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.spark.days.life import Days
-from airflow_provider_connect.spark.lanes import in_lanes, lanes
+from airflow_provider_connect.spark.days.poll import in_lanes, lanes
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.manifest import Manifest

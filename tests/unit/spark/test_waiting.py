@@ -22,7 +22,7 @@ MONDAY, TUESDAY, WEDNESDAY = WEEK
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.spark.waiting.EVERY_SECONDS", 0.01, raising=False)
+    monkeypatch.setattr("airflow_provider_connect.spark.attempts.EVERY_SECONDS", 0.01, raising=False)
 
 
 def files(lab: Lab) -> list[Path]:

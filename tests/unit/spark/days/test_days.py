@@ -193,7 +193,7 @@ def test_other_options_poll_again(frozen: Lab) -> None:
 
 
 def test_another_version_of_the_package_polls_again(frozen: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.spark.digests.__version__", "99.0")
+    monkeypatch.setattr("airflow_provider_connect.spark.context.__version__", "99.0")
     assert again(frozen).status == "published"
     assert frozen.polls == 2
 

@@ -12,9 +12,9 @@ from airflow_provider_connect.capabilities.publisher import StagesByExecutors
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport, JobReport
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher
-from airflow_provider_connect.spark import digests
+from airflow_provider_connect.spark import context as digests
+from airflow_provider_connect.spark.attempts import Leftovers
 from airflow_provider_connect.spark.days import check
-from airflow_provider_connect.spark.leftovers import Leftovers
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, poll_parts_of, polling
 
