@@ -110,6 +110,11 @@ def _told(default: Any, unit: str, description: str, example: Any) -> Any:
     return Field(default, description=description, examples=[example], json_schema_extra={"unit": unit})
 
 
+_OF_THE_POLL = ("rows_read", "rows_written", "wire_bytes", "raw_bytes", "retries", "earliest", "latest", "digest")
+"""Figures of a poll that a day's report has under the same names."""
+_SUMMED = ("rows_written", "duplicates", "rejected", "retries")
+
+
 class DayReport(Wire):
     """What became of one day."""
 
@@ -202,23 +207,18 @@ class DayReport(Wire):
     def of(cls, day: Day, status: DayStatus, polled: Polled | None = None, **fields: Any) -> DayReport:
         """Make a report, with the figures of the poll if there was one."""
         if polled is not None:
-            others = {k: v for k, v in polled.counts.items() if k not in ("duplicates", "rejected")}
+            counts = dict(polled.counts)
+            same = {name: getattr(polled, name) for name in _OF_THE_POLL}
             fields = {
-                "rows_read": polled.rows_read,
-                "rows_written": polled.rows_written,
-                "duplicates": polled.counts.get("duplicates", 0),
-                "rejected": polled.counts.get("rejected", 0),
-                "counts": others,
-                "wire_bytes": polled.wire_bytes,
-                "raw_bytes": polled.raw_bytes,
+                **same,
+                "duplicates": counts.pop("duplicates", 0),
+                "rejected": counts.pop("rejected", 0),
+                "counts": counts,
                 "stage_bytes": sum(file.size_bytes for file in polled.files),
-                "retries": polled.retries,
                 "poll_seconds": polled.seconds,
-                "earliest": polled.earliest,
-                "latest": polled.latest,
-                "digest": polled.digest,
                 "rejects": tuple(file.path for file in polled.rejects),
-            } | fields
+                **fields,
+            }
         return cls(day=day.date, status=status, **fields)
 
 
@@ -305,11 +305,9 @@ class JobReport(Wire):
 
     def totals(self) -> dict[str, Any]:
         """Return the sums over all days: plain JSON."""
+        sums = {name: sum(getattr(day, name) for day in self.days) for name in _SUMMED}
         return Totals(
-            rows_written=sum(day.rows_written for day in self.days),
-            duplicates=sum(day.duplicates for day in self.days),
-            rejected=sum(day.rejected for day in self.days),
-            retries=sum(day.retries for day in self.days),
+            **sums,
             seconds={name: round(value, 3) for name, value in self.seconds.items()},
             warnings=self.warnings,
         ).model_dump(mode="json")

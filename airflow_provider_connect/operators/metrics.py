@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _PREFIX = "connect"
+_SUMMED = ("wire_bytes", "raw_bytes", "duplicates", "rejected")
 _LONGEST_TAG = 80  # Airflow sends no name that is longer than 250 characters with all its tags
 _NOT_IN_TAGS = re.compile(r"[^A-Za-z0-9_./-]")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
@@ -57,10 +58,7 @@ class Metrics:
         counts = {
             "days": len(published),
             "rows": sum(day.rows_written for day in published),
-            "wire_bytes": sum(day.wire_bytes for day in published),
-            "raw_bytes": sum(day.raw_bytes for day in published),
-            "duplicates": sum(day.duplicates for day in published),
-            "rejected": sum(day.rejected for day in published),
+            **{name: sum(getattr(day, name) for day in published) for name in _SUMMED},
             "retries": sum(day.retries for day in report.days if day.status != "already_published"),
         }
         seconds = {

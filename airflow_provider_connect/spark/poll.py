@@ -151,9 +151,11 @@ def freeze(
             _require_time(task)
             tally = Tally(task.part.days, task.polled_before)
             try:
-                polled = poll_once(poller, root, task, schema, shaping=shaping, tally=tally, retries=notes)
+                try:
+                    polled = poll_once(poller, root, task, schema, shaping=shaping, tally=tally, retries=notes)
+                finally:
+                    sent += tally.sent
             except RetriableError as error:
-                sent += tally.sent
                 if _is_no_use(task, error):
                     raise
                 pause = patience.next_pause(error.retry_after_seconds)
@@ -176,11 +178,7 @@ def freeze(
                 notes.append(f"waits {pause:.1f} s, then polls again ({error})")
                 with _Progress(root, task, Tally(), notes, note=notes[-1]):
                     patience.sleep(pause)
-            except ConnectError:
-                sent += tally.sent
-                raise
             else:
-                sent += tally.sent
                 first = task.part.days[0].date
                 whole = {"retries": len(notes), "seconds": patience.spent_seconds}
                 return polled | {first: polled[first].model_copy(update=whole)}

@@ -69,10 +69,6 @@ class DefinitionGuard:
         earlier = before_definitions(definition, metadata)
         return cls(definition, intake.source, outlet.sink, outlet.publisher, job.intent, earlier)
 
-    @property
-    def _identifies_by_key(self) -> bool:
-        return self.sink.identifies_by_key(self.source.kind)
-
     def command(self, name: str, options: str = "") -> str:
         """Return a command about this task as a person types it. The command line cannot look at a mapped task."""
         dag_id, _, task = self.intent.task.partition("/")
@@ -143,12 +139,7 @@ class DefinitionGuard:
         """Compare the key with the key of days from before definitions, and warn that their options are unknown."""
         if len(days):
             if self.earlier is not None:
-                key = compare(
-                    self.earlier,
-                    self.definition,
-                    is_same_task=True,
-                    identifies_by_key=self._identifies_by_key,
-                )
+                key = self._comparison(self.earlier, is_same_task=True)
                 self._require_admissible(key, SAFE_WAYS[True], is_accepted=False)
             self._warn(
                 f"days published before the ledger kept definitions: {len(days):,}. Their options cannot be compared"
@@ -162,12 +153,7 @@ class DefinitionGuard:
                 "missing. Restore the notes, or load into a new target"
             )
         is_same_task = in_force.task == self.intent.task_digest
-        comparison = compare(
-            published,
-            self.definition,
-            is_same_task=is_same_task,
-            identifies_by_key=self._identifies_by_key,
-        )
+        comparison = self._comparison(published, is_same_task=is_same_task)
         is_accepted = self._is_accepted(in_force.digest, notes)
         ways = f"The target's days were loaded by {_writer(notes, in_force)}. {SAFE_WAYS[is_same_task]}"
         self._require_admissible(comparison, ways, is_accepted=is_accepted)
@@ -176,6 +162,10 @@ class DefinitionGuard:
             self._warn(f"{'; '.join(changes)}. {self._loaded_otherwise(notes)}")
         if comparison.access:
             self._warn(f"{'; '.join(comparison.access)}")
+
+    def _comparison(self, published: StreamDefinition, *, is_same_task: bool) -> Comparison:
+        by_key = self.sink.identifies_by_key(self.source.kind)
+        return compare(published, self.definition, is_same_task=is_same_task, identifies_by_key=by_key)
 
     def _is_accepted(self, published: str, notes: Sequence[LedgerNote]) -> bool:
         acceptance = Acceptance(published=published, accepted=self.definition.options_digest)

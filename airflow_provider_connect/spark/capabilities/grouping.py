@@ -87,10 +87,10 @@ class Grouping:
 class DaysLeft:
     """Hands the days of a job out in groups, to whichever thread asks next, and keeps their reports."""
 
-    def __init__(self, days: Sequence[Day], together: int | Grouping) -> None:
+    def __init__(self, days: Sequence[Day], grouping: Grouping) -> None:
         self._days = list(days)
         self._left = list(days)
-        self._together = together
+        self._grouping = grouping
         self._reports: dict[dt.date, DayReport] = {}
         self._lock = threading.Lock()
 
@@ -99,11 +99,7 @@ class DaysLeft:
         with self._lock:
             if not self._left:
                 return ()
-            together = self._together
-            if isinstance(together, int):
-                group = groups(self._left[:together], together)[0]
-            else:
-                group = together.first(self._left)
+            group = self._grouping.first(self._left)
             del self._left[: len(group)]
             return group
 
@@ -111,8 +107,7 @@ class DaysLeft:
         """Keep the reports of a group."""
         with self._lock:
             self._reports |= {report.day: report for report in reports}
-            if not isinstance(self._together, int):
-                self._together.note(reports)
+            self._grouping.note(reports)
 
     @property
     def reports(self) -> list[DayReport]:

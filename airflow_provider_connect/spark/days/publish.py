@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,15 +64,12 @@ class DayPublisher:
         try:
             return commit()
         except ConnectError:
-            if (row := self._published_meanwhile(publish)) is None:
+            ledger, row = self.context.outlet.publisher.ledger, None
+            with suppress(ConnectError):
+                row = ledger.published(publish.day.date, publish.intent.token)
+            if row is None:
                 raise
             return row
-
-    def _published_meanwhile(self, publish: Publish) -> LedgerRow | None:
-        try:
-            return self.context.outlet.publisher.ledger.published(publish.day.date, publish.intent.token)
-        except ConnectError:
-            return None
 
     def _report(self, checked: CheckedDay, row: LedgerRow, seconds: float) -> DayReport:
         frozen, manifest = checked.frozen, checked.frozen.manifest

@@ -10,17 +10,17 @@ from airflow_provider_connect.spark.capabilities.grouping import DaysLeft, Group
 from airflow_provider_connect.spark.days.life import Days
 
 
-def move_all(days: Days, together: int | Grouping, width: int) -> list[DayReport]:
+def move_all(days: Days, grouping: Grouping, width: int) -> list[DayReport]:
     """Move every day: those of the window, oldest first, then those of the lookback.
 
-    :param together: how many days one plan takes, or what decides that before each.
+    :param grouping: decides before each plan which days it takes.
     :param width: how many plans are under way at once.
 
     No further day begins after a ConfigError, after the source asked for more time than a task may wait, or after a
     poll spent its budget of requests: each day would only send more requests, which sources count.
     """
     stop = threading.Event()
-    left = DaysLeft(days.job.all_days, together)
+    left = DaysLeft(days.job.all_days, grouping)
 
     def move_some() -> None:
         while group := left.take():

@@ -32,7 +32,7 @@ from airflow_provider_connect.spark.days.publish import DayPublisher
 from airflow_provider_connect.spark.progress import Progress
 from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.window import Day
+from airflow_provider_connect.window import Day, groups
 
 DAY = Day(date=dt.date(2026, 10, 5))
 CONNECTION = Connection(conn_id="tiny")
@@ -185,3 +185,16 @@ def freezer_in(days: Days) -> Freezer:
 def polling(days: Days, poll_parts: PollParts) -> Days:
     """Return days with another way to poll."""
     return rewired(days, poll_parts=poll_parts)
+
+
+class Fixed:
+    """Takes up to so many days that follow each other into each plan, whatever their size."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def first(self, days: list[Day]) -> tuple[Day, ...]:
+        return groups(days[: self._most], self._most)[0]
+
+    def note(self, reports: list[DayReport]) -> None:
+        pass

@@ -21,6 +21,7 @@ from airflow_provider_connect.spark.days.sweep import swept
 from airflow_provider_connect.spark.days.window import move_all
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day, span
+from tests.equipment.spark.lab import Fixed
 
 WEEK = span(dt.date(2026, 10, 5), dt.date(2026, 10, 11), "UTC")
 
@@ -52,7 +53,7 @@ class Mover:
 
 
 def moved(mover: Any, width: int) -> list[str]:
-    reports = move_all(mover, 1, width)
+    reports = move_all(mover, Fixed(1), width)
     assert [report.day for report in reports] == [day.date for day in WEEK]
     return [report.status for report in reports]
 

@@ -24,6 +24,7 @@ from airflow_provider_connect.stage.manifest import Polled
 from airflow_provider_connect.window import Day, span
 from tests.equipment.clock import NoTime
 from tests.equipment.http.raw_server import RawServer
+from tests.equipment.spark.lab import Fixed
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.faults import Fault
 from tests.standins.mixpanel.server import StandIn
@@ -178,7 +179,7 @@ def test_a_lasting_500_costs_a_window_no_more_than_the_days_that_are_polled_at_o
     standin.faults.replace([Fault("status", status=500, times=None)])
     before = requests_of(standin)
     window: Any = Window(standin, tmp_path, days=30)
-    reports = move_all(window, 1, width)
+    reports = move_all(window, Fixed(1), width)
     failed = sum(report.status == "failed" for report in reports)
     assert requests_of(standin) - before == 5 * failed
     assert 1 <= failed <= width, "the first may have stopped the others before they began"
@@ -190,4 +191,4 @@ def test_trouble_that_is_over_within_the_budget_stops_no_further_day(
 ) -> None:
     standin.faults.replace([Fault("status", status=500, times=4)])
     window: Any = Window(standin, tmp_path, days=3)
-    assert {report.status for report in move_all(window, 1, 1)} == {"published"}
+    assert {report.status for report in move_all(window, Fixed(1), 1)} == {"published"}

@@ -14,7 +14,7 @@ from airflow_provider_connect.spark.days.life import Days
 from airflow_provider_connect.spark.days.window import move_all
 from airflow_provider_connect.stage import temporary
 from airflow_provider_connect.window import span
-from tests.equipment.spark.lab import Lab, poll_parts_of, polling, rewired
+from tests.equipment.spark.lab import Fixed, Lab, poll_parts_of, polling, rewired
 
 WEEK = tuple(span(dt.date(2026, 10, 5), dt.date(2026, 10, 7), "UTC"))
 MONDAY, TUESDAY, WEDNESDAY = WEEK
@@ -64,12 +64,12 @@ def slow_monday(lab: Lab, **options: Any) -> Days:
 
 
 def test_a_sweep_leaves_the_days_that_wait(lab: Lab) -> None:
-    reports = move_all(slow_monday(lab), 3, 1)
+    reports = move_all(slow_monday(lab), Fixed(3), 1)
     assert [report.status for report in reports] == ["published"] * 3
 
 
 def test_a_day_whose_turn_has_come_leaves_nothing_in_a_stage_that_is_not_kept(lab: Lab) -> None:
-    move_all(slow_monday(lab, keeps_stage=False), 3, 1)
+    move_all(slow_monday(lab, keeps_stage=False), Fixed(3), 1)
     assert files(lab) == []
 
 
@@ -82,7 +82,7 @@ def test_a_day_of_an_earlier_try_waits_too_while_its_neighbours_are_polled(lab: 
         assert attempts_heard_of(lab, 2) >= {"aaaa-1-20261006", "aaaa-1-20261007"}
         return poll_parts_of(days)(tasks)
 
-    reports = move_all(polling(days, poll_parts), 3, 1)
+    reports = move_all(polling(days, poll_parts), Fixed(3), 1)
     assert [(report.status, report.poll_seconds > 0) for report in reports] == [
         ("published", True),
         ("published", False),

@@ -18,6 +18,7 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.capabilities.grouping import DaysLeft, Grouping
 from airflow_provider_connect.spark.days.window import move_all
 from airflow_provider_connect.window import Day, span
+from tests.equipment.spark.lab import Fixed
 
 DAYS = span(dt.date(2026, 10, 1), dt.date(2026, 10, 20), "UTC")
 
@@ -156,5 +157,5 @@ def test_an_error_in_one_thread_ends_the_others_and_is_raised() -> None:
 
     mover: Any = SimpleNamespace(job=SimpleNamespace(all_days=tuple(DAYS), lookback=()), move=moved)
     with pytest.raises(ConfigError, match="a defect"):
-        move_all(mover, 2, 2)
+        move_all(mover, Fixed(2), 2)
     assert len(began) <= 4
