@@ -28,7 +28,7 @@ def hours_of(there: Asking, piece: Piece, query: str) -> dict[dt.datetime, int]:
 
     :raises RetriableError: the counts end before they have reached the beginning of the piece, as twarc has seen
         (https://github.com/DocNow/twarc, client2.py, 2026-11).
-    :raises ConnectError: as :meth:`.Poller.count`.
+    :raises ConnectError: as :meth:`.CountsRows.count`.
     """
     params = piece.params | {"query": query, "granularity": "hour"}
 
