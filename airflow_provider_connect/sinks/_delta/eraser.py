@@ -15,11 +15,11 @@ from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.erase_list import erase_version, read_erase_list, write_erase_list
-from airflow_provider_connect.sinks._delta.late import kept_out_counts, late_counts
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
 from airflow_provider_connect.sinks._delta.others import require_only_newest
-from airflow_provider_connect.sinks._delta.soft import DELETED_ROWS, columns_of
+from airflow_provider_connect.sinks._delta.records import DELETED_ROWS, kept_out_counts, late_counts
+from airflow_provider_connect.sinks._delta.soft import columns_of
 from airflow_provider_connect.sinks._delta.table import ownership_problems
 from airflow_provider_connect.stage.deleted import IN_ALL, is_deleted
 from airflow_provider_connect.stage.digest import Digest

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from airflow_provider_connect.clients.kafka.errors import FencedError
-from airflow_provider_connect.clients.kafka.offsets import Ends, written
 from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.clients.kafka.partitions import Ends, written
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.publishing import confirmed, next_generation, require_definition, row_of
 from airflow_provider_connect.sink import LedgerRow
@@ -22,7 +22,7 @@ from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, Entry, 
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
-from airflow_provider_connect.sinks._kafka.topics.rules import DEFAULT_MAX_MESSAGE_BYTES
+from airflow_provider_connect.sinks._kafka.topic_rules import DEFAULT_MAX_MESSAGE_BYTES
 from airflow_provider_connect.stage.deleted import SOFT_DELETED
 from airflow_provider_connect.stage.manifest import Seen, StagedFile
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.kafka.connection import admin, settings
 from airflow_provider_connect.clients.kafka.errors import Heard
-from airflow_provider_connect.clients.kafka.offsets import Ends, ends
+from airflow_provider_connect.clients.kafka.partitions import Ends, ends
 from airflow_provider_connect.sink import Connections, StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.topics import Topics
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient

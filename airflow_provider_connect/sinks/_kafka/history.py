@@ -14,7 +14,7 @@ from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.records import STREAM_WHATS, Entry, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.names import name_pattern, template_column
 from airflow_provider_connect.sinks._kafka.records import written_by
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.topics import Topics
 
 _LOOK_BACK = 1000
 """Records at each partition's end: markers of transactions and aborted records may lie behind the last one."""

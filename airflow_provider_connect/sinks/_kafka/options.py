@@ -10,12 +10,11 @@ from urllib.parse import quote
 from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.sink import Sink
-from airflow_provider_connect.sinks._kafka.converters import ConverterName, converter
-from airflow_provider_connect.sinks._kafka.keys import KeyConverterName, Keys
+from airflow_provider_connect.sinks._kafka.converters import ConverterName, KeyConverterName, Keys, converter
 from airflow_provider_connect.sinks._kafka.names import MAX_NAME, check_template, check_topic, template_column
-from airflow_provider_connect.sinks._kafka.topics.rules import TopicGroup, TopicRules
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicGroup, TopicRules
 from airflow_provider_connect.stage.deleted import Deletes, soft_kind_problems
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.encoded import Converter
 from airflow_provider_connect.window import SourceKind
 

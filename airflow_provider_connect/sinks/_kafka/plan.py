@@ -16,8 +16,8 @@ from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.names import topic_names
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.registry import Registry, Subject, key_subject, value_subject
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
-from airflow_provider_connect.sinks._kafka.topics.rules import Writing
+from airflow_provider_connect.sinks._kafka.topic_rules import Writing
+from airflow_provider_connect.sinks._kafka.topics import Topics
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.values.encoded import Converter, SchemaRef
 from airflow_provider_connect.window import Day, SourceKind

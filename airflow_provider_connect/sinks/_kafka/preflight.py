@@ -14,7 +14,7 @@ from airflow_provider_connect.sinks._kafka.history import History
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.names import topic_names
 from airflow_provider_connect.sinks._kafka.plan import Planner, check_time
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.topics import Topics
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import Day, SourceKind
 

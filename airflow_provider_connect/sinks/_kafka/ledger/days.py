@@ -7,7 +7,7 @@ A record's key says what it is about (:class:`.LedgerKey`). The newest record of
 * ``part``: the same for one staged file, where each has a transaction of its own;
 * ``claim``: who began last to publish it, so that a producer that was fenced can say who did it.
 
-Of the topic there is ``erased``: its erase list (:mod:`.lists`). Of the stream there are
+Of the topic there is ``erased``: its erase list (:func:`.view.known_list`). Of the stream there are
 
 * ``in_force``: the definition of its newest publish, written by the transaction of that publish;
 * a record for each of its notes, by kind and id. No transaction writes them, so that nobody waits for one to see them.
@@ -33,7 +33,6 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
-from airflow_provider_connect.sinks._kafka.ledger.lists import known_list, list_keys
 from airflow_provider_connect.sinks._kafka.ledger.records import (
     NO_DAY,
     WHATS,
@@ -44,7 +43,7 @@ from airflow_provider_connect.sinks._kafka.ledger.records import (
     What,
     parsed,
 )
-from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View, checked_key, view_of
+from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View, checked_key, known_list, list_keys, view_of
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote, NoteKind
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind

@@ -28,7 +28,7 @@ from airflow_provider_connect.errors import ConfigError, refuse_text
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, erase_list_key
-from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
+from airflow_provider_connect.sinks._kafka.turn import PassedOverError, Turn
 from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDigest, erase_run, unshaped
 
 if TYPE_CHECKING:
