@@ -1,4 +1,8 @@
-"""Reads spans of partitions, of many topics at once: whose records they hold, and which are missing or hidden."""
+"""What a reader needs of the ledger, and of the spans of partitions that it names.
+
+The sink reads more of the ledger with its own code; a test compares the two. Spans are of many topics at once: whose
+records they hold, and which are missing or hidden.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rejects: what could not become a row, or a record of the target, each with the reason.
+"""Rejects: what could not become a row, or a record of the target, each with the reason, and how many there may be.
 
 A source's are pieces of its answer, set aside beside the staged rows. A sink's are staged rows. A person sees both as
 :class:`SetAside`, in the words of whatever keeps them.

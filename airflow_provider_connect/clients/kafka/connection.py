@@ -1,4 +1,4 @@
-"""Airflow's own ``kafka`` connection as librdkafka's settings, and clients made of it.
+"""Airflow's own ``kafka`` connection as librdkafka's settings, its secrets, and clients made of it.
 
 The extra holds librdkafka's settings as ``apache-airflow-providers-apache-kafka`` keeps them (``KafkaBaseHook``,
 2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host and port stand in for
@@ -11,7 +11,7 @@ import base64
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_UNLESS_GIVEN = {
+_UNLESS_GIVEN: dict[str, Any] = {
     "client.id": "airflow-provider-connect",
     # Lines below errors repeat what the call itself raises; debug= raises the level by itself.
     "log_level": 3,
 }
 GROUP = "airflow-connect"
 """The name that readers give themselves; they join no group and commit no offset."""
+_MIN_LINE = 8  # of a PEM text: shorter lines are its padding
+_LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
 def settings(connection: Connection) -> dict[str, str]:
@@ -51,18 +53,15 @@ def settings(connection: Connection) -> dict[str, str]:
             raise ConfigError(
                 f"connection {connection.conn_id!r}: {name!r} is there twice, as {written!r} too: give one of them"
             )
+    user, secret = "sasl.username", "sasl.password"
+    if found.get("sasl.mechanism") == "OAUTHBEARER":
+        user, secret = "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"
     standing_in = {
         "bootstrap.servers": _servers(connection),
-        "sasl.username": connection.login.get_secret_value() if connection.login else None,
-        "sasl.password": connection.password.get_secret_value() if connection.password else None,
+        user: connection.login.get_secret_value() if connection.login else None,
+        secret: connection.password.get_secret_value() if connection.password else None,
     }
-    if found.get("sasl.mechanism") == "OAUTHBEARER":
-        standing_in = {
-            "bootstrap.servers": standing_in["bootstrap.servers"],
-            "sasl.oauthbearer.client.id": standing_in["sasl.username"],
-            "sasl.oauthbearer.client.secret": standing_in["sasl.password"],
-        }
-    found.update({name: value for name, value in standing_in.items() if value and name not in found})
+    found = {name: value for name, value in standing_in.items() if value} | found
     return {name: value for name, value in found.items() if name not in CONSUMER_ONLY}
 
 
@@ -141,25 +140,12 @@ def _complaint(error: Exception, log: SecretFreeLog) -> str:
     return f"{told['name']}: librdkafka refuses it" if told else log.redacted(str(kafka.str()))
 
 
-def _conf(
-    connection: Connection, heard: Heard | None, own: dict[str, Any], unless_given: Mapping[str, Any]
-) -> dict[str, Any]:
-    given = settings(connection)
-    if not given.get("bootstrap.servers"):
-        raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
-    if not_allowed := refused(given):  # checked here too: some of them load code as soon as a client is made
-        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
-        raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
-    ours = {"statistics.interval.ms": 0, "error_cb": (heard or Heard()).hear}
-    return {**_UNLESS_GIVEN, **unless_given, **given, **{ALIASES.get(name, name): own[name] for name in own}, **ours}
-
-
 def _client(
     make: Callable[..., T],
     connection: Connection,
     heard: Heard | None,
     own: dict[str, Any],
-    unless_given: Mapping[str, Any] = _UNLESS_GIVEN,
+    unless_given: dict[str, Any] = _UNLESS_GIVEN,
 ) -> T:
     """Make a client.
 
@@ -170,16 +156,24 @@ def _client(
     """
     from confluent_kafka import KafkaException
 
-    conf, log = _conf(connection, heard, own, unless_given), SecretFreeLog(secrets(connection))
+    given = settings(connection)
+    if not given.get("bootstrap.servers"):
+        raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
+    if not_allowed := refused(given):  # checked here too: some of them load code as soon as a client is made
+        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
+        raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
+    own = {ALIASES.get(name, name): value for name, value in own.items()}
+    ours = {"statistics.interval.ms": 0, "error_cb": (heard or Heard()).hear}
+    log = SecretFreeLog(secrets(connection))
     try:
-        return make(conf, logger=log)
+        return make(_UNLESS_GIVEN | unless_given | given | own | ours, logger=log)
     except (KafkaException, TypeError, ValueError, AttributeError) as error:
         wrong = check_connection(connection) or [f"connection {connection.conn_id!r}: {_complaint(error, log)}"]
         raise ConfigError("; ".join(wrong)) from None
 
 
 def producer(
-    connection: Connection, heard: Heard | None = None, unless_given: Mapping[str, Any] = _UNLESS_GIVEN, /, **own: Any
+    connection: Connection, heard: Heard | None = None, unless_given: dict[str, Any] = _UNLESS_GIVEN, /, **own: Any
 ) -> Producer:
     """Make an idempotent producer; see :func:`_client`."""
     kind: type[Producer] = _library().Producer
@@ -221,10 +215,6 @@ def _library() -> Any:
             "the Kafka sink needs confluent-kafka: pip install 'airflow-provider-connect[kafka]' where this task runs"
         ) from None
     return confluent_kafka
-
-
-_MIN_LINE = 8  # of a PEM text: shorter lines are its padding
-_LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
 def secrets(connection: Connection) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Reads the partitions of a topic to their ends.
+"""Where the partitions of topics end, before and after a transaction wrote to them, and their records up to there.
 
 The leader is asked where a partition ends before the first record is read. The mark that comes with the records is not
 enough: that of a leader elected a moment ago may lag behind what is committed. A leader answers the question only when
@@ -27,6 +27,11 @@ _BATCH = 10_000
 _LOOK_SECONDS = 0.05
 _FETCH_BYTES = 4_000_000
 """Of a partition at once: a long topic is read in fewer requests."""
+_AGAIN_SECONDS = 0.1
+LISTED_SECONDS = 2.0
+"""How long a new topic may be unknown: the brokers hear of it one after the other."""
+_ADVICE = "see who deletes it; a new run makes it again with create_disposition='if_needed'"
+Ends = dict[str, dict[int, int]]
 
 
 class Partitions:
@@ -115,6 +120,12 @@ class Partitions:
                     "open there, which its timeout ends, or the broker is away"
                 )
 
+    def all(self, most: int | None = None) -> Iterator[list[Message]]:
+        """Yield the records that the topic has now; of each partition only those of the last offsets, if so wanted."""
+        bounds = {number: self.bounds(number) for number in self.numbers()}
+        starts = {number: low if most is None else max(low, end - most) for number, (low, end) in bounds.items()}
+        yield from self.batches(starts, {number: end for number, (_, end) in bounds.items()})
+
     def rest(self) -> None:
         """Ask for no more records until :meth:`batches` is called again."""
         self._reader.unassign()
@@ -147,14 +158,6 @@ def reading(
             yield Partitions(reader, topic, called, timeout_seconds)
     finally:
         reader.close()
-
-
-_AGAIN_SECONDS = 0.1
-LISTED_SECONDS = 2.0
-"""How long a new topic may be unknown: the brokers hear of it one after the other."""
-_ADVICE = "see who deletes it; a new run makes it again with create_disposition='if_needed'"
-
-Ends = dict[str, dict[int, int]]
 
 
 def ends(

@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.publishing import confirmed, next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta.definitions import definition_transactions
+from airflow_provider_connect.sinks._delta.definitions import day_transactions, in_force_transactions
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import (
@@ -171,7 +171,8 @@ class Commit:
         """
         prefix = app_prefix(self.publish.key)
         recorded = transactions(row, self.publish.key, view.transaction)
-        recorded |= definition_transactions(self.publish, row.generation, view.recorded, prefix)
+        recorded |= in_force_transactions(self.publish, view.recorded, prefix)
+        recorded |= day_transactions(self.publish, row.generation, view.recorded, prefix)
         if self.replaces_whole:
             recorded[f"{prefix}snapshot"] = int(f"{row.day:%Y%m%d}")
         if row.span is not None and view.transaction(row.day) is None:

@@ -1,4 +1,4 @@
-"""Opens a Delta table's log, detects one that was lost or set back, and flushes it to the disk.
+"""A Delta table's log: opens it, detects one that was lost or set back, commits, flushes it to the disk, reads it.
 
 A log may be lost, or set back to an older state, while its data files stay. A new log in its place would show loaded
 days as missing, and a sweep would delete their files. So every publish notes its version beside the log:
@@ -8,6 +8,10 @@ note, belongs to another table, or is missing while notes, attempts or data file
 delta-rs leaves commits in memory, where a power cut loses them. A commit lost below a later one makes the table
 unreadable. So after a commit every commit without a note is flushed to the disk, even those of other writers, which may
 have been killed. Only then is the version noted.
+
+``deltalake`` looks up one application id at a time, and reads the end of the log each time. A ledger has several ids
+for each day, so here the log is read once, as Delta's protocol defines it: the transactions of the newest checkpoint,
+then those of every commit after it.
 """
 
 from __future__ import annotations
@@ -46,6 +50,11 @@ _HINT = re.compile(rb'"version"\s*:\s*(\d+)')
 # How delta-rs 1.6 reports commits missing from the log, at its beginning or between two others.
 _GAP = re.compile(r"No table metadata or protocol found|Expected contiguous commit files")
 _MEND = "restore {path}/_delta_log as it was; or, for a new table, delete {path} whole, data and _connect included"
+_READERS = 8
+# In one file, in one file under a UUID, or in parts.
+_CHECKPOINT = re.compile(
+    rf"{LOG}/(?P<version>\d{{20}})\.checkpoint\.([0-9a-f-]{{36}}\.|\d{{10}}\.(?P<parts>\d{{10}})\.)?(parquet|json)"
+)
 
 
 def delta_errors() -> tuple[type[Exception], ...]:
@@ -238,13 +247,6 @@ def _id(table: DeltaTable) -> str:
 
 def _name(version: int, table_id: str) -> str:
     return f"{NOTES}/{version:020d}-{table_id}"
-
-
-_READERS = 8
-# In one file, in one file under a UUID, or in parts.
-_CHECKPOINT = re.compile(
-    rf"{LOG}/(?P<version>\d{{20}})\.checkpoint\.([0-9a-f-]{{36}}\.|\d{{10}}\.(?P<parts>\d{{10}})\.)?(parquet|json)"
-)
 
 
 def recorded_transactions(folder: Folder, version: int, prefix: str) -> dict[str, int]:

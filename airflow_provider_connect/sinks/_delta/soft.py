@@ -19,6 +19,7 @@ from airflow_provider_connect.stage.deleted import MARKS, copy_name
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import data_file
 from airflow_provider_connect.stage.missing import Deleted, write_deleted
+from airflow_provider_connect.stage.rows import opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,12 +86,11 @@ def columns_of(view: LedgerView, paths: Iterable[str], without: Iterable[str] = 
     is never NULL in one file may be missing in another, so none is declared to be.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     types, left_out, found = _types(view), {*without}, []
     for path in paths:
-        with view.folder.filesystem.open_input_file(view.folder.path(path)) as source:
-            there = pq.read_schema(source)
+        with opened(view.folder, path) as file:
+            there = file.schema_arrow
         found.append(
             pa.schema(
                 [

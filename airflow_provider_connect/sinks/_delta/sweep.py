@@ -37,7 +37,7 @@ from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import commit, delta_errors, open_table, secure
 from airflow_provider_connect.sinks._delta.records import SWEPT, attempt_id
-from airflow_provider_connect.stage.deleted import deleted_copy, holds_deleted
+from airflow_provider_connect.stage.deleted import deleted_copy
 from airflow_provider_connect.stage.manifest import (
     CONTROL,
     DATA_FILE,
@@ -217,7 +217,8 @@ class Sweeper:
         except (FileNotFoundError, ValidationError):  # never finished, or cannot be read: it does not say what may go
             return {*files}
         copy = view.deleted_copy(attempt)
-        deleted = {path for path in files if holds_deleted(path) and copy in (None, deleted_copy(path))}
+        numbers = {path: deleted_copy(path) for path in files}
+        deleted = {path for path, number in numbers.items() if number is not None and copy in (None, number)}
         return {file.path for file in manifest.polled.files} | deleted
 
     def _bury(self, attempt: str, files: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a sink requires of a Delta table: owner, features and columns."""
+"""What a sink requires of a Delta table (owner, features, columns), and how it makes one that does not exist."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ TEMPLATE = "connect.tables"
 """The property that names the template of a table that is one of several."""
 _ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
+# Each look into the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
+# as Spark's, not after delta-rs's 100 commits.
+_CHECKPOINT_INTERVAL = "10"
 
 
 def ownership_problems(table: DeltaTable, key: StreamKey, path: str, template: str | None = None) -> list[str]:
@@ -197,11 +200,6 @@ def allow_local_times(table: DeltaTable, fields: list[DeltaField]) -> bool:
 
 def _plain(field: DeltaField) -> str:
     return str(getattr(field.type, "type", field.type))
-
-
-# Each look into the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
-# as Spark's, not after delta-rs's 100 commits.
-_CHECKPOINT_INTERVAL = "10"
 
 
 def create(path: str, key: StreamKey, schema: pa.Schema, template: str | None = None) -> DeltaTable:

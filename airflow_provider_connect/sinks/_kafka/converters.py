@@ -1,4 +1,9 @@
-"""The converters by name: what a record's value looks like, in Kafka Connect's words."""
+"""The converters by name: what a record's value and its key look like, in Kafka Connect's words.
+
+A key is made of the key fields' columns: a text, or a record of them. The same row must get the same bytes in every
+run, else a tombstone buries nothing and compaction keeps both. So no key depends on the day, and one with a schema is
+always written by the same registered schema: see :meth:`.registry.Registry.for_keys`.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +35,7 @@ _CONVERTERS: dict[ConverterName, type[Converter]] = {
     "json_schema": JsonSchemaConverter,
     "protobuf": ProtobufConverter,
 }
+KeyConverterName = Literal["string", "json", "avro", "json_schema", "protobuf"]
 
 
 def converter(
@@ -41,9 +47,6 @@ def converter(
     :param value_field: the column that is the whole value; for ``string`` and ``bytes`` alone.
     """
     return _CONVERTERS[name](schema, day, record_name, value_field)
-
-
-KeyConverterName = Literal["string", "json", "avro", "json_schema", "protobuf"]
 
 
 class Keys:

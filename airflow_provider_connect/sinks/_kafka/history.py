@@ -145,11 +145,8 @@ def holds_records(connection: Connection, topic: str, key: StreamKey | None, tim
     :raises RetriableError: the broker is away.
     """
     with reading(connection, topic, timeout_seconds) as partitions:
-        bounds = {number: partitions.bounds(number) for number in partitions.numbers()}
-        starts = {number: max(low, high - _LOOK_BACK) for number, (low, high) in bounds.items()}
-        high = {number: end for number, (_, end) in bounds.items()}
         return any(
             key is None or written_by(message.headers(), key)
-            for records in partitions.batches(starts, high)
+            for records in partitions.all(_LOOK_BACK)
             for message in records
         )

@@ -16,7 +16,6 @@ from airflow_provider_connect.capabilities.publisher import (
     StagesByExecutors,
 )
 from airflow_provider_connect.clients.kafka.errors import RefusedRecordError
-from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, UndecidedError
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
@@ -84,16 +83,11 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         :raises ConfigError: the ledger's topic cannot be made or used.
         :raises RetriableError: the broker is away.
         """
-        options, ledger = self.options, self.ledger
-        if problems := self._cluster.topics().ensure_ledger(options.ledger_topic):
+        ledger = self.ledger
+        if problems := self._cluster.topics().ensure_ledger(ledger.name):
             raise ConfigError("; ".join(problems))
-        if any((known.kind, known.id) == (note.kind, note.id) for known in ledger.notes()):
-            return
-        # Written twice it is the same note, and getting an idempotent producer's id takes half a second.
-        outbox = Acknowledged(ledger.connection, options.timeout_seconds, {"enable.idempotence": False})
-        key = ledger.note_key(note.kind, note.id)
-        outbox.send(options.ledger_topic, key.encoded(), note.model_dump_json().encode(), [])
-        outbox.flush()
+        if not any((known.kind, known.id) == (note.kind, note.id) for known in ledger.notes()):
+            ledger.write(ledger.note_key(note.kind, note.id), note)
 
     def begin(self, publish: Publish) -> Plan:
         """Make the day's topics and schemas ready, and say in the ledger who publishes it now.

@@ -1,4 +1,11 @@
-"""A whole day in one transaction: its records and its ledger record, when it is the day's turn."""
+"""A whole day in one transaction: its records and its ledger record, when it is the day's turn.
+
+Afterwards it is looked at whether readers of committed records see it. A broker answers a commit when it has decided,
+and writes the ends of the transaction into its partitions afterwards. Mostly that takes milliseconds. Apache Kafka
+4.3.1 forgets a partition that has no leader at that moment
+(https://github.com/apache/kafka/pull/22680, KAFKA-20734, 2026-11): no timeout ends the transaction there, and readers
+stop at it for ever. Nobody but its producer knows that the day is decided, so it is the one to say so.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +33,11 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.kafka.partitions import Ends
     from airflow_provider_connect.sinks._kafka.cluster import Cluster
     from airflow_provider_connect.sinks._kafka.ledger.records import Entry
+_LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
+SEEN_SECONDS = 10.0
+"""What the ends of a transaction may take until they are missed."""
+_LOOK_SECONDS = 0.05
+_MOST_SHOWN = 10
 
 
 class WholeDay(Attempt):
@@ -149,24 +161,9 @@ class WholeDay(Attempt):
             yield None
             return
         self.claims.used_before()  # reads the ledger on; the queue is followed from there
-        with Turn(
-            self.cluster.connection,
-            self.ledger.view,
-            self.id,
-            self.topics,
-            f"{self.publish.intent.run} ({self.claims.where})",
-            self.plan.begun,
-            self.options.transaction_timeout_seconds,
-            self.options.timeout_seconds,
-        ) as turn:
+        who = f"{self.publish.intent.run} ({self.claims.where})"
+        with self.cluster.turn(self.ledger.view, self.id, self.topics, who, self.plan.begun) as turn:
             yield turn
-
-
-_LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
-SEEN_SECONDS = 10.0
-"""What the ends of a transaction may take until they are missed."""
-_LOOK_SECONDS = 0.05
-_MOST_SHOWN = 10
 
 
 def tell_if_hidden(cluster: Cluster, entry: Entry, transactional_id: str, where: str) -> None:

@@ -3,6 +3,10 @@
 A ledger of many streams and years has hundreds of thousands of records. They are read once a process; every later
 question reads on from there. Kept are the keys and values of one stream alone, and a value is parsed when it is asked
 for. An executor gets from its driver what it needs of that (:class:`Handed`), and reads on from there as well.
+
+A topic's erase list is one record for the topic, and those that earlier versions of this package wrote for streams,
+each with a version of its own. They all are the topic's: the topic's own record takes them up with the next erase, and
+until then they are read beside it.
 """
 
 from __future__ import annotations
