@@ -32,8 +32,7 @@ from airflow_provider_connect.clients.kafka.connection import consumer
 from airflow_provider_connect.clients.kafka.errors import Heard, kafka_errors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, refuse_text
-from airflow_provider_connect.readers._kafka.ledger import Entry, ledger_records
-from airflow_provider_connect.readers._kafka.spans import DOING, Holders, Place, messages, place_of
+from airflow_provider_connect.readers._kafka import DOING, Entry, Holders, Place, ledger_records, messages, place_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.stage.digest import sum_of
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
@@ -62,27 +64,19 @@ class Contents:
         for start in range(0, batch.num_rows, rows):
             piece = batch.slice(start, rows)
             texts = _joined(piece.columns, piece.num_rows).to_numpy(zero_copy_only=False).tolist()
-            self._sum += _sum(b"".join(map(xxh3_128_digest, texts)))
+            self._sum += sum_of(b"".join(map(xxh3_128_digest, texts)))
 
     def add_rejects(self, rejects: Iterable[tuple[str, bytes]]) -> None:
         """Add what could not become a row, reasons and records: it is published, too, where a sink has rejects."""
         from xxhash import xxh3_128_digest
 
         texts = (reason.encode("utf-8", "surrogatepass") + b"\0" + record for reason, record in rejects)
-        self._sum += _sum(b"".join(xxh3_128_digest(text, _OF_REJECTS) for text in texts))
+        self._sum += sum_of(b"".join(xxh3_128_digest(text, _OF_REJECTS) for text in texts))
 
     @property
     def text(self) -> str | None:
         """The digest as 48 hex digits; None where rows cannot be read."""
         return _text(self._schema, self._sum) if self._is_known else None
-
-
-def _sum(digests: bytes) -> int:
-    """Return the sum of digests of 16 bytes; exact for fewer than 2**32 of them."""
-    import numpy as np
-
-    words = np.frombuffer(digests, ">u4").astype(np.uint32)
-    return sum(int(words[i::4].sum(dtype=np.uint64)) << shift for i, shift in enumerate((96, 64, 32, 0)))
 
 
 class _Parts:

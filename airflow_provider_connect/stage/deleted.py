@@ -98,11 +98,6 @@ def copy_name() -> str:
     return f"{_COPY}{secrets.randbelow(0xFFFFFFFF) + 1:08x}"
 
 
-def holds_deleted(path: str) -> bool:
-    """Tell whether a file's name says that it holds deleted rows."""
-    return deleted_copy(path) is not None
-
-
 def deleted_copy(path: str) -> int | None:
     """Return the random number in the name of a file of deleted rows; None of other files."""
     found = _DELETED_FILE.search(path)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.stage.deleted import DELETED, is_deleted
 from airflow_provider_connect.stage.digest import RECORD_KEY, key_bytes
-from airflow_provider_connect.stage.rows import batches
+from airflow_provider_connect.stage.rows import batches, opened
 from airflow_provider_connect.stage.storage import Folder, named_errors
 from airflow_provider_connect.wire import Wire
 
@@ -81,24 +81,20 @@ def _all(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordB
 def _live(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file that are not soft-deleted; a file that was there before soft deletes has no others."""
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
-    with named_errors(f"{folder.url}/{path}"), folder.filesystem.open_input_file(folder.path(path)) as file:
-        marked = DELETED in pq.read_schema(file).names
+    with opened(folder, path) as file:
+        marked = DELETED in file.schema_arrow.names
     for batch in _all(folder, path, [*names, DELETED] if marked else names):
         yield batch.filter(pc.invert(is_deleted(batch)))
 
 
 def _survey(folder: Folder, paths: Iterable[str], schema: pa.Schema) -> tuple[list[str], int]:
     """Return the columns that all files have, and how many rows they have together."""
-    import pyarrow.parquet as pq
-
     names, rows = schema.names, 0
     for path in paths:
-        with named_errors(f"{folder.url}/{path}"), folder.filesystem.open_input_file(folder.path(path)) as file:
-            found = pq.read_metadata(file)
-        there = set(found.schema.to_arrow_schema().names)
-        names, rows = [name for name in names if name in there], rows + found.num_rows
+        with opened(folder, path) as file:
+            there = set(file.schema_arrow.names)
+            names, rows = [name for name in names if name in there], rows + file.metadata.num_rows
     return names, rows
 
 

@@ -54,9 +54,14 @@ def key_sum(keys: pa.StringArray) -> int:
 
     :raises ConnectError: if a key is anything else.
     """
+    return sum_of(key_bytes(keys))
+
+
+def sum_of(digests: bytes) -> int:
+    """Return the sum of digests of 16 bytes; exact for fewer than 2**32 of them."""
     import numpy as np
 
-    words = np.frombuffer(key_bytes(keys), ">u4").astype(np.uint32)
+    words = np.frombuffer(digests, ">u4").astype(np.uint32)
     return sum(int(words[i::4].sum(dtype=np.uint64)) << shift for i, shift in enumerate((96, 64, 32, 0)))
 
 

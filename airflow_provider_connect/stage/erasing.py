@@ -135,6 +135,11 @@ class EraseList(Wire):
         """The list and its ``others``; () without an erase."""
         return (self, *self.others) if self.version else ()
 
+    @property
+    def alone(self) -> EraseList:
+        """The list without its ``others``."""
+        return self.model_copy(update={"others": ()})
+
     def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = unshaped) -> EraseList:
         """Return the list with more values; the list itself if it has them all.
 
@@ -154,7 +159,7 @@ class EraseList(Wire):
         made, others = shaping(column, salt), self.others
         if self.version and made != (self.shaping or ""):
             # The people on the list are named as the source names them, and now those of the target have other names.
-            others, earlier = (self.model_copy(update={"others": ()}), *self.others), ()
+            others, earlier = (self.alone, *self.others), ()
             salt = secrets.token_hex(_DIGEST_BYTES)
             made = shaping(column, salt)
         digests = {*earlier, *(_digest(salt, value) for value in texts)}
@@ -178,7 +183,7 @@ class EraseList(Wire):
     @classmethod
     def joined(cls, lists: Sequence[EraseList], version: int) -> EraseList:
         """Join lists of one target into one. Later values are added to the last list."""
-        parts = [part.model_copy(update={"others": ()}) for listed in lists for part in reversed(listed.parts)]
+        parts = [part.alone for listed in lists for part in reversed(listed.parts)]
         if not parts:
             return cls()
         *others, newest = parts
@@ -187,7 +192,7 @@ class EraseList(Wire):
     def limited_to(self, columns: Collection[str]) -> EraseList:
         """Return the list with only the parts of some columns."""
         parts = [part for part in self.parts if part.column in columns]
-        return EraseList.joined([part.model_copy(update={"others": ()}) for part in reversed(parts)], self.version)
+        return EraseList.joined([part.alone for part in reversed(parts)], self.version)
 
     def problem(self, columns: Collection[str]) -> str | None:
         """Return why rows with these columns cannot be loaded; None if they can be."""
@@ -236,8 +241,14 @@ class Eraser:
     """
 
     def __init__(self, erased: EraseList, schema: pa.Schema) -> None:
-        _require_known(erased, schema)
+        _require_column(erased, schema.names)
         columns = {part.column for part in erased.parts}
+        for name in columns:
+            if (problem := type_problem(schema.field(name).type)) is not None:
+                raise ConfigError(
+                    f"rows are erased by column {name!r}, which {problem}: its values cannot be compared with the "
+                    "erase list. Give it its earlier type"
+                )
         self._lists = [(schema.get_field_index(name), erased.limited_to([name])) for name in sorted(columns)]
 
     def without(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -281,24 +292,10 @@ def erasers(erased: EraseList, read: pa.Schema, shaped: pa.Schema) -> tuple[Eras
         return Eraser(EraseList(), read), Eraser(erased, read)
     for part in erased.parts:
         names = shaped.names if part.shaping else [*read.names, *shaped.names]
-        _require_column(part.model_copy(update={"others": ()}), names)
-    raw = [part.model_copy(update={"others": ()}) for part in erased.parts if not part.shaping]
+        _require_column(part.alone, names)
+    raw = [part.alone for part in erased.parts if not part.shaping]
     before = EraseList.joined(raw, erased.version)
-    return Eraser(_readable(before, read), read), Eraser(_readable(erased, shaped), shaped)
-
-
-def _readable(erased: EraseList, schema: pa.Schema) -> EraseList:
-    return erased.limited_to(schema.names)
-
-
-def _require_known(erased: EraseList, schema: pa.Schema) -> None:
-    _require_column(erased, schema.names)
-    for name in {part.column for part in erased.parts}:
-        if (problem := type_problem(schema.field(name).type)) is not None:
-            raise ConfigError(
-                f"rows are erased by column {name!r}, which {problem}: its values cannot be compared with the erase "
-                "list. Give it its earlier type"
-            )
+    return Eraser(before.limited_to(read.names), read), Eraser(erased.limited_to(shaped.names), shaped)
 
 
 def _require_column(erased: EraseList, columns: Sequence[str]) -> None:

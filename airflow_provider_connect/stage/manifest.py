@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections import Counter
 from typing import Any
 
 from pydantic import Field
@@ -82,16 +83,15 @@ class Polled(Wire):
     @classmethod
     def total(cls, parts: list[Polled]) -> Polled:
         """Sum partitions into their day."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for part in parts:
-            for name, value in part.counts.items():
-                counts[name] = counts.get(name, 0) + value
+            counts.update(part.counts)
         return cls(
             files=tuple(file for part in parts for file in part.files),
             rejects=tuple(file for part in parts for file in part.rejects),
             rows_read=sum(part.rows_read for part in parts),
             rows_written=sum(part.rows_written for part in parts),
-            counts=counts,
+            counts=dict(counts),
             wire_bytes=sum(part.wire_bytes for part in parts),
             raw_bytes=sum(part.raw_bytes for part in parts),
             retries=sum(part.retries for part in parts),

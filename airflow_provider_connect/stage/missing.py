@@ -26,8 +26,8 @@ from airflow_provider_connect.stage.digest import RECORD_KEY, key_bytes
 from airflow_provider_connect.stage.erasing import EraseList, Eraser
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.parquet import RowWriter
-from airflow_provider_connect.stage.rows import batch_rows
-from airflow_provider_connect.stage.storage import Folder, named_errors
+from airflow_provider_connect.stage.rows import file_batches, opened
+from airflow_provider_connect.stage.storage import Folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,11 +95,11 @@ class _Missing:
 
         self._folder = folder
         self.restored = 0
-        rows = sum(_footer(folder, path).num_rows for path in before)
+        rows = _rows(folder, before)
         self._bits = np.zeros((rows + 7) // 8, np.uint8)
         if not rows:
             return
-        buckets = 1 + (rows + sum(_footer(folder, path).num_rows for path in after)) // _BUCKET_ROWS
+        buckets = 1 + (rows + _rows(folder, after)) // _BUCKET_ROWS
         with KeyedRows(buckets) as old, KeyedRows(buckets) as new:
             for path in after:
                 for batch in self._columns(path, [RECORD_KEY]):
@@ -117,25 +117,25 @@ class _Missing:
 
         at = 0
         for path in paths:
-            with _opened(self._folder, path) as file:
+            with opened(self._folder, path) as file:
                 for group in range(file.num_row_groups):
                     rows = file.metadata.row_group(group).num_rows
                     if self._marked(at, rows).any():
                         start = at
-                        for batch in _batches(file, None, [group]):
+                        for batch in file_batches(file, _BATCH_BYTES, groups=[group]):
                             yield batch, pa.array(self._marked(start, batch.num_rows))
                             start += batch.num_rows
                     at += rows
 
     def _columns(self, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        with _opened(self._folder, path) as file:
+        with opened(self._folder, path) as file:
             there = [name for name in names if name in file.schema_arrow.names]
             if RECORD_KEY not in there:
                 raise ConfigError(
                     f"{self._folder.url}/{path} has no column {RECORD_KEY}, and deletes='soft' cannot tell which of "
                     "its rows have vanished: publish one snapshot with deletes='hard' first"
                 )
-            yield from _batches(file, there)
+            yield from file_batches(file, _BATCH_BYTES, there)
 
     def _compare(self, old: Any, new: Any) -> None:
         import numpy as np
@@ -188,22 +188,9 @@ def _as_deleted(batch: pa.RecordBatch, at: dt.datetime) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns.values()], schema=batch.schema)
 
 
-def _opened(folder: Folder, path: str) -> Any:
-    """Return a Parquet file, to be closed by a block."""
-    import pyarrow.parquet as pq
-
-    with named_errors(f"{folder.url}/{path}"):
-        # Files that Spark compacted may have times of 12 bytes, which as nanoseconds would end in the year 2262.
-        return pq.ParquetFile(
-            folder.path(path), filesystem=folder.filesystem, pre_buffer=False, coerce_int96_timestamp_unit="us"
-        )
-
-
-def _footer(folder: Folder, path: str) -> Any:
-    with _opened(folder, path) as file:
-        return file.metadata
-
-
-def _batches(file: Any, names: Sequence[str] | None, groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
-    rows = batch_rows(file.metadata, _BATCH_BYTES)
-    yield from file.iter_batches(rows, columns=names, row_groups=groups, use_threads=False)
+def _rows(folder: Folder, paths: Sequence[str]) -> int:
+    found = 0
+    for path in paths:
+        with opened(folder, path) as file:
+            found += file.metadata.num_rows
+    return found

@@ -69,16 +69,12 @@ class RowWriter:
         self._pending_rows += batch.num_rows
         self._pending_bytes += batch.nbytes
         if self._pending_rows >= GROUP_ROWS or self._pending_bytes >= GROUP_BYTES:
-            self._flush()
+            self.flush()
 
     @property
     def pending_bytes(self) -> int:
         """How much waits in memory for its row group to be full."""
         return self._pending_bytes
-
-    def flush(self) -> None:
-        """Write what waits, as a row group that is smaller than others."""
-        self._flush()
 
     @property
     def files(self) -> tuple[StagedFile, ...]:
@@ -89,7 +85,7 @@ class RowWriter:
         finished = False
         try:
             if kind is None:
-                self._flush()
+                self.flush()
                 with named_errors(self._shown):
                     self._writer.close()
                     self._stream.close()
@@ -115,7 +111,8 @@ class RowWriter:
             self._stream.close()
         self._folder.delete(self._path)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what waits as a row group, which may be smaller than others."""
         import pyarrow as pa
 
         if self._pending_rows:

@@ -1,4 +1,4 @@
-"""Rejects: what could not become a row, or a record of the target, each with the reason.
+"""Rejects: what could not become a row, or a record of the target, each with the reason, and how many there may be.
 
 A source's are pieces of its answer, set aside beside the staged rows. A sink's are staged rows. A person sees both as
 :class:`SetAside`, in the words of whatever keeps them.
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.rows import batches
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.stage.storage import Folder
+
 
 Origin = Literal["source", "sink"]
 _BATCH_BYTES = 1_000_000
@@ -142,3 +144,33 @@ def _read(row: dict[str, Any]) -> SetAside:
     if not record and digest != _OF_NOTHING:
         record = None
     return SetAside("source", row["position"], row["reason"], row.get("column") or "", digest, record)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What is done about records that are bad.
+
+    :param errors_tolerance: ``none`` lets the first one fail the day; ``all`` sets them aside as rejects.
+    :param max_rejects: how many may be set aside.
+    """
+
+    errors_tolerance: Literal["none", "all"]
+    max_rejects: int
+
+    def allows(self, rejects: int) -> bool:
+        """Tell whether there may be so many bad records."""
+        return not rejects or (self.errors_tolerance == "all" and rejects <= self.max_rejects)
+
+    def require(self, rejects: int, what: str) -> None:
+        """Refuse more bad records than there may be.
+
+        :param rejects: how many there are by now.
+        :param what: what is wrong with the last ones, and where.
+        :raises DataError: there are too many.
+        """
+        if self.allows(rejects):
+            return
+        if self.errors_tolerance == "none":
+            raise DataError(f"{what}. Mend the source, or set bad records aside with errors_tolerance='all'")
+        count = f"{rejects:,} rejects, more than max_rejects={self.max_rejects}"
+        raise DataError(f"{count}: {what}. Mend the source, or raise max_rejects")

@@ -1,4 +1,4 @@
-"""Reads staged files batch by batch, for sinks that send rows themselves."""
+"""Reads staged files batch by batch, as Arrow or as JSON documents, for sinks that send rows themselves."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import datetime as dt
 import json
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.stage.manifest import DATA_FILE
 from airflow_provider_connect.stage.storage import Folder, named_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _MAX_BATCH_ROWS = 65_536
 _CELL_BYTES = 8
@@ -29,18 +35,33 @@ def batches(stage: str, path: str, batch_bytes: int, columns: Sequence[str] | No
     :param batch_bytes: the approximate size of a batch.
     :param columns: those to read; all by default.
     """
-    import pyarrow.parquet as pq  # too heavy for a DAG file
-
-    folder, start = Folder(stage), _first_position(path)
-    with named_errors(f"{folder.url}/{path}"):
-        source = folder.filesystem.open_input_file(folder.path(path))
-    # Files that Spark compacted may have times of 12 bytes, which as nanoseconds would end in the year 2262.
-    options = {"buffer_size": 64 * 1024, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
-    with source, pq.ParquetFile(source, **options) as file:
-        rows = batch_rows(file.metadata, batch_bytes)
-        for batch in file.iter_batches(rows, columns=None if columns is None else list(columns), use_threads=False):
+    start = _first_position(path)
+    with opened(Folder(stage), path) as file:
+        for batch in file_batches(file, batch_bytes, columns):
             yield start, batch
             start += batch.num_rows
+
+
+@contextmanager
+def opened(folder: Folder, path: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file."""
+    import pyarrow.parquet as pq  # too heavy for a DAG file
+
+    # Files that Spark compacted may have times of 12 bytes, which as nanoseconds would end in the year 2262.
+    options = {"buffer_size": 64 * 1024, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
+    with ExitStack() as stack:
+        with named_errors(f"{folder.url}/{path}"):
+            source = stack.enter_context(folder.filesystem.open_input_file(folder.path(path)))
+            file = stack.enter_context(pq.ParquetFile(source, **options))
+        yield file
+
+
+def file_batches(
+    file: pq.ParquetFile, batch_bytes: int, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of an open file, each of about so many bytes; of all row groups by default."""
+    names = None if columns is None else [*columns]
+    yield from file.iter_batches(batch_rows(file.metadata, batch_bytes), groups, names, use_threads=False)
 
 
 def batch_rows(metadata: Any, batch_bytes: int) -> int:
@@ -91,3 +112,25 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
         return str(value)
     return value
+
+
+def document_problems(schema: pa.Schema) -> list[str]:
+    """Name every column that has no form in JSON, with what to do; [] when there are none. For ``preflight``."""
+    from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
+
+    return JsonConverter(schema, None, "").problems()
+
+
+def documents(stage: str, path: str, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield the rows of a staged file, each a JSON object, with the position of the first. Executor.
+
+    :param batch_bytes: about how much of the file is read at a time.
+    :raises DataError: JSON has no form for a value, such as NaN.
+    """
+    from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
+
+    for first, batch in batches(stage, path, batch_bytes):
+        encoded = JsonConverter(batch.schema, None, "").encode(batch, None)
+        for row, (column, reason) in encoded.refused.items():
+            raise DataError(f"{path}: row {first + row}, column {column!r} cannot be written as JSON: {reason}")
+        yield first, [value for value in encoded.values if value is not None]

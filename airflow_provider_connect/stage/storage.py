@@ -288,17 +288,17 @@ class Folder:
         """Tell whether a file or folder ``name`` exists."""
         from pyarrow import fs
 
-        with named_errors(self._shown(name)):
-            found = self.filesystem.get_file_info(self.path(name)).type
-        return bool(found != fs.FileType.NotFound)
+        return bool(self._type(name) != fs.FileType.NotFound)
 
     def is_file(self, name: str = "") -> bool:
         """Tell whether ``name`` is a file, not a folder."""
         from pyarrow import fs
 
+        return bool(self._type(name) == fs.FileType.File)
+
+    def _type(self, name: str) -> pafs.FileType:
         with named_errors(self._shown(name)):
-            found = self.filesystem.get_file_info(self.path(name)).type
-        return bool(found == fs.FileType.File)
+            return self.filesystem.get_file_info(self.path(name)).type
 
     def leads_out(self, name: str) -> bool:
         """Tell whether a link in the path of ``name`` leads out of a local folder."""
@@ -309,8 +309,8 @@ class Folder:
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
-        with named_errors(self._shown(name)):
-            self._drop(self.path(name))
+        with named_errors(self._shown(name)), suppress(FileNotFoundError):
+            self.filesystem.delete_file(self.path(name))
 
     def delete_folder(self, name: str) -> None:
         """Delete a folder and all below it, if it exists."""
@@ -321,12 +321,6 @@ class Folder:
                 # GCS has no empty folders, and pyarrow no error class for a missing one.
                 if self.exists(name):
                     raise
-
-    def _drop(self, path: str) -> None:
-        try:
-            self.filesystem.delete_file(path)
-        except FileNotFoundError:
-            return
 
     def _entry(self, info: pafs.FileInfo) -> Entry:
         modified = dt.datetime.fromtimestamp((info.mtime_ns or 0) / 1e9, dt.UTC)

@@ -62,7 +62,7 @@ class Tables(Wire):
 
     def folder(self, value: str | None) -> str:
         """Return the folder of a value's table; that of None has the text ``null`` and a hash."""
-        from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked, marked  # noqa: PLC0415
+        from airflow_provider_connect.values.marks import MARK_CHARS, digest_of_value, is_marked, marked  # noqa: PLC0415
 
         start, _, end = _COLUMN.split(self.template)
         room = MAX_NAME - len(start) - len(end)
@@ -70,8 +70,7 @@ class Tables(Wire):
         if is_plain and not any(part in f"{start}{value}{end}" for part in self.kept_apart):
             return f"{start}{value}{end}"
         shown = re.sub(r"[^A-Za-z0-9-]+", "_", _NULL if value is None else value).strip("_-") or _NAMELESS
-        told = digest(b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass"))
-        return f"{start}{marked(shown, told, legal='A-Za-z0-9_-', room=room - MARK_CHARS)}{end}"
+        return f"{start}{marked(shown, digest_of_value(value), legal='A-Za-z0-9_-', room=room - MARK_CHARS)}{end}"
 
     def require_room(self, count: int, where: str) -> None:
         """Refuse more tables than there may be.
@@ -167,10 +166,7 @@ class SplitWriter:
         finished = False
         try:
             if kind is None:
-                self._deal()
-                for name in sorted(self._held):
-                    self._flush(name)
-                    self._close(name)
+                self.flush()
                 for name in [*self._open]:
                     self._close(name)
                 finished = True
@@ -249,7 +245,6 @@ class SplitWriter:
         return writer
 
     def _close(self, name: str) -> None:
-        writer = self._open.pop(name, None)
-        if writer is not None:
-            writer.__exit__(None, None, None)
-            self.files += writer.files
+        writer = self._open.pop(name)
+        writer.__exit__(None, None, None)
+        self.files += writer.files

@@ -13,9 +13,6 @@ from airflow_provider_connect.wire import Wire
 
 VIEW = "polled"
 """What SQL calls the rows of the day."""
-PARAMETERS = ("day", "start", "end")
-"""What SQL may name with a colon: the day's date, its first instant, and the first one after it."""
-
 ROWS_POLLED = "rows_polled"
 """Name of the count of rows before a transform, in report and ledger."""
 ERASED_FROM_RESULT = "erased_from_result"

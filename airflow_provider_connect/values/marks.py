@@ -36,3 +36,8 @@ def digest(data: str | bytes) -> str:
     """Return the hash that tells names apart; not for secrecy."""
     told = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     return hashlib.blake2b(told).hexdigest()[:HASH_DIGITS]
+
+
+def digest_of_value(value: str | None) -> str:
+    """Return the hash of a column's value; that of None is no text's."""
+    return digest(b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass"))

@@ -36,8 +36,8 @@ from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.publishing import next_generation, row_of
 from airflow_provider_connect.sink import Connections, Ledger, LedgerRow, Publish, Publisher, Sink, StreamKey
-from airflow_provider_connect.stage.documents import document_problems, documents
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.rows import document_problems, documents
 from airflow_provider_connect.window import Day, DaySet, SourceKind
 
 if TYPE_CHECKING:

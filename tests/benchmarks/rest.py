@@ -35,7 +35,7 @@ from airflow_provider_connect.sources._rest.rows import RowMaker
 from airflow_provider_connect.sources.rest import Cursor, NoToken, Records, Request, RestSource
 from airflow_provider_connect.spark.poll import PollTask, freeze
 from airflow_provider_connect.stage.manifest import Manifest, Seen
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.window import Day
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000

@@ -9,8 +9,8 @@ import pytest
 from airflow.sdk import Connection as AirflowConnection
 
 from airflow_provider_connect.clients.bigquery.messages import shown_message
-from airflow_provider_connect.clients.kafka.secrets import SecretFreeLog
-from airflow_provider_connect.clients.kafka.secrets import secrets as kafka_secrets
+from airflow_provider_connect.clients.kafka.connection import SecretFreeLog
+from airflow_provider_connect.clients.kafka.connection import secrets as kafka_secrets
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.secrets import is_secret_name, without_tokens

@@ -14,7 +14,7 @@ from airflow_provider_connect.readers.kafka import records
 from airflow_provider_connect.secrets import Secrets
 from airflow_provider_connect.shapes import Chain
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
-from airflow_provider_connect.sinks._kafka.erasing.eraser import KafkaEraser
+from airflow_provider_connect.sinks._kafka.eraser import KafkaEraser
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.erasing import EraseList

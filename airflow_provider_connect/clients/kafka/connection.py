@@ -1,4 +1,4 @@
-"""Airflow's own ``kafka`` connection as librdkafka's settings, and clients made of it.
+"""Airflow's own ``kafka`` connection as librdkafka's settings, its secrets, and clients made of it.
 
 The extra holds librdkafka's settings as ``apache-airflow-providers-apache-kafka`` keeps them (``KafkaBaseHook``,
 2026-11; https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). Host and port stand in for
@@ -7,28 +7,36 @@ The extra holds librdkafka's settings as ``apache-airflow-providers-apache-kafka
 
 from __future__ import annotations
 
+import base64
+import json
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, quote_plus
 
 from airflow_provider_connect.clients.kafka.errors import Heard, kafka_error_of
-from airflow_provider_connect.clients.kafka.secrets import SecretFreeLog, secrets
 from airflow_provider_connect.clients.kafka.settings import ALIASES, CONSUMER_ONLY, choice, nearest, problems, refused
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.secrets import is_secret_name, without_tokens
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
 
+
 T = TypeVar("T")
-_UNLESS_GIVEN = {
+_UNLESS_GIVEN: dict[str, Any] = {
     "client.id": "airflow-provider-connect",
     # Lines below errors repeat what the call itself raises; debug= raises the level by itself.
     "log_level": 3,
 }
 GROUP = "airflow-connect"
 """The name that readers give themselves; they join no group and commit no offset."""
+_MIN_LINE = 8  # of a PEM text: shorter lines are its padding
+_LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
 def settings(connection: Connection) -> dict[str, str]:
@@ -45,18 +53,15 @@ def settings(connection: Connection) -> dict[str, str]:
             raise ConfigError(
                 f"connection {connection.conn_id!r}: {name!r} is there twice, as {written!r} too: give one of them"
             )
+    user, secret = "sasl.username", "sasl.password"
+    if found.get("sasl.mechanism") == "OAUTHBEARER":
+        user, secret = "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"
     standing_in = {
         "bootstrap.servers": _servers(connection),
-        "sasl.username": connection.login.get_secret_value() if connection.login else None,
-        "sasl.password": connection.password.get_secret_value() if connection.password else None,
+        user: connection.login.get_secret_value() if connection.login else None,
+        secret: connection.password.get_secret_value() if connection.password else None,
     }
-    if found.get("sasl.mechanism") == "OAUTHBEARER":
-        standing_in = {
-            "bootstrap.servers": standing_in["bootstrap.servers"],
-            "sasl.oauthbearer.client.id": standing_in["sasl.username"],
-            "sasl.oauthbearer.client.secret": standing_in["sasl.password"],
-        }
-    found.update({name: value for name, value in standing_in.items() if value and name not in found})
+    found = {name: value for name, value in standing_in.items() if value} | found
     return {name: value for name, value in found.items() if name not in CONSUMER_ONLY}
 
 
@@ -135,25 +140,12 @@ def _complaint(error: Exception, log: SecretFreeLog) -> str:
     return f"{told['name']}: librdkafka refuses it" if told else log.redacted(str(kafka.str()))
 
 
-def _conf(
-    connection: Connection, heard: Heard | None, own: dict[str, Any], unless_given: Mapping[str, Any]
-) -> dict[str, Any]:
-    given = settings(connection)
-    if not given.get("bootstrap.servers"):
-        raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
-    if not_allowed := refused(given):  # checked here too: some of them load code as soon as a client is made
-        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
-        raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
-    ours = {"statistics.interval.ms": 0, "error_cb": (heard or Heard()).hear}
-    return {**_UNLESS_GIVEN, **unless_given, **given, **{ALIASES.get(name, name): own[name] for name in own}, **ours}
-
-
 def _client(
     make: Callable[..., T],
     connection: Connection,
     heard: Heard | None,
     own: dict[str, Any],
-    unless_given: Mapping[str, Any] = _UNLESS_GIVEN,
+    unless_given: dict[str, Any] = _UNLESS_GIVEN,
 ) -> T:
     """Make a client.
 
@@ -164,16 +156,24 @@ def _client(
     """
     from confluent_kafka import KafkaException
 
-    conf, log = _conf(connection, heard, own, unless_given), SecretFreeLog(secrets(connection))
+    given = settings(connection)
+    if not given.get("bootstrap.servers"):
+        raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
+    if not_allowed := refused(given):  # checked here too: some of them load code as soon as a client is made
+        reasons = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
+        raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
+    own = {ALIASES.get(name, name): value for name, value in own.items()}
+    ours = {"statistics.interval.ms": 0, "error_cb": (heard or Heard()).hear}
+    log = SecretFreeLog(secrets(connection))
     try:
-        return make(conf, logger=log)
+        return make(_UNLESS_GIVEN | unless_given | given | own | ours, logger=log)
     except (KafkaException, TypeError, ValueError, AttributeError) as error:
         wrong = check_connection(connection) or [f"connection {connection.conn_id!r}: {_complaint(error, log)}"]
         raise ConfigError("; ".join(wrong)) from None
 
 
 def producer(
-    connection: Connection, heard: Heard | None = None, unless_given: Mapping[str, Any] = _UNLESS_GIVEN, /, **own: Any
+    connection: Connection, heard: Heard | None = None, unless_given: dict[str, Any] = _UNLESS_GIVEN, /, **own: Any
 ) -> Producer:
     """Make an idempotent producer; see :func:`_client`."""
     kind: type[Producer] = _library().Producer
@@ -215,3 +215,47 @@ def _library() -> Any:
             "the Kafka sink needs confluent-kafka: pip install 'airflow-provider-connect[kafka]' where this task runs"
         ) from None
     return confluent_kafka
+
+
+def secrets(connection: Connection) -> frozenset[str]:
+    """Return every text that must never be shown, also as it stands in a header, a URL or a line of a PEM text."""
+    given = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
+    if connection.password:
+        given.add(connection.password.get_secret_value())
+    user = connection.login.get_secret_value() if connection.login else ""
+    users = {user, *(str(connection.extra.get(name, "")) for name in ("sasl.username", "sasl.oauthbearer.client.id"))}
+    shown: set[str] = set()
+    for secret in given:
+        lines = {line.strip() for line in re.split(r"\\n|\n", secret) if len(line.strip()) >= _MIN_LINE}
+        pairs = {base64.b64encode(f"{name}:{secret}".encode()).decode() for name in users}
+        escaped = {quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]}
+        shown |= {secret, base64.b64encode(secret.encode()).decode()} | lines | pairs | escaped
+    return frozenset(text for text in shown if text)
+
+
+@dataclass(frozen=True)
+class SecretFreeLog:
+    """What librdkafka gets as its logger: its lines without the connection's secrets, and never louder than a warning.
+
+    What an error means is decided by whoever made the call, not by the library's log. A client that tries again for
+    ever says the same for ever: a line that differs in numbers alone is written once.
+    """
+
+    hidden: frozenset[str] = field(repr=False)
+    _said: set[str] = field(default_factory=set, repr=False)
+
+    def redacted(self, text: str) -> str:
+        """Return ``text`` with every secret, and whatever looks like a token, replaced."""
+        for secret in sorted(self.hidden, key=len, reverse=True):
+            text = text.replace(secret, "…")
+        return without_tokens(text)
+
+    def log(self, level: int, message: str, *arguments: object) -> None:
+        """Write one line; librdkafka calls this with its facility, the client's name and the text."""
+        line = self.redacted(message % arguments if arguments else message)
+        if level > logging.DEBUG:
+            gist = re.sub(r"\d+", "", line)
+            if gist in self._said:
+                return
+            self._said.add(gist)
+        _LOG.log(min(level, logging.WARNING), "%s", line)

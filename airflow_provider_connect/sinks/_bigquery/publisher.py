@@ -56,8 +56,7 @@ from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
 from airflow_provider_connect.sinks._bigquery.ways_in.rejects import stage_rejects
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file
 from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
-from airflow_provider_connect.stage.rejects import DayRejects
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import DayRejects, Tolerance
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 if TYPE_CHECKING:

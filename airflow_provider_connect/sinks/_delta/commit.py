@@ -8,25 +8,19 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
-from airflow_provider_connect.publishing import next_generation, row_of, seen_in
+from airflow_provider_connect.publishing import confirmed, next_generation, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta.definitions import definition_transactions
+from airflow_provider_connect.sinks._delta.definitions import day_transactions, in_force_transactions
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
-from airflow_provider_connect.sinks._delta.increments import increment_transaction, snapshot_transaction
-from airflow_provider_connect.sinks._delta.late import kept_out_transactions, late_transactions
-from airflow_provider_connect.sinks._delta.ledger import (
-    LedgerView,
-    app_id,
-    app_prefix,
-    details,
-    transactions,
-)
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import (
+    commit,
     delta_errors,
     log_errors,
     lost_race,
@@ -34,8 +28,16 @@ from airflow_provider_connect.sinks._delta.log import (
     secure,
 )
 from airflow_provider_connect.sinks._delta.others import require_only_newest
-from airflow_provider_connect.sinks._delta.soft import Deleting, copy_transaction, deleted_transactions
-from airflow_provider_connect.sinks._delta.sweep import claim
+from airflow_provider_connect.sinks._delta.records import (
+    app_prefix,
+    confirming_details,
+    confirming_transactions,
+    deleted_copy_id,
+    details,
+    transactions,
+)
+from airflow_provider_connect.sinks._delta.soft import Deleting
+from airflow_provider_connect.sinks._delta.sweep import claim, discard
 from airflow_provider_connect.sinks._delta.table import (
     allow_local_times,
     delta_columns,
@@ -43,18 +45,17 @@ from airflow_provider_connect.sinks._delta.table import (
     ownership_problems,
     soft_columns,
 )
-from airflow_provider_connect.stage.deleted import IN_ALL
+from airflow_provider_connect.stage.deleted import IN_ALL, deleted_copy
 from airflow_provider_connect.stage.erasing import is_erase_run
 from airflow_provider_connect.stage.manifest import StagedFile
-from airflow_provider_connect.stage.missing import Deleted
 from airflow_provider_connect.stage.storage import Entry, Folder, storage_error
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake import Field as DeltaField
-    from deltalake.transaction import AddAction, RemoveAction
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
+
 
 T = TypeVar("T")
 
@@ -92,49 +93,63 @@ class Commit:
 
     def _try(self) -> LedgerRow | None:
         """Decide by the newest version; None if it must be decided again."""
-        table, folder = self._table(), Folder(self.path)
-        view = LedgerView(folder, table, self.publish.key)
+        table = self._table()
+        view = LedgerView(Folder(self.path), table, self.publish.key)
         row = view.published(self.publish.day.date, self.publish.intent.token)
-        if row is None:
-            generation = self._generation(view)
-            if self.replaces_whole:
-                require_only_newest(view)
-            files = claim(folder, view, self.publish)
-            own = soft_columns() if self.softly else {}
-            fields = merged(table, delta_columns(self.publish.schema), self.options.schema_contract, self.path, own)
-            if allow_local_times(table, fields):
-                return None  # the table has a newer version
-            deleted = self.deleted.of(view, self.publish) if self.softly and not self._is_erase else None
-            row = row_of(self.publish, generation, **self._figures(deleted))
-            added: list[AddAction | RemoveAction] = [
-                add_action(file, self.publish, files[file.path]) for file in self.publish.manifest.polled.files
-            ]
-            recorded = self._recorded(view, row)
-            if deleted is not None:
-                recorded |= copy_transaction(self.publish.key, row.attempt or "", deleted)
-            if deleted is not None and deleted.file is not None:
-                entry = folder.entries([deleted.file.path])[deleted.file.path]
-                added.append(add_action(deleted.file, self.publish, entry))
-            self._commit(table, row, fields, added, recorded)
-        secured(folder, table)
+        if row is None and (row := self._publish(view, table)) is None:
+            return None
+        secured(view.folder, table)
         return row
+
+    def _publish(self, view: LedgerView, table: DeltaTable) -> LedgerRow | None:
+        """Commit on top of exactly this version; None if the table has a newer one."""
+        publish, polled, folder = self.publish, self.publish.manifest.polled, view.folder
+        day = view.before(publish.day.date, publish.kind, replaces_whole=self.replaces_whole)
+        generation = next_generation(publish, newest_of(view, publish, day), erased=erase_version(table))
+        if self.replaces_whole:
+            require_only_newest(view)
+        found = claim(folder, view, publish)
+        own = soft_columns() if self.softly else {}
+        columns = merged(table, delta_columns(publish.schema), self.options.schema_contract, self.path, own)
+        if allow_local_times(table, columns):
+            return None
+        # What an erase has staged are the table's own rows, deleted ones included: what it lacks is to be gone.
+        deletes = self.softly and not is_erase_run(publish.intent.run)
+        deleted = self.deleted.of(view, publish) if deletes else None
+        rows = sum(file.rows for file in polled.files) - polled.counts.get(IN_ALL, 0)
+        row = row_of(publish, generation, rows=rows, counts=polled.all_counts | (deleted.counts if deleted else {}))
+        files = list(polled.files)
+        recorded = self._recorded(view, row)
+        if deleted is not None:
+            copy = 0 if deleted.file is None else deleted_copy(deleted.file.path) or 0
+            # The files of deleted rows that the attempt's other tries wrote may be swept.
+            recorded[deleted_copy_id(publish.key, publish.manifest.attempt)] = copy
+            if deleted.file is not None:
+                found |= folder.entries([deleted.file.path])
+                files.append(deleted.file)
+        self._commit(table, row, columns, [add_action(file, publish, found[file.path]) for file in files], recorded)
+        return row
+
+    def _commit(
+        self, table: DeltaTable, row: LedgerRow, columns: list[DeltaField], files: list[Any], recorded: dict[str, int]
+    ) -> None:
+        commit(
+            table,
+            recorded,
+            details(row, self.publish),
+            files=files,
+            columns=columns,
+            mode="overwrite",
+            day=None if self.replaces_whole else row.day,
+            # What is replaced is what was read, all of it. Tried again by itself, delta-rs would commit on top of a
+            # compaction that came between, and that one's files would stay beside ours.
+            retries=0 if self.replaces_whole or row.generation > 1 else 100,
+        )
 
     @property
     def softly(self) -> bool:
         """Whether rows that this publish no longer has stay, as deleted."""
         return self.options.deletes_softly(self.publish.kind)
-
-    @property
-    def _is_erase(self) -> bool:
-        """Whether what is staged are the table's own rows, deleted ones included: what it lacks is to be gone."""
-        return is_erase_run(self.publish.intent.run)
-
-    def _figures(self, deleted: Deleted | None) -> dict[str, Any]:
-        """Return what the ledger row says of the rows: deleted ones do not count as rows."""
-        polled = self.publish.manifest.polled
-        counts = polled.all_counts | (deleted.counts if deleted is not None else {})
-        rows = sum(file.rows for file in polled.files)
-        return {"rows": rows - polled.counts.get(IN_ALL, 0), "counts": counts}
 
     def _table(self) -> DeltaTable:
         """Return the table at its newest version.
@@ -148,56 +163,31 @@ class Commit:
             raise ConfigError("; ".join(problems))
         return table
 
-    def _generation(self, view: LedgerView) -> int:
-        """Compare what the attempt saw before it polled with this version; return the generation to publish."""
-        day = view.before(self.publish.day.date, self.publish.kind, replaces_whole=self.replaces_whole)
-        return next_generation(self.publish, self._newest(view, day), erased=erase_version(view.table))
-
-    def _newest(self, view: LedgerView, day: dt.date) -> LedgerRow | None:
-        run = self.publish.intent.run
-        newest = view.newest(day, run)
-        # The loser's next step depends on who won.
-        seen = seen_in(newest, erase_version(view.table))
-        return newest if seen == self.publish.manifest.seen else view.row(day, run)
-
     def _recorded(self, view: LedgerView, row: LedgerRow) -> dict[str, int]:
-        """Return the application transactions of this publish: id to version."""
+        """Return the application transactions of this publish: id to version.
+
+        Snapshots that replace the whole table all write the same one, and so do increments that follow another day's.
+        So Delta lets only one of two pass, even if they are of different days.
+        """
         prefix = app_prefix(self.publish.key)
-        recorded = transactions(row, self.publish.key)
-        recorded |= definition_transactions(self.publish, row.generation, view.recorded, prefix)
-        app = app_id(self.publish.key, row.day)
-        for counted in (late_transactions, kept_out_transactions, deleted_transactions):
-            recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}
+        recorded = transactions(row, self.publish.key, view.transaction)
+        recorded |= in_force_transactions(self.publish, view.recorded, prefix)
+        recorded |= day_transactions(self.publish, row.generation, view.recorded, prefix)
         if self.replaces_whole:
-            recorded |= snapshot_transaction(row, prefix)
+            recorded[f"{prefix}snapshot"] = int(f"{row.day:%Y%m%d}")
         if row.span is not None and view.transaction(row.day) is None:
-            recorded |= increment_transaction(row, prefix)
+            recorded[f"{prefix}increment"] = row.span.number
         return recorded
 
-    def _commit(
-        self,
-        table: DeltaTable,
-        row: LedgerRow,
-        fields: list[DeltaField],
-        added: list[AddAction | RemoveAction],
-        recorded: dict[str, int],
-    ) -> None:
-        from deltalake import CommitProperties, Schema, Transaction
 
-        table.create_write_transaction(
-            added,
-            mode="overwrite",
-            schema=Schema(fields),
-            partition_by=["day"],
-            partition_filters=None if self.replaces_whole else [("day", "=", str(row.day))],
-            commit_properties=CommitProperties(
-                custom_metadata=details(row, self.publish),
-                # What is replaced is what was read, all of it. Tried again by itself, delta-rs would commit on top of a
-                # compaction that came between, and that one's files would stay beside ours.
-                max_commit_retries=0 if self.replaces_whole or row.generation > 1 else 100,
-                app_transactions=[Transaction(app_id, version) for app_id, version in recorded.items()],
-            ),
-        )
+def newest_of(view: LedgerView, publish: Publish, day: dt.date) -> LedgerRow | None:
+    """Return a day's newest publish; with its details if it is not what the attempt saw.
+
+    The loser's next step depends on who won.
+    """
+    newest = view.newest(day, publish.intent.run)
+    seen = seen_in(newest, erase_version(view.table))
+    return newest if seen == publish.manifest.seen else view.row(day, publish.intent.run)
 
 
 def add_action(file: StagedFile, publish: Publish, entry: Entry) -> Any:
@@ -249,3 +239,30 @@ def until_done(path: str, attempt: Callable[[], T | None]) -> T:
             continue
         if not waits.look_again():
             raise failure
+
+
+@dataclass(frozen=True)
+class Confirmation(Commit):
+    """Notes in one commit to the log that a day's answer was given once more, and that its attempt is never published.
+
+    It writes the day's application transaction again. So Delta refuses it if another commit has published or confirmed
+    the day since the version that it builds on, and refuses such a commit after it; then a new version decides.
+    """
+
+    def _try(self) -> LedgerRow | None:
+        """Confirm, or return the ledger row if this intent has published or confirmed already."""
+        publish, table = self.publish, self._table()
+        view = LedgerView(Folder(self.path), table, publish.key)
+        row = found = view.published(publish.day.date, publish.intent.token)
+        if row is None:
+            row = confirmed(publish, newest_of(view, publish, publish.day.date), erase_version(table))
+            self._write(table, row)
+        secured(view.folder, table)
+        if found is None:
+            with suppress(ConnectError):  # a sweep finds them
+                discard(view.folder, publish)
+        return row
+
+    def _write(self, table: DeltaTable, row: LedgerRow) -> None:
+        recorded = confirming_transactions(row, self.publish.key, self.publish.manifest.attempt)
+        commit(table, recorded, confirming_details(row, self.publish))

@@ -26,19 +26,6 @@ _NOTE = ".json"
 _OF_DAY, _GENERATION, _IN_FORCE, _TASK = "/definition", "/definition/of", "definition", "definition/task"
 
 
-def definition_transactions(
-    publish: Publish, generation: int, recorded: Mapping[str, int], prefix: str
-) -> dict[str, int]:
-    """Return the application transactions that record a publish's definition: id to version.
-
-    :param generation: the one that is published.
-    :param recorded: those of the version that the commit builds on.
-    :param prefix: of all application ids of the stream.
-    :raises OvertakenError: another definition came into force since the attempt looked.
-    """
-    return in_force_transactions(publish, recorded, prefix) | day_transactions(publish, generation, recorded, prefix)
-
-
 def in_force_transactions(publish: Publish, recorded: Mapping[str, int], prefix: str) -> dict[str, int]:
     """Return those that put a publish's definition in force; none if it is in force, by the same task.
 

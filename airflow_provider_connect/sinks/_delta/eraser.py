@@ -15,11 +15,11 @@ from airflow_provider_connect.publishing import seen_in
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.erase_list import erase_version, read_erase_list, write_erase_list
-from airflow_provider_connect.sinks._delta.late import kept_out_counts, late_counts
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
 from airflow_provider_connect.sinks._delta.others import require_only_newest
-from airflow_provider_connect.sinks._delta.soft import DELETED_ROWS, columns_of
+from airflow_provider_connect.sinks._delta.records import DELETED_ROWS, kept_out_counts, late_counts
+from airflow_provider_connect.sinks._delta.soft import columns_of
 from airflow_provider_connect.sinks._delta.table import ownership_problems
 from airflow_provider_connect.stage.deleted import IN_ALL, is_deleted
 from airflow_provider_connect.stage.digest import Digest
@@ -34,7 +34,7 @@ from airflow_provider_connect.stage.erasing import (
 )
 from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file, progress_file
 from airflow_provider_connect.stage.parquet import RowWriter
-from airflow_provider_connect.stage.rows import batches
+from airflow_provider_connect.stage.rows import batches, opened
 from airflow_provider_connect.stage.storage import Folder, storage_error
 from airflow_provider_connect.values.arrow import is_text
 from airflow_provider_connect.window import Day, SourceKind
@@ -155,9 +155,7 @@ class TableEraser:
 
     def _column(self, folder: Folder, path: str) -> Iterator[pa.RecordBatch]:
         """Yield one column of a file; nothing if the file is older than the column."""
-        import pyarrow.parquet as pq
-
-        with folder.filesystem.open_input_file(folder.path(path)) as source, pq.ParquetFile(source) as file:
+        with opened(folder, path) as file:
             if self.column in file.schema_arrow.names:
                 yield from file.iter_batches(columns=[self.column])
 

@@ -10,15 +10,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect import __version__
-from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._delta import definitions
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
-from airflow_provider_connect.sinks._delta.increments import recorded_spans, span_transaction
-from airflow_provider_connect.sinks._delta.late import kept_out_counts, late_counts
-from airflow_provider_connect.sinks._delta.log import log_errors, open_table, secure
+from airflow_provider_connect.sinks._delta.log import log_errors, open_table, recorded_transactions, secure
+from airflow_provider_connect.sinks._delta.records import (
+    CONFIRMATION,
+    HALF_BITS,
+    MICROSECOND,
+    UNIX,
+    app_id,
+    app_prefix,
+    attempt_id,
+    check_version,
+    deleted_copy_id,
+    kept_out_counts,
+    late_counts,
+    recorded_spans,
+)
 from airflow_provider_connect.sinks._delta.table import OWNER
-from airflow_provider_connect.sinks._delta.transactions import recorded_transactions
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
@@ -31,113 +41,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
 _EPOCH = dt.date(1970, 1, 1).toordinal()
-_UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
-
-_CONFIRMATION = ("checks", "token", "run", "clear_number", "polled_at")
-"""What a confirmation changes in a row."""
-_HALF = 64
-"""Versions of transactions are signed numbers of so many bits."""
-_CHECKS_BITS = 32
-"""The low bits of :func:`_check`."""
-
-SWEPT = 0
-"""Recorded as an attempt's generation before a sweep deletes its files: real generations start at 1."""
-
-
-def app_prefix(key: StreamKey) -> str:
-    """Return the prefix of all application ids of a stream."""
-    return f"connect/{key}/"
-
-
-def app_id(key: StreamKey, day: dt.date) -> str:
-    """Return the application id that records a day's generation."""
-    return f"{app_prefix(key)}{day}"
-
-
-def attempt_id(key: StreamKey, attempt: str) -> str:
-    """Return the application id that records an attempt's fate: its generation, or :data:`SWEPT`."""
-    return f"{app_prefix(key)}attempt/{attempt}"
-
-
-def deleted_copy_id(key: StreamKey, attempt: str) -> str:
-    """Return the application id that records which file of deleted rows an attempt published."""
-    return f"{attempt_id(key, attempt)}/deleted"
-
-
-def transactions(row: LedgerRow, key: StreamKey) -> dict[str, int]:
-    """Return the application transactions that record ``row``: id to version."""
-    app = app_id(key, row.day)
-    return {
-        **_of_intent(row, app),
-        f"{app}/rows": row.rows,
-        f"{app}/run/{row.run}": row.generation,
-        attempt_id(key, row.attempt or ""): row.generation,
-        **_of_answer(row, app),
-        **span_transaction(row, app),
-    }
-
-
-def confirming_transactions(row: LedgerRow, key: StreamKey, attempt: str) -> dict[str, int]:
-    """Return the application transactions that record ``row`` as confirmed: id to version.
-
-    The day's own is written again, as it is. So Delta refuses the commit if another has published or confirmed the day
-    since.
-
-    :param attempt: whose answer confirmed it. Its files are never published: it counts as swept.
-    """
-    app = app_id(key, row.day)
-    check = _check(row.generation, row.checks)
-    return {
-        **_of_intent(row, app),
-        f"{app}/checks": check,
-        f"{app}/check/{row.run}": check,
-        attempt_id(key, attempt): SWEPT,
-    }
-
-
-def _of_intent(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return what the newest intent of a day writes, whether it publishes or confirms."""
-    return {
-        app: row.generation,
-        f"{app}/clear": row.clear_number,
-        f"{app}/polled": 0 if row.polled_at is None else (row.polled_at - _UNIX) // _MICROSECOND,
-        f"{app}/token/{row.token}": row.generation,
-    }
-
-
-def _of_answer(row: LedgerRow, app: str) -> dict[str, int]:
-    """Return the answer in two halves, and its generation: a version of this package without answers leaves them."""
-    if row.answer is None:
-        return {}
-    halves = int(row.answer, 16).to_bytes(2 * _HALF // 8, "big")
-    return {
-        f"{app}/answer": row.generation,
-        f"{app}/answer/high": int.from_bytes(halves[: _HALF // 8], "big", signed=True),
-        f"{app}/answer/low": int.from_bytes(halves[_HALF // 8 :], "big", signed=True),
-    }
-
-
-def _check(generation: int, checks: int) -> int:
-    """Return a number of checks that says of which generation: a new one begins at none, and writes nothing for it."""
-    return generation << _CHECKS_BITS | checks
-
-
-def details(row: LedgerRow, publish: Publish) -> dict[str, str]:
-    """Return the commit's metadata: the row, for people, and for :meth:`LedgerView.row` while the log has it."""
-    texts = {"counts": json.dumps(row.counts), "span": None if row.span is None else row.span.model_dump_json()}
-    return _metadata(row.model_dump(mode="json") | texts, publish)
-
-
-def confirming_details(row: LedgerRow, publish: Publish) -> dict[str, str]:
-    """Return the metadata of a commit that confirms: what it says of the row; the rest stands in the publish's."""
-    return _metadata(row.model_dump(mode="json", include={"day", "generation", *_CONFIRMATION}), publish)
-
-
-def _metadata(values: dict[str, Any], publish: Publish) -> dict[str, str]:
-    values |= {"connector": publish.key.connector, "stream": publish.key.stream, "package": __version__}
-    flat = {f"connect.{name}": str(value) for name, value in values.items()}
-    return flat | {f"connect.label.{name}": value for name, value in publish.labels.items()}
 
 
 @dataclass(eq=False)
@@ -155,11 +59,11 @@ class LedgerView:
     def polled_at(self, day: dt.date) -> dt.datetime | None:
         """Return when a day's newest answer was polled, as its transaction records it."""
         microseconds = self.transaction(day, "/polled")
-        return _UNIX + _MICROSECOND * microseconds if microseconds else None
+        return UNIX + MICROSECOND * microseconds if microseconds else None
 
     def checks(self, day: dt.date, generation: int) -> int:
         """Return how often a day's newest generation was confirmed."""
-        noted, checks = divmod(self.transaction(day, "/checks") or 0, _check(1, 0))
+        noted, checks = divmod(self.transaction(day, "/checks") or 0, check_version(1, 0))
         return checks if noted == generation else 0
 
     def answer(self, day: dt.date, generation: int) -> str | None:
@@ -167,10 +71,10 @@ class LedgerView:
         halves = [self.transaction(day, f"/answer/{half}") for half in ("high", "low")]
         if self.transaction(day, "/answer") != generation or None in halves:
             return None
-        return "".join(f"{half % (1 << _HALF):016x}" for half in halves if half is not None)
+        return "".join(f"{half % (1 << HALF_BITS):016x}" for half in halves if half is not None)
 
     def attempt(self, attempt: str) -> int | None:
-        """Return the generation that an attempt published, :data:`SWEPT`, or None if neither is recorded."""
+        """Return the generation that an attempt published, :data:`.records.SWEPT`, or None if neither is recorded."""
         return self.recorded.get(attempt_id(self.key, attempt))
 
     def deleted_copy(self, attempt: str) -> int | None:
@@ -220,7 +124,7 @@ class LedgerView:
             return None
         checks = self.checks(day, generation)
         if checks:
-            is_this_run = self.transaction(day, f"/check/{run}") == _check(generation, checks)
+            is_this_run = self.transaction(day, f"/check/{run}") == check_version(generation, checks)
         else:
             is_this_run = self.transaction(day, f"/run/{run}") == generation
         return LedgerRow(
@@ -246,7 +150,7 @@ class LedgerView:
         if not newest.checks:
             return row
         last = self._confirmation(day, checks=newest.checks, generation=newest.generation)
-        return row.model_copy(update=last or newest.model_dump(include={*_CONFIRMATION}))
+        return row.model_copy(update=last or newest.model_dump(include={*CONFIRMATION}))
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return the publish of one intent, None if there is none."""
@@ -273,8 +177,8 @@ class LedgerView:
         """Return what the last confirmation says of a row; None if none is in the log that is as wanted."""
         for commit in self._commits_of(day, **wanted):
             if "connect.counts" not in commit:
-                row = LedgerRow.model_validate(_fields(commit, ("day", "generation", *_CONFIRMATION)) | {"rows": 0})
-                return row.model_dump(include={*_CONFIRMATION})
+                row = LedgerRow.model_validate(_fields(commit, ("day", "generation", *CONFIRMATION)) | {"rows": 0})
+                return row.model_dump(include={*CONFIRMATION})
         return None
 
     def _commits_of(self, day: dt.date, **wanted: Any) -> Iterator[dict[str, Any]]:
@@ -339,11 +243,11 @@ class DeltaLedger(Ledger):
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return a day's newest publish; without token and digest once its commit has left the log."""
-        return self._view().row(day)
+        return self.view().row(day)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return each day's newest publish, all of one version of the table."""
-        view = self._view()
+        view = self.view()
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [
             row.model_copy(
@@ -358,22 +262,22 @@ class DeltaLedger(Ledger):
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that a day's next one must follow; without details that only the history has."""
-        view = self._view()
+        view = self.view()
         row = view.newest(view.before(day, kind, replaces_whole=self.options.replaces_whole(kind)))
         return row and row.model_copy(update={"polled_at": view.polled_at(row.day)})
 
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish."""
-        return definitions.definition_in_force(self._view().recorded, app_prefix(self.key))
+        return definitions.definition_in_force(self.view().recorded, app_prefix(self.key))
 
     def notes(self) -> list[LedgerNote]:
         """Return the notes beside the table, which belong to the stream that owns it."""
-        view = self._view()
+        view = self.view()
         return definitions.read_notes(view.folder) if view.is_mine else []
 
     def erased(self) -> EraseList:
         """Return whose rows are kept out of the stream."""
-        view = self._view()
+        view = self.view()
         return read_erase_list(view.folder, view.table)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
@@ -382,7 +286,7 @@ class DeltaLedger(Ledger):
         The caller then publishes nothing. So the log is first flushed to the disk: the publisher may have been killed
         before it did so, and a power cut would lose the day.
         """
-        view = self._view()
+        view = self.view()
         row = view.published(day, token)
         if row is not None and view.table is not None:
             secure(view.folder, view.table)
@@ -390,8 +294,9 @@ class DeltaLedger(Ledger):
 
     def days(self) -> DaySet:
         """Return every published day."""
-        return self._view().days()
+        return self.view().days()
 
-    def _view(self) -> LedgerView:
+    def view(self) -> LedgerView:
+        """Return the ledger in the newest version of its table."""
         path = self.options.ledger_path
         return LedgerView(Folder(path), open_table(path), self.key)

@@ -1,4 +1,4 @@
-"""Opens a Delta table's log, detects one that was lost or set back, and flushes it to the disk.
+"""A Delta table's log: opens it, detects one that was lost or set back, commits, flushes it to the disk, reads it.
 
 A log may be lost, or set back to an older state, while its data files stay. A new log in its place would show loaded
 days as missing, and a sweep would delete their files. So every publish notes its version beside the log:
@@ -8,23 +8,36 @@ note, belongs to another table, or is missing while notes, attempts or data file
 delta-rs leaves commits in memory, where a power cut loses them. A commit lost below a later one makes the table
 unreadable. So after a commit every commit without a note is flushed to the disk, even those of other writers, which may
 have been killed. Only then is the version noted.
+
+``deltalake`` looks up one application id at a time, and reads the end of the log each time. A ledger has several ids
+for each day, so here the log is read once, as Delta's protocol defines it: the transactions of the newest checkpoint,
+then those of every commit after it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.stage.manifest import CONTROL, DATA_FILE
-from airflow_provider_connect.stage.storage import Folder, storage_error
+from airflow_provider_connect.stage.storage import Folder, named_errors, storage_error
 
 if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Mapping, Sequence
+
     from deltalake import DeltaTable
+    from deltalake import Field as DeltaField
+    from deltalake.transaction import AddAction, RemoveAction
+
 
 LOG = "_delta_log"
 NOTES = f"{CONTROL}/log"
@@ -37,6 +50,11 @@ _HINT = re.compile(rb'"version"\s*:\s*(\d+)')
 # How delta-rs 1.6 reports commits missing from the log, at its beginning or between two others.
 _GAP = re.compile(r"No table metadata or protocol found|Expected contiguous commit files")
 _MEND = "restore {path}/_delta_log as it was; or, for a new table, delete {path} whole, data and _connect included"
+_READERS = 8
+# In one file, in one file under a UUID, or in parts.
+_CHECKPOINT = re.compile(
+    rf"{LOG}/(?P<version>\d{{20}})\.checkpoint\.([0-9a-f-]{{36}}\.|\d{{10}}\.(?P<parts>\d{{10}})\.)?(parquet|json)"
+)
 
 
 def delta_errors() -> tuple[type[Exception], ...]:
@@ -130,6 +148,41 @@ def _notes(folder: Folder) -> list[tuple[int, str]]:
     return [(int(match["version"]), match["table"]) for match in matches if match]
 
 
+def commit(
+    table: DeltaTable,
+    recorded: Mapping[str, int],
+    metadata: dict[str, str],
+    *,
+    files: Sequence[AddAction | RemoveAction] = (),
+    columns: Sequence[DeltaField] | None = None,
+    mode: Literal["append", "overwrite"] = "append",
+    day: dt.date | None = None,
+    retries: int = 100,
+) -> None:
+    """Commit on top of exactly this version of a table.
+
+    :param recorded: application transactions, id to version. Delta refuses the commit if another has written one of
+        them since.
+    :param columns: of the table from now on; None leaves them as they are.
+    :param day: the only one whose files ``overwrite`` removes; None for all.
+    :param retries: how often delta-rs may rebase the commit onto others, which wrote none of ``recorded``.
+    """
+    from deltalake import CommitProperties, Schema, Transaction
+
+    table.create_write_transaction(
+        [*files],
+        mode=mode,
+        schema=table.schema() if columns is None else Schema([*columns]),
+        partition_by=["day"],
+        partition_filters=None if day is None else [("day", "=", str(day))],
+        commit_properties=CommitProperties(
+            custom_metadata=metadata,
+            max_commit_retries=retries,
+            app_transactions=[Transaction(app, version) for app, version in recorded.items()],
+        ),
+    )
+
+
 def secure(folder: Folder, table: DeltaTable) -> None:
     """Flush the log up to this version to the disk, then note the version and delete older notes.
 
@@ -194,3 +247,51 @@ def _id(table: DeltaTable) -> str:
 
 def _name(version: int, table_id: str) -> str:
     return f"{NOTES}/{version:020d}-{table_id}"
+
+
+def recorded_transactions(folder: Folder, version: int, prefix: str) -> dict[str, int]:
+    """Return application id to version for each id that begins with ``prefix``, as version ``version`` has them.
+
+    :raises RetriableError: a file of the log was just cleaned up, or is damaged.
+    """
+    found: dict[str, int] = {}
+    try:
+        at, names = _newest_checkpoint(folder, version)
+        names += [commit_name(each) for each in range(at + 1, version + 1)]
+        with ThreadPoolExecutor(_READERS) as pool:
+            for transactions in pool.map(partial(_transactions, folder), names):
+                found |= transactions
+    except (FileNotFoundError, ValueError) as error:
+        raise RetriableError(
+            f"the log of table {folder.url} cannot be read up to version {version} ({type(error).__name__}): somebody "
+            f"may have cleaned it up just now; if it stays, restore {folder.url}/{LOG}"
+        ) from error
+    return {app: at for app, at in found.items() if app.startswith(prefix)}
+
+
+def _newest_checkpoint(folder: Folder, version: int) -> tuple[int, list[str]]:
+    """Return version and files of the newest whole checkpoint up to ``version``; -1 and [] if there is none."""
+    hinted = hinted_checkpoint(folder)
+    if hinted is not None and hinted <= version and folder.exists(name := checkpoint_name(hinted)):
+        return hinted, [name]
+    found: dict[tuple[int, int], list[str]] = {}
+    for file in folder.files(LOG):
+        match = _CHECKPOINT.fullmatch(file.name)
+        if match and int(match["version"]) <= version:
+            found.setdefault((int(match["version"]), int(match["parts"] or 1)), []).append(file.name)
+    # Without parts, each file of a version holds all.
+    return max(((at, names[:parts]) for (at, parts), names in found.items() if len(names) >= parts), default=(-1, []))
+
+
+def _transactions(folder: Folder, name: str) -> dict[str, int]:
+    """Return the transactions of one file of the log."""
+    if name.endswith(".json"):
+        # Most lines are long and describe files: parse only those that may be transactions.
+        actions = (json.loads(line) for line in folder.read(name).splitlines() if b'"txn"' in line)
+        return {txn["appId"]: txn["version"] for action in actions if (txn := action.get("txn"))}
+    import pyarrow.parquet as pq
+
+    with named_errors(f"{folder.url}/{name}"), folder.filesystem.open_input_file(folder.path(name)) as file:
+        table = pq.ParquetFile(file).read(["txn"])
+    rows = table["txn"].drop_null().to_pylist() if "txn" in table.column_names else []
+    return {txn["appId"]: txn["version"] for txn in rows}

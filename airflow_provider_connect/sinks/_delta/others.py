@@ -7,7 +7,7 @@ import os
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
-from airflow_provider_connect.sinks._delta.soft import DELETED_ROWS
+from airflow_provider_connect.sinks._delta.records import DELETED_ROWS
 from airflow_provider_connect.stage.manifest import DATA_FILE
 
 _SHOWN = 5

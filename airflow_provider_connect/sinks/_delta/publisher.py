@@ -1,9 +1,10 @@
-"""Publishes days into a Delta table. Staged files become the table's files, so there is no ``put``."""
+"""Publishes days into a Delta table, or several. Staged files become the tables' files, so there is no ``put``."""
 
 from __future__ import annotations
 
 import datetime as dt
 import logging
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,114 +19,106 @@ from airflow_provider_connect.capabilities.publisher import (
 )
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
-from airflow_provider_connect.sinks._delta.commit import Commit
-from airflow_provider_connect.sinks._delta.confirm import Confirmation
-from airflow_provider_connect.sinks._delta.copies import copies_of
-from airflow_provider_connect.sinks._delta.create import create, probe, require_writable
+from airflow_provider_connect.sinks._delta.commit import Commit, Confirmation
 from airflow_provider_connect.sinks._delta.definitions import write_note
-from airflow_provider_connect.sinks._delta.differences import from_published
 from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
-from airflow_provider_connect.sinks._delta.log import open_table, secure
+from airflow_provider_connect.sinks._delta.log import secure
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems, require_only_newest
 from airflow_provider_connect.sinks._delta.rejects import rejects_of
-from airflow_provider_connect.sinks._delta.soft import require_published_keys, require_soft_deletes
+from airflow_provider_connect.sinks._delta.soft import require_published_keys
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
-from airflow_provider_connect.sinks._delta.table import delta_columns, merged, ownership_problems, soft_columns
-from airflow_provider_connect.stage.deleted import with_marks
-from airflow_provider_connect.stage.differences import Differences
+from airflow_provider_connect.sinks._delta.table import (
+    create,
+    delta_columns,
+    merged,
+    ownership_problems,
+    probe,
+    require_writable,
+    soft_columns,
+)
+from airflow_provider_connect.stage.deleted import soft_delete_problems, with_marks
+from airflow_provider_connect.stage.differences import Differences, differences
 from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
+from airflow_provider_connect.stage.manifest import CONTROL, MANIFEST
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.temporary import polled_copies
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
 
 _LOG = logging.getLogger(__name__)
 
 
-class DeltaPublisher(Publisher, Confirms, Erases, InspectsTarget, KeepsNotes, KeepsRejects, Sweeps, TellsDifferences):
-    """Publishes one stream into one table."""
+class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects, Sweeps):
+    """Publishes one stream under one root: into one table, or into the tables of a template (:mod:`.tables`)."""
 
     def __init__(self, options: DeltaOptions, key: StreamKey) -> None:
         self._options = options
-        self._path = options.path
         self._key = key
 
     @property
+    @abstractmethod
     def ledger(self) -> DeltaLedger:
-        """The ledger that lives in the table's log."""
-        return DeltaLedger(self._options, self._key)
+        """The ledger that lives in the log of the table, or of the head."""
 
     def note(self, note: LedgerNote) -> None:
         """Keep a note in a file beside the table."""
         write_note(Folder(self._options.ledger_path), note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return what would fail the publish; if nothing would, make the table if it is missing."""
-        try:
-            if problems := locking_problems(self._path):
-                return problems
-            columns, softly = delta_columns(schema), self._options.deletes == "soft"
-            if softly:
-                require_soft_deletes(schema, kind)
-            table = open_table(self._path)
-            if table is None:
-                probe(self._path)
-                table = create(self._path, self._key, with_marks(schema) if softly else schema)
-            if problems := ownership_problems(table, self._key, self._path):
-                return problems
-            own = soft_columns() if softly else {}
-            merged(table, columns, self._options.schema_contract, self._path, own)
-            probe(self._path)
-            folder = Folder(self._path)
-            secure(folder, table)
-            view = LedgerView(folder, table, self._key)
-            if self._options.replaces_whole(kind):
-                require_only_newest(view)
-            if softly:
-                require_published_keys(view)
-            if changes := foreign_changes(view):
-                _LOG.warning("table %s: %s", self._path, changes)
-        except (ConfigError, DataError) as error:
-            return [str(error)]
-        return []
+        """Return what would fail the publish; if nothing would, make the table, or the head, if it is missing."""
+        return self._found(schema, kind, makes=True)
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return what would fail the publish; whether a store can be written, only the first job finds out."""
+        return self._found(schema, kind, makes=False)
+
+    def _found(self, schema: pa.Schema, kind: SourceKind, *, makes: bool) -> list[str]:
+        """Return what would fail the publish.
+
+        :param makes: whether to make the table, or the head, and to try whether its root can be written.
+        """
+        options, path = self._options, self._options.ledger_path
+        template = options.tables.template if options.tables is not None else None
         try:
-            if problems := locking_problems(self._path):
+            if problems := self._problems(schema, kind):
                 return problems
-            columns, softly = delta_columns(schema), self._options.deletes == "soft"
-            if softly:
-                require_soft_deletes(schema, kind)
-            require_writable(self._path)
-            if (table := open_table(self._path)) is None:
-                return []
-            if problems := ownership_problems(table, self._key, self._path):
+            columns = delta_columns(schema)
+            if not makes:
+                require_writable(options.root)
+            if (table := self.ledger.view().table) is None:
+                if not makes:
+                    return []
+                probe(options.root)
+                table = create(path, self._key, with_marks(schema) if options.deletes == "soft" else schema, template)
+            if problems := ownership_problems(table, self._key, path, template):
                 return problems
-            own = soft_columns() if softly else {}
-            merged(table, columns, self._options.schema_contract, self._path, own)
-            view = LedgerView(Folder(self._path), table, self._key)
-            if self._options.replaces_whole(kind):
-                require_only_newest(view)
-            if softly:
-                require_published_keys(view)
+            # The head has the columns of all tables.
+            merged(table, columns, options.schema_contract, path, soft_columns() if options.deletes == "soft" else {})
+            if makes:
+                probe(options.root)
+                secure(Folder(path), table)
+            self._look_at_rows(table, kind, warns=makes)
         except (ConfigError, DataError) as error:
             return [str(error)]
         return []
 
-    def differences(self, publish: Publish) -> Differences | None:
-        """Compare the staged files with the table's files of the day; both are read once, whole."""
-        view = LedgerView(Folder(self._path), open_table(self._path), self._key)
-        return from_published(view, publish, softly=self._options.deletes_softly(publish.kind))
+    @abstractmethod
+    def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
+        """Return what is wrong with options, schema and environment together."""
 
-    def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
-        """Replace the day, or the whole, by the staged files and write its ledger row, in one commit to the log."""
-        return Commit(self._options, publish).run()
+    @abstractmethod
+    def _look_at_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
+        """Refuse published rows that the publish would delete or could not compare.
+
+        :param warns: whether the log says what else is strange about them.
+        """
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
         """Count the rows that :meth:`erase` would take out, by day; reads one column of every file."""
@@ -134,33 +127,111 @@ class DeltaPublisher(Publisher, Confirms, Erases, InspectsTarget, KeepsNotes, Ke
     def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
         """Take rows out: of each day that has some, every file is written anew.
 
-        Older versions of the table hold the rows until they are vacuumed, and a day's rejects may hold them as well.
+        Older versions of a table hold the rows until they are vacuumed, and a day's rejects may hold them as well.
         """
         return self._eraser(column).erase(values, kind, shaping)
 
+    @abstractmethod
+    def _eraser(self, column: str) -> TableEraser: ...
+
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield what the source set aside of each published day, from the files beside the table."""
-        folder = Folder(self._path)
-        return rejects_of(LedgerView(folder, open_table(self._path), self._key), folder, first, last)
+        """Yield what the source set aside of each published day, from the files beside the tables."""
+        return rejects_of(self.ledger.view(), Folder(self._options.root), first, last)
+
+    def sweep(self) -> int:
+        """Delete unpublished files of attempts that have been silent for ``sweep_after``."""
+        return self._sweeper(self._options.sweep_after).run()
+
+    def leftovers(self) -> list[str]:
+        """Return the unpublished files that :meth:`sweep` would delete."""
+        return self._sweeper(self._options.sweep_after).listed()
+
+    @abstractmethod
+    def _sweeper(self, silent: dt.timedelta) -> Sweeper: ...
 
     def copies(self) -> list[str]:
-        """Name what lies beside the table, and its older versions."""
-        return copies_of(Folder(self._path), self._path, self._sweeper())
+        """Return the places besides the tables' newest versions that hold files now, each with the way to clear it.
 
-    def _eraser(self, column: str) -> TableEraser:
-        return TableEraser(self._options, self._key, column)
+        Every file that this package writes under a root belongs to the newest version or to one of these places: older
+        versions, unpublished staged days, days polled for a transform, rejects and manifests.
+        """
+        options = self._options
+        root, tables = Folder(options.root), options.path if options.tables is None else f"{options.root}/*"
+        unpublished = self._sweeper(dt.timedelta(0)).listed()
+        attempts = [entry.name for entry in root.files(f"{CONTROL}/attempts")]
+        rejects = sum("/rejects-" in name for name in attempts)
+        manifests = sum(name.endswith(f"/{MANIFEST}") for name in attempts)
+        places = []
+        if rejects:
+            places.append(
+                f"rejects ({rejects:,} times {root.url}/{CONTROL}/attempts/*/rejects-*.parquet): no column "
+                "says whose a rejected record is. Delete those of the erased by hand"
+            )
+        if unpublished:
+            places.append(
+                f"days that are staged and not published ({len(unpublished):,} files under {root.url}): no "
+                "load publishes them. 'airflow connect sweep' deletes them "
+                f"{options.sweep_after / dt.timedelta(hours=1):g} hours after their attempt's last sign of life"
+            )
+        places += polled_copies(root)
+        if manifests:
+            places.append(
+                f"manifests ({manifests:,} times {root.url}/{CONTROL}/attempts/*/{MANIFEST}), which hold each file's "
+                "smallest and largest number: where ids are numbers, delete those of published days by hand"
+            )
+        places.append(
+            f"older versions of {tables}, and the log, which has the smallest and largest number of each file: VACUUM "
+            "deletes the files after the table's retention time, and Delta deletes log entries after 30 days"
+        )
+        return places
+
+
+class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
+    """Publishes one stream into one table."""
+
+    @property
+    def ledger(self) -> DeltaLedger:
+        """The ledger that lives in the table's log."""
+        return DeltaLedger(self._options, self._key)
+
+    def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
+        if problems := locking_problems(self._options.path):
+            return problems
+        delta_columns(schema)  # names first the columns that Delta cannot hold
+        return soft_delete_problems(schema.names, kind) if self._options.deletes == "soft" else []
+
+    def _look_at_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
+        view = LedgerView(Folder(self._options.path), table, self._key)
+        if self._options.replaces_whole(kind):
+            require_only_newest(view)
+        if self._options.deletes == "soft":
+            require_published_keys(view)
+        if warns and (changes := foreign_changes(view)):
+            _LOG.warning("table %s: %s", self._options.path, changes)
+
+    def differences(self, publish: Publish) -> Differences | None:
+        """Compare the staged files with the table's files of the day; both are read once, whole.
+
+        None if the table shows another generation than the attempt saw before it polled: the commit refuses that.
+        """
+        view, day = self.ledger.view(), publish.day.date
+        if (view.transaction(day) or 0) != publish.manifest.seen.generation:
+            return None
+        before = [path for date, path, _ in view.files if date == day]
+        after = [file.path for file in publish.manifest.polled.files]
+        softly = self._options.deletes_softly(publish.kind)
+        return differences(view.folder, before, after, publish.schema, live_only=softly)
+
+    def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
+        """Replace the day, or the whole, by the staged files and write its ledger row, in one commit to the log."""
+        return Commit(self._options, publish).run()
 
     def confirm(self, publish: Publish) -> LedgerRow:
         """Write the day's ledger row again with one more check, in a commit to the log without a file."""
         return Confirmation(self._options, publish).run()
 
-    def sweep(self) -> int:
-        """Delete unpublished files of attempts that have been silent for ``sweep_after``."""
-        return self._sweeper().run()
+    def _eraser(self, column: str) -> TableEraser:
+        return TableEraser(self._options, self._key, column)
 
-    def leftovers(self) -> list[str]:
-        """Return the unpublished files that :meth:`sweep` would delete."""
-        return self._sweeper().listed()
-
-    def _sweeper(self) -> Sweeper:
-        return Sweeper(Folder(self._path), self._key, self._options.sweep_after)
+    def _sweeper(self, silent: dt.timedelta) -> Sweeper:
+        return Sweeper(Folder(self._options.path), self._key, silent)

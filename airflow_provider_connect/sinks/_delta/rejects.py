@@ -12,7 +12,8 @@ import json
 from collections.abc import Iterator
 
 from airflow_provider_connect.sinks._delta.eraser import ERASES
-from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_prefix
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.records import app_prefix
 from airflow_provider_connect.stage.manifest import (
     CONTROL,
     Manifest,

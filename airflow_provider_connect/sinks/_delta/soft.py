@@ -13,31 +13,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
+from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
-from airflow_provider_connect.sinks._delta.ledger import deleted_copy_id
-from airflow_provider_connect.stage.deleted import IN_ALL, MARKS, copy_name, deleted_copy, soft_delete_problems
+from airflow_provider_connect.stage.deleted import MARKS, copy_name
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import data_file
 from airflow_provider_connect.stage.missing import Deleted, write_deleted
+from airflow_provider_connect.stage.rows import opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.sinks._delta.late import Transaction
     from airflow_provider_connect.sinks._delta.ledger import LedgerView
-    from airflow_provider_connect.window import SourceKind
-
-DELETED_ROWS = "/deleted"
-
-
-def require_soft_deletes(schema: pa.Schema, kind: SourceKind) -> None:
-    """Check that rows can be deleted softly.
-
-    :raises ConfigError: they cannot.
-    """
-    if problems := soft_delete_problems(schema.names, kind):
-        raise ConfigError("; ".join(problems))
 
 
 def require_published_keys(view: LedgerView) -> None:
@@ -92,18 +79,6 @@ def _deleted_by(view: LedgerView, publish: Publish, before: list[str]) -> Delete
     )
 
 
-def copy_transaction(key: StreamKey, attempt: str, deleted: Deleted) -> dict[str, int]:
-    """Return what records which file of deleted rows is published: those of an attempt's other tries may be swept."""
-    copy = 0 if deleted.file is None else deleted_copy(deleted.file.path) or 0
-    return {deleted_copy_id(key, attempt): copy}
-
-
-def deleted_transactions(row: LedgerRow, transaction: Transaction) -> dict[str, int]:
-    """Return what records how many rows are deleted: how the application id goes on after the day, and the version."""
-    rows = row.counts.get(IN_ALL, 0)
-    return {DELETED_ROWS: rows} if rows or transaction(row.day, DELETED_ROWS) else {}
-
-
 def columns_of(view: LedgerView, paths: Iterable[str], without: Iterable[str] = ()) -> pa.Schema:
     """Return the columns of some files together, with the table's types.
 
@@ -111,12 +86,11 @@ def columns_of(view: LedgerView, paths: Iterable[str], without: Iterable[str] = 
     is never NULL in one file may be missing in another, so none is declared to be.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     types, left_out, found = _types(view), {*without}, []
     for path in paths:
-        with view.folder.filesystem.open_input_file(view.folder.path(path)) as source:
-            there = pq.read_schema(source)
+        with opened(view.folder, path) as file:
+            there = file.schema_arrow
         found.append(
             pa.schema(
                 [

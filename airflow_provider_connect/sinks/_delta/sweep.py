@@ -24,17 +24,20 @@ swept. Then its day is polled again; it is never published in part, and nothing 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import ValidationError
 
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import Publish, StreamKey
-from airflow_provider_connect.sinks._delta.ledger import SWEPT, LedgerView, attempt_id
-from airflow_provider_connect.sinks._delta.log import delta_errors, open_table, secure
-from airflow_provider_connect.stage.deleted import deleted_copy, holds_deleted
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.log import commit, delta_errors, open_table, secure
+from airflow_provider_connect.sinks._delta.records import SWEPT, attempt_id
+from airflow_provider_connect.stage.deleted import deleted_copy
 from airflow_provider_connect.stage.manifest import (
     CONTROL,
     DATA_FILE,
@@ -88,6 +91,8 @@ class Sweeper:
     key: StreamKey
     silent: dt.timedelta
     deleted: int = 0
+    pattern: ClassVar[re.Pattern[str]] = DATA_FILE
+    """The names of data files under the folder."""
 
     def run(self) -> int:
         """Sweep, and return how many files were deleted.
@@ -95,36 +100,44 @@ class Sweeper:
         :raises ConfigError: the table's log was lost or set back.
         :raises RetriableError: other commits were always faster.
         """
-        view = self._view()
-        if not view.is_mine:
-            return 0
-        if not (attempts := self._silent_attempts()):
-            return 0
-        data = self._data_files(attempts)
-        view = self._mark_swept(attempts, data)
-        live = {path for _, path, _ in view.files}
-        for attempt in attempts:
-            files = data.get(attempt, [])
-            if view.attempt(attempt) == SWEPT:
-                self._bury(attempt, [path for path in files if path not in live])
-            elif view.attempt(attempt) is not None:
-                self._settle(view, attempt, [path for path in files if path not in live])
+        view, attempts = self._candidates(marks=True)
+        for attempt, is_dead, files in attempts:
+            if is_dead:
+                self._bury(attempt, files)
+            else:
+                self._settle(view, attempt, files)
         return self.deleted
 
     def listed(self) -> list[str]:
         """Return the files that a sweep would delete now."""
+        view, attempts = self._candidates(marks=False)
+        return [
+            name
+            for attempt, is_dead, files in attempts
+            for name in (
+                self._files_of_dead(attempt, files) if is_dead else self._files_to_settle(view, attempt, files)
+            )
+        ]
+
+    def _candidates(self, *, marks: bool) -> tuple[LedgerView, list[tuple[str, bool, list[str]]]]:
+        """Return the silent attempts: whether each is dead or published, and its files that no commit names.
+
+        :param marks: whether undecided ones are recorded as swept first. If not, they only count as dead.
+        """
         view = self._view()
         if not view.is_mine or not (attempts := self._silent_attempts()):
-            return []
-        data, live = self._data_files(attempts), {path for _, path, _ in view.files}
-        found = []
-        for attempt in attempts:
-            files = data.get(attempt, [])
-            if self._is_undecided(view, attempt, live, files) or view.attempt(attempt) == SWEPT:
-                found += self._files_of_dead(attempt, [path for path in files if path not in live])
-            elif view.attempt(attempt) is not None:
-                found += self._files_to_settle(view, attempt, [path for path in files if path not in live])
-        return found
+            return view, []
+        data = self._data_files(attempts)
+        if marks:
+            view = self._mark_swept(attempts, data)
+        live = {path for _, path, _ in view.files}
+        free = {attempt: [path for path in data[attempt] if path not in live] for attempt in attempts}
+        dead = {attempt for attempt in attempts if self._is_dead(view, attempt, live, data[attempt])}
+        known = [attempt for attempt in attempts if attempt in dead or view.attempt(attempt) is not None]
+        return view, [(attempt, attempt in dead, free[attempt]) for attempt in known]
+
+    def _is_dead(self, view: LedgerView, attempt: str, live: set[str], names: list[str]) -> bool:
+        return view.attempt(attempt) == SWEPT or self._is_undecided(view, attempt, live, names)
 
     def _view(self) -> LedgerView:
         return LedgerView(self.folder, open_table(self.folder.url), self.key)
@@ -145,12 +158,11 @@ class Sweeper:
 
     def _data_files(self, attempts: list[str]) -> dict[str, list[str]]:
         """Return the names of each attempt's data files."""
-        wanted = set(attempts)
-        found: dict[str, list[str]] = {}
+        found: dict[str, list[str]] = {attempt: [] for attempt in attempts}
         for file in self.folder.files():
-            match = DATA_FILE.fullmatch(file.name)
-            if match and match["attempt"] in wanted:
-                found.setdefault(match["attempt"], []).append(file.name)
+            match = self.pattern.fullmatch(file.name)
+            if match and match["attempt"] in found:
+                found[match["attempt"]].append(file.name)
         return found
 
     def _mark_swept(self, attempts: list[str], data: dict[str, list[str]]) -> LedgerView:
@@ -178,21 +190,9 @@ class Sweeper:
         return view.attempt(attempt) is None and not live.intersection(names)
 
     def _record(self, view: LedgerView, attempts: list[str]) -> None:
-        """Commit that attempts are swept, on top of exactly this version."""
-        from deltalake import CommitProperties, Transaction
-
         assert view.table is not None
-        view.table.create_write_transaction(
-            [],
-            mode="append",
-            schema=view.table.schema(),
-            partition_by=["day"],
-            commit_properties=CommitProperties(
-                custom_metadata={"connect.swept": str(len(attempts))},
-                max_commit_retries=100,
-                app_transactions=[Transaction(attempt_id(self.key, attempt), SWEPT) for attempt in attempts],
-            ),
-        )
+        swept = {attempt_id(self.key, attempt): SWEPT for attempt in attempts}
+        commit(view.table, swept, {"connect.swept": str(len(attempts))})
 
     def _settle(self, view: LedgerView, attempt: str, files: list[str]) -> None:
         """Keep the published files, the rejects and the manifest; delete what failed tasks wrote."""
@@ -217,7 +217,8 @@ class Sweeper:
         except (FileNotFoundError, ValidationError):  # never finished, or cannot be read: it does not say what may go
             return {*files}
         copy = view.deleted_copy(attempt)
-        deleted = {path for path in files if holds_deleted(path) and copy in (None, deleted_copy(path))}
+        numbers = {path: deleted_copy(path) for path in files}
+        deleted = {path for path, number in numbers.items() if number is not None and copy in (None, number)}
         return {file.path for file in manifest.polled.files} | deleted
 
     def _bury(self, attempt: str, files: list[str]) -> None:

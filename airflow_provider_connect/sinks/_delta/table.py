@@ -1,26 +1,38 @@
-"""What a sink requires of a Delta table: owner, features and columns."""
+"""What a sink requires of a Delta table (owner, features, columns), and how it makes one that does not exist."""
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
+import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import StreamKey
+from airflow_provider_connect.sinks._delta.log import delta_errors, open_table
 from airflow_provider_connect.stage.deleted import with_marks
+from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.storage import Folder, storage_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
     from deltalake import Field as DeltaField
 
+
 OWNER = "connect.stream"
 TEMPLATE = "connect.tables"
 """The property that names the template of a table that is one of several."""
 _ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
+# Each look into the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
+# as Spark's, not after delta-rs's 100 commits.
+_CHECKPOINT_INTERVAL = "10"
 
 
 def ownership_problems(table: DeltaTable, key: StreamKey, path: str, template: str | None = None) -> list[str]:
@@ -188,3 +200,73 @@ def allow_local_times(table: DeltaTable, fields: list[DeltaField]) -> bool:
 
 def _plain(field: DeltaField) -> str:
     return str(getattr(field.type, "type", field.type))
+
+
+def create(path: str, key: StreamKey, schema: pa.Schema, template: str | None = None) -> DeltaTable:
+    """Make a stream's table; return it, or the one that another process just made.
+
+    :param template: of the tables that it is one of; None for a table by itself.
+    """
+    from deltalake import CommitProperties, DeltaTable, Schema
+
+    properties = {OWNER: str(key), "delta.checkpointInterval": _CHECKPOINT_INTERVAL}
+    if template is not None:
+        properties[TEMPLATE] = template
+    patience = Patience(pauses=(0.1,), jitter=FROM_NONE, tries=20)
+    while True:
+        try:
+            DeltaTable.create(
+                path,
+                Schema([*delta_columns(schema).values(), day_column()]),
+                partition_by=["day"],
+                configuration=properties,
+                raise_if_key_not_exists=False,
+                # Tried again, delta-rs 1.6 makes the table once more, above the one that won, with another id.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except delta_errors() as error:
+            failure = storage_error(path, error)
+        if (table := open_table(path, may_hold_staged=template is not None)) is not None:
+            return table
+        if not patience.again():
+            raise failure
+
+
+def probe(path: str) -> None:
+    """Write and delete a small file under a root.
+
+    :raises ConfigError: it cannot be written, or its parent folder does not exist.
+    """
+    require_parent(path)
+    folder = Folder(path)
+    probe = f"{CONTROL}/probe-{uuid.uuid4().hex}"
+    folder.write(probe, b"\0" * 65536)
+    folder.delete(probe)
+
+
+def require_parent(path: str) -> None:
+    """Refuse a local root whose parent folder does not exist.
+
+    :raises ConfigError: it does not.
+    """
+    parent = Folder(path.rpartition("/")[0] or "/")
+    if Folder(path).local and not parent.exists():
+        raise ConfigError(f"{parent.url} does not exist: make it, or correct path={path!r}")
+
+
+def require_writable(path: str) -> None:
+    """Refuse a local root in which this user could make nothing, without trying it. A store tells it only when tried.
+
+    :raises ConfigError: so it is, or its parent folder does not exist.
+    """
+    require_parent(path)
+    folder = Folder(path)
+    if not folder.local:
+        return
+    there = Path(folder.path(""))
+    there = there if there.exists() else there.parent
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{there} cannot be written by user {getpass.getuser()!r}, which this command runs as: give the user that "
+            "tasks run as the right, or choose another path"
+        )

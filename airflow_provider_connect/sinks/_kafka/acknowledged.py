@@ -28,7 +28,7 @@ class AtLeastOnce(Attempt):
             if (own := self.own(standing)) is not None:
                 claims.write(earlier, own.generation)
                 return replace(self.plan, generation=own.generation)
-            free = claims.free_generation(standing.row if standing else None, earlier)
+            free = self.free_generation(standing.row if standing else None, earlier)
             if claims.is_same_try(earlier):
                 read_to = {}  # the earlier try may have died before it read on
             generation = max(free, used + 1)

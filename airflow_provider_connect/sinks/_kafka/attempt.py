@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from airflow_provider_connect.clients.kafka.errors import FencedError
-from airflow_provider_connect.clients.kafka.offsets import Ends, written
 from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.clients.kafka.partitions import Ends, written
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.publishing import confirmed, next_generation, require_definition, row_of
 from airflow_provider_connect.sink import LedgerRow
@@ -18,13 +18,14 @@ from airflow_provider_connect.sinks._kafka.claims import Claims
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, Entry, InForce, LedgerKey, parsed
+from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, Claim, Entry, InForce, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.put import Sender, Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
-from airflow_provider_connect.sinks._kafka.topics.rules import DEFAULT_MAX_MESSAGE_BYTES
+from airflow_provider_connect.sinks._kafka.topic_rules import DEFAULT_MAX_MESSAGE_BYTES
 from airflow_provider_connect.stage.deleted import SOFT_DELETED
 from airflow_provider_connect.stage.manifest import Seen, StagedFile
+from airflow_provider_connect.wire import Wire
 
 _MAX_BATCH_BYTES = 1_000_000
 
@@ -111,9 +112,7 @@ class Attempt(ABC):
     def transaction(self, part: int | None = None) -> Transaction:
         """Return a producer with the transactional id of the day, or of a part of it."""
         name = self.id if part is None else transactional_id(*self.names, part)
-        timeouts = self.options.timeout_seconds, self.options.transaction_timeout_seconds
-        settings, what = self.producer_settings(), self.claims.where
-        return Transaction(self.cluster.connection, name, *timeouts, settings, what=what)
+        return self.cluster.transaction(name, self.producer_settings(), what=self.claims.where)
 
     def producer_settings(self) -> dict[str, Any]:
         """Return the producer's settings."""
@@ -167,6 +166,15 @@ class Attempt(ABC):
         require_definition(self.publish, self.ledger.known_definition())
         return next_generation(self.publish, newest, used, erased=self.ledger.known_erased().version)
 
+    def free_generation(self, newest: LedgerRow | None, claim: Claim | None) -> int:
+        """Return a generation that no other intent, and no other try with other files, has sent records of.
+
+        :param newest: the day's newest publish: what counts is published; a claim alone stands in nobody's way.
+        :raises OvertakenError: as for :meth:`next_generation`.
+        """
+        free = self.next_generation(newest, claim.highest if claim else 0)
+        return claim.generation if claim and claim.generation and self.claims.is_same_try(claim) else free
+
     def entry(self, generation: int, sent: Sent, standing: Entry | None = None, built_on: Seen | None = None) -> Entry:
         """Return the ledger's record of what was sent.
 
@@ -204,9 +212,9 @@ class Attempt(ABC):
         assert standing is not None
         return standing.confirmed(row, in_transaction=in_transaction)
 
-    def write(self, outbox: Outbox, entry: Entry, key: LedgerKey | None = None) -> None:
-        """Hand the ledger's record of the day, or of a part of it, to a producer."""
-        outbox.send(self.options.ledger_topic, (key or self.key).encoded(), entry.model_dump_json().encode(), [])
+    def write(self, outbox: Outbox, record: Wire, key: LedgerKey | None = None) -> None:
+        """Hand a record of the ledger to a producer; that of the day by default."""
+        outbox.send(self.options.ledger_topic, (key or self.key).encoded(), record.model_dump_json().encode(), [])
 
     def write_definition(self, outbox: Outbox) -> None:
         """Hand the publish's definition to a producer, where another one, or another task's, is in force.
@@ -228,8 +236,7 @@ class Attempt(ABC):
 
     def write_in_force(self, outbox: Outbox, record: InForce) -> None:
         """Write the definition in force, and wait until the ledger has the record."""
-        key = self.ledger.about(NO_DAY, "in_force")
-        outbox.send(self.options.ledger_topic, key.encoded(), record.model_dump_json().encode(), [])
+        self.write(outbox, record, self.ledger.about(NO_DAY, "in_force"))
         outbox.flush()
 
     def require_first(self, outbox: Outbox, first: InForce) -> None:

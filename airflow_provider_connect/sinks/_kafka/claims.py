@@ -9,11 +9,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.publishing import next_generation, require_definition
-from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.records import Claim, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.records import Plan
@@ -40,31 +37,26 @@ class Claims:
         """Return who began last to publish the day; None if nobody ever did."""
         return self.ledger.newest_claim(self.key)
 
-    def record(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> tuple[bytes, bytes]:
-        """Return key and value of a claim, which remembers what those before it may have left behind.
+    def record(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
+        """Return a claim, which remembers what those before it may have left behind.
 
         :param parts: how many transactions of their own the day's files get.
         """
         publish = self.plan.publish
-        claim = Claim(
+        return Claim(
             token=publish.intent.token,
             run=publish.intent.run,
             attempt=publish.manifest.attempt,
             generation=generation,
-            used=_used(earlier),
+            used=earlier.highest if earlier else 0,
             parts=max(parts, earlier.parts if earlier else 0),
             begun=self.plan.begun,
             at=dt.datetime.now(dt.UTC),
         )
-        return self.key.encoded(), claim.model_dump_json().encode()
 
     def write(self, earlier: Claim | None, generation: int | None = None) -> None:
         """Claim the day, outside of any transaction."""
-        # A claim that is written twice is the same claim, and getting an idempotent producer's id takes half a second.
-        connection, seconds = self.ledger.connection, self.options.timeout_seconds
-        outbox = Acknowledged(connection, seconds, {"enable.idempotence": False})
-        outbox.send(self.options.ledger_topic, *self.record(earlier, generation), [])
-        outbox.flush()
+        self.ledger.write(self.key, self.record(earlier, generation))
 
     def lost_to(self, generation: int, read_to: dict[int, int]) -> int | None:
         """Return the highest generation that is claimed, where somebody else has claimed this one first; else None.
@@ -83,18 +75,6 @@ class Claims:
             if claim.generation == generation and not self.is_same_try(claim):
                 return max(other.generation or 0 for other in found)
         return None
-
-    def free_generation(self, newest: LedgerRow | None, claim: Claim | None) -> int:
-        """Return a generation that no other intent, and no other try with other files, has sent records of.
-
-        :param newest: the day's newest publish: what counts is published; a claim alone stands in nobody's way.
-        :raises OvertakenError: somebody else has published the day since this attempt looked, or brought another
-            definition into force.
-        """
-        require_definition(self.plan.publish, self.ledger.known_definition())
-        erased = self.ledger.known_erased().version
-        free = next_generation(self.plan.publish, newest, _used(claim), erased=erased)
-        return claim.generation if claim and claim.generation and self.is_same_try(claim) else free
 
     def is_same_try(self, claim: Claim | None) -> bool:
         """Tell whether a claim is of a try that sends the same files for the same intent."""
@@ -152,7 +132,3 @@ class Claims:
             "day unchanged"
         )
         return f"{self.where}: fenced by {others}"
-
-
-def _used(claim: Claim | None) -> int:
-    return max(claim.used, claim.generation or 0) if claim else 0

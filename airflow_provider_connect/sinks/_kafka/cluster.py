@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.kafka.connection import admin, settings
 from airflow_provider_connect.clients.kafka.errors import Heard
-from airflow_provider_connect.clients.kafka.offsets import Ends, ends
+from airflow_provider_connect.clients.kafka.partitions import Ends, ends
+from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.sink import Connections, StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.view import Handed
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View
+from airflow_provider_connect.sinks._kafka.topics import Topics
+from airflow_provider_connect.sinks._kafka.turn import Turn
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -63,6 +65,16 @@ class Cluster:
     def ledger_from(self, handed: Handed | None) -> KafkaLedger:
         """Return the stream's ledger, read on from what a driver handed over; from what this process knows for None."""
         return KafkaLedger(self.connection, self.options, self.key, handed)
+
+    def transaction(self, name: str, settings: dict[str, Any] | None = None, *, what: str | None = None) -> Transaction:
+        """Return a producer with a transactional id; see :class:`.Transaction`."""
+        timeouts = self.options.timeout_seconds, self.options.transaction_timeout_seconds
+        return Transaction(self.connection, name, *timeouts, settings, what=what)
+
+    def turn(self, view: View, name: str, topics: list[str], who: str, begun: str) -> Turn:
+        """Return the way of one publish, or erase, through the queue of its topics; see :class:`.Turn`."""
+        timeouts = self.options.transaction_timeout_seconds, self.options.timeout_seconds
+        return Turn(self.connection, view, name, topics, who, begun, *timeouts)
 
     def topics(self) -> Topics:
         """Return the cluster's topics; each of these looks anew."""

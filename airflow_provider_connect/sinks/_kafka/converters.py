@@ -1,20 +1,28 @@
-"""The converters by name: what a record's value looks like, in Kafka Connect's words."""
+"""The converters by name: what a record's value and its key look like, in Kafka Connect's words.
+
+A key is made of the key fields' columns: a text, or a record of them. The same row must get the same bytes in every
+run, else a tombstone buries nothing and compaction keeps both. So no key depends on the day, and one with a schema is
+always written by the same registered schema: see :meth:`.registry.Registry.for_keys`.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 from typing import TYPE_CHECKING, Literal
 
+from airflow_provider_connect.values.arrays import Piece, Refused
+from airflow_provider_connect.values.arrow import is_text
 from airflow_provider_connect.values.avro.encoding import AvroConverter
-from airflow_provider_connect.values.encoded import Converter
+from airflow_provider_connect.values.encoded import Converter, Encoded, SchemaRef
 from airflow_provider_connect.values.json.envelope import EnvelopeConverter
 from airflow_provider_connect.values.json.schema import JsonSchemaConverter
-from airflow_provider_connect.values.json.text import JsonConverter
+from airflow_provider_connect.values.json.text import JsonConverter, Writer
 from airflow_provider_connect.values.protobuf.encoding import ProtobufConverter
 from airflow_provider_connect.values.raw import BytesConverter, StringConverter
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 ConverterName = Literal["json", "json_schema_envelope", "string", "bytes", "avro", "json_schema", "protobuf"]
 
@@ -27,6 +35,7 @@ _CONVERTERS: dict[ConverterName, type[Converter]] = {
     "json_schema": JsonSchemaConverter,
     "protobuf": ProtobufConverter,
 }
+KeyConverterName = Literal["string", "json", "avro", "json_schema", "protobuf"]
 
 
 def converter(
@@ -38,3 +47,62 @@ def converter(
     :param value_field: the column that is the whole value; for ``string`` and ``bytes`` alone.
     """
     return _CONVERTERS[name](schema, day, record_name, value_field)
+
+
+class Keys:
+    """Makes the keys of one sink's records. A single field that is NULL makes no key.
+
+    :param name: ``string`` writes one string as it is, one column of another type as its JSON text, and several as a
+        JSON array; the others make a record of the fields, by the value converter of that name.
+    :param fields: names of columns; none makes no key.
+    :param record_name: full name of the record.
+    """
+
+    def __init__(self, name: KeyConverterName, schema: pa.Schema, fields: tuple[str, ...], record_name: str) -> None:
+        import pyarrow as pa
+
+        self.fields = fields
+        own = [schema.field(field) for field in fields]
+        self._may_lack = len(own) == 1 and own[0].nullable
+        if len(own) == 1:
+            own = [own[0].with_nullable(nullable=False)]  # whatever the source says: so the schema stays the same
+        made = pa.schema(own)
+        self.converter: Converter | None = None
+        if name != "string" and fields:
+            self.converter = converter(name, made, None, record_name=record_name)
+        elif len(own) == 1 and is_text(own[0].type):
+            self.converter = StringConverter(made, None, record_name, fields[0])
+        elif fields:
+            self.converter = _JsonKeys(made, None, record_name)
+
+    def problems(self) -> list[str]:
+        """Name the columns that cannot be part of a key; [] when there is none."""
+        return [f"key_fields: {text}" for text in self.converter.problems()] if self.converter else []
+
+    def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
+        """Return the key of each row; a row whose key cannot be written (NaN, text that is not UTF-8) is refused.
+
+        :param ref: the registered schema; None where the converter has none.
+        """
+        if self.converter is None:
+            return Encoded([None] * batch.num_rows, {})
+        if not self._may_lack or not batch.column(self.fields[0]).null_count:
+            return self.converter.encode(batch, ref)
+        there = batch.column(self.fields[0]).is_valid()
+        rows = there.to_numpy(zero_copy_only=False).nonzero()[0].tolist()
+        some = self.converter.encode(batch.filter(there), ref)
+        found: list[bytes | None] = [None] * batch.num_rows
+        for row, value in zip(rows, some.values, strict=True):
+            found[row] = value
+        return Encoded(found, {rows[place]: why for place, why in some.refused.items()})
+
+
+class _JsonKeys(Converter):
+    form = "JSON"
+
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+        pieces: list[Piece] = []
+        for field in self.schema:
+            array, refuse = refused.column(batch, field)
+            pieces += [b",", *Writer().pieces(array, field, refuse)]
+        return [b"[", *pieces[1:], b"]"] if len(self.schema) > 1 else pieces[1:]

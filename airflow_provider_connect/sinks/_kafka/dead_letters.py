@@ -136,9 +136,7 @@ def letters_of(cluster: Cluster, first: dt.date, last: dt.date, records: int) ->
 def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
     """Yield the committed records of a topic with the headers that Connect names; nothing if there is no such topic."""
     with reading(cluster.connection, topic, cluster.options.timeout_seconds) as partitions:
-        bounds = {number: partitions.bounds(number) for number in partitions.numbers()}
-        starts, ends = ({number: each[at] for number, each in bounds.items()} for at in (0, 1))
-        for messages in partitions.batches(starts, ends) if bounds else ():
+        for messages in partitions.all():
             for message in messages:
                 headers = {
                     name.removeprefix(_PREFIX): value.decode(errors="replace")

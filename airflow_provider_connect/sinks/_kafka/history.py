@@ -14,7 +14,7 @@ from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.records import STREAM_WHATS, Entry, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.names import name_pattern, template_column
 from airflow_provider_connect.sinks._kafka.records import written_by
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.topics import Topics
 
 _LOOK_BACK = 1000
 """Records at each partition's end: markers of transactions and aborted records may lie behind the last one."""
@@ -145,11 +145,8 @@ def holds_records(connection: Connection, topic: str, key: StreamKey | None, tim
     :raises RetriableError: the broker is away.
     """
     with reading(connection, topic, timeout_seconds) as partitions:
-        bounds = {number: partitions.bounds(number) for number in partitions.numbers()}
-        starts = {number: max(low, high - _LOOK_BACK) for number, (low, high) in bounds.items()}
-        high = {number: end for number, (_, end) in bounds.items()}
         return any(
             key is None or written_by(message.headers(), key)
-            for records in partitions.batches(starts, high)
+            for records in partitions.all(_LOOK_BACK)
             for message in records
         )

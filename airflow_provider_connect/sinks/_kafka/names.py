@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked, marked
+from airflow_provider_connect.values.marks import MARK_CHARS, digest_of_value, is_marked, marked
 
 MAX_NAME = 249
 _LEGAL = re.compile(r"[A-Za-z0-9_-]+")
@@ -83,14 +83,9 @@ def _topic(start: str, value: str | None, end: str, not_free: Collection[str]) -
         return name
     room = MAX_NAME - len(start) - len(end) - MARK_CHARS
     shown = _NULL if value is None else value
-    return f"{start}{marked(shown, _digest(value), legal='A-Za-z0-9_-', room=room)}{end}"
+    return f"{start}{marked(shown, digest_of_value(value), legal='A-Za-z0-9_-', room=room)}{end}"
 
 
 def _metric(name: str) -> str:
     """Return what Kafka's metrics call a topic; it refuses to make two that have the same."""
     return name.replace(".", "_")
-
-
-def _digest(value: str | None) -> str:
-    """Return a value's hash; that of None is no text's."""
-    return digest(b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass"))

@@ -10,12 +10,11 @@ from urllib.parse import quote
 from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.sink import Sink
-from airflow_provider_connect.sinks._kafka.converters import ConverterName, converter
-from airflow_provider_connect.sinks._kafka.keys import KeyConverterName, Keys
+from airflow_provider_connect.sinks._kafka.converters import ConverterName, KeyConverterName, Keys, converter
 from airflow_provider_connect.sinks._kafka.names import MAX_NAME, check_template, check_topic, template_column
-from airflow_provider_connect.sinks._kafka.topics.rules import TopicGroup, TopicRules
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicGroup, TopicRules
 from airflow_provider_connect.stage.deleted import Deletes, soft_kind_problems
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.encoded import Converter
 from airflow_provider_connect.window import SourceKind
 
@@ -198,10 +197,7 @@ class KafkaOptions(Sink):
             "subject_strategy": (registered, _REGISTERED),
             "schema_registration": (registered or key, _REGISTERED + _OR_KEY),
             "schema_contract": (not registered, "converters without a registry, which decides itself"),
-            "turns": (
-                self.delivery == "exactly_once" and self.atomicity == "day",
-                "delivery='exactly_once' with atomicity='day'",
-            ),
+            "turns": (self.is_one_transaction, "delivery='exactly_once' with atomicity='day'"),
             "deletes": (self.cleanup == "compact", "cleanup='compact'"),
             "max_rejects": (self.errors_tolerance == "all", "errors_tolerance='all'"),
         }
@@ -213,9 +209,14 @@ class KafkaOptions(Sink):
         ]
 
     @property
+    def is_one_transaction(self) -> bool:
+        """Whether one transaction holds a whole day."""
+        return self.delivery == "exactly_once" and self.atomicity == "day"
+
+    @property
     def takes_turns(self) -> bool:
         """Whether its publishes and erases of a topic come one after the other."""
-        return self.delivery == "exactly_once" and self.atomicity == "day" and self.turns != "off"
+        return self.is_one_transaction and self.turns != "off"
 
     @property
     def value_is_registered(self) -> bool:
@@ -297,7 +298,7 @@ class KafkaOptions(Sink):
     @property
     def keeps_spans(self) -> bool:
         """Whether one transaction decides about a publish, and so whether an increment follows the last one."""
-        return self.delivery == "exactly_once" and self.atomicity == "day"
+        return self.is_one_transaction
 
     def replaces(self, kind: SourceKind) -> bool:
         """Tell whether a publish replaces; days in a compacted topic only bring keys up to date, an empty one none."""

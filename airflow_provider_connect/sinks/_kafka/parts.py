@@ -33,10 +33,10 @@ class Parts(Attempt):
             standing = self.standing()
             if (own := self.own(standing)) is not None:
                 return replace(self.plan, generation=own.generation)
-            generation = self.claims.free_generation(standing.row if standing else None, earlier)
+            generation = self.free_generation(standing.row if standing else None, earlier)
             transaction.begin()
             claim = self.claims.record(earlier, generation, parts=len(self.publish.manifest.polled.files))
-            transaction.send(self.options.ledger_topic, *claim, [])
+            self.write(transaction, claim, self.claims.key)
             transaction.commit()
         self._end_parts(earlier_parts)
         return replace(self.plan, generation=generation)

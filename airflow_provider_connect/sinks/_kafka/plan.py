@@ -16,8 +16,9 @@ from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.names import topic_names
 from airflow_provider_connect.sinks._kafka.records import Plan
 from airflow_provider_connect.sinks._kafka.registry import Registry, Subject, key_subject, value_subject
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
-from airflow_provider_connect.sinks._kafka.topics.rules import Writing
+from airflow_provider_connect.sinks._kafka.topic_rules import Writing
+from airflow_provider_connect.sinks._kafka.topics import Topics
+from airflow_provider_connect.stage.rows import opened
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.values.encoded import Converter, SchemaRef
 from airflow_provider_connect.window import Day, SourceKind
@@ -91,8 +92,7 @@ class Planner:
             return [f"topic {options.topic!r}: {each}" for each in problems]
         if kind != "snapshot" or options.cleanup == "delete":
             return []
-        whole = options.delivery == "exactly_once" and options.atomicity == "day"
-        if whole and options.route_column is None and options.headers:
+        if options.is_one_transaction and options.route_column is None and options.headers:
             return []
         return [
             f"topic {options.topic!r}: a snapshot is compared with what one topic of its own holds, in one "
@@ -228,13 +228,12 @@ def routes(options: KafkaOptions, publish: Publish) -> dict[str | None, str]:
     if options.route_column is None:
         return {None: options.topic}
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     values: set[str | None] = set()
     folder = Folder(publish.stage)
     for file in publish.manifest.polled.files:
-        with folder.filesystem.open_input_file(folder.path(file.path)) as source:
-            for batch in pq.ParquetFile(source).iter_batches(columns=[options.route_column]):
+        with opened(folder, file.path) as staged:
+            for batch in staged.iter_batches(columns=[options.route_column]):
                 found = pc.unique(batch.column(0)).to_pylist()
                 values.update(value if value is None else str(value) for value in found)
                 if len(values) > MOST_TOPICS:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
+from airflow_provider_connect.clients.kafka.transaction import transactional_id
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.history import History
 from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 from airflow_provider_connect.sinks._kafka.names import topic_names
 from airflow_provider_connect.sinks._kafka.plan import Planner, check_time
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
+from airflow_provider_connect.sinks._kafka.topics import Topics
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -44,7 +44,9 @@ class Preflight:
         if found := found or self._problems_of(self._transactional_id):
             return found
         found = self._problems_of(lambda: self.topics.ensure_ledger(self.options.ledger_topic))
-        if not found and (wrong := self._problems_of(self._rights) or self._problems_of(self._history)):
+        if not found and (
+            wrong := self._problems_of(self._rights) or self._problems_of(History(self.cluster, self.topics).problems)
+        ):
             return wrong  # a topic that is missing because it was deleted is not made again
         for step in (self._topics, self._ledger, self._erased):
             found += self._problems_of(step)
@@ -108,9 +110,6 @@ class Preflight:
             )
         return found
 
-    def _history(self) -> list[str]:
-        return History(self.cluster, self.topics).problems()
-
     def _reach(self) -> list[str]:
         self.topics.reach()
         return []
@@ -136,8 +135,7 @@ class Preflight:
         options = self.options
         if options.delivery == "exactly_once":
             probe = transactional_id(self.cluster.key.connector, self.cluster.key.stream, options.topic, "preflight")
-            times = (options.timeout_seconds, options.transaction_timeout_seconds)
-            Transaction(self.cluster.connection, probe, *times).fence()
+            self.cluster.transaction(probe).fence()
         return []
 
     def _foreseen(self) -> list[str]:
@@ -177,8 +175,7 @@ class Preflight:
         newest = ledger.newest_entries(1)
         if not newest:
             return []
-        in_one = options.delivery == "exactly_once" and options.atomicity == "day"
-        check_time(options, newest[0].row.rows if in_one else 0, ledger)
+        check_time(options, newest[0].row.rows if options.is_one_transaction else 0, ledger)
         return self._drift(newest[0])
 
     def _drift(self, newest: Entry) -> list[str]:

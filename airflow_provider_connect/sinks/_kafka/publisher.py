@@ -16,7 +16,6 @@ from airflow_provider_connect.capabilities.publisher import (
     StagesByExecutors,
 )
 from airflow_provider_connect.clients.kafka.errors import RefusedRecordError
-from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, UndecidedError
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
@@ -25,8 +24,7 @@ from airflow_provider_connect.sinks._kafka.acknowledged import AtLeastOnce
 from airflow_provider_connect.sinks._kafka.attempt import Attempt
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.dead_letters import letters_of
-from airflow_provider_connect.sinks._kafka.erasing.copies import copies_of
-from airflow_provider_connect.sinks._kafka.erasing.eraser import KafkaEraser
+from airflow_provider_connect.sinks._kafka.eraser import KafkaEraser
 from airflow_provider_connect.sinks._kafka.history import History
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.parts import Parts
@@ -34,7 +32,7 @@ from airflow_provider_connect.sinks._kafka.plan import Planner
 from airflow_provider_connect.sinks._kafka.preflight import Preflight
 from airflow_provider_connect.sinks._kafka.put import Sent
 from airflow_provider_connect.sinks._kafka.records import Plan
-from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError
+from airflow_provider_connect.sinks._kafka.turn import PassedOverError
 from airflow_provider_connect.sinks._kafka.whole_day import WholeDay
 from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
 from airflow_provider_connect.stage.manifest import StagedFile
@@ -85,16 +83,11 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         :raises ConfigError: the ledger's topic cannot be made or used.
         :raises RetriableError: the broker is away.
         """
-        options, ledger = self.options, self.ledger
-        if problems := self._cluster.topics().ensure_ledger(options.ledger_topic):
+        ledger = self.ledger
+        if problems := self._cluster.topics().ensure_ledger(ledger.name):
             raise ConfigError("; ".join(problems))
-        if any((known.kind, known.id) == (note.kind, note.id) for known in ledger.notes()):
-            return
-        # Written twice it is the same note, and getting an idempotent producer's id takes half a second.
-        outbox = Acknowledged(ledger.connection, options.timeout_seconds, {"enable.idempotence": False})
-        key = ledger.note_key(note.kind, note.id)
-        outbox.send(options.ledger_topic, key.encoded(), note.model_dump_json().encode(), [])
-        outbox.flush()
+        if not any((known.kind, known.id) == (note.kind, note.id) for known in ledger.notes()):
+            ledger.write(ledger.note_key(note.kind, note.id), note)
 
     def begin(self, publish: Publish) -> Plan:
         """Make the day's topics and schemas ready, and say in the ledger who publishes it now.
@@ -166,8 +159,14 @@ class KafkaPublisher(Publisher, StagesByExecutors, Confirms, Erases, InspectsTar
         return KafkaEraser(self._cluster, column).erase(values, shaping)
 
     def copies(self) -> list[str]:
-        """Name the records that tombstones cover, and the topic of dead letters."""
-        return copies_of(self.options)
+        """Name the records that tombstones cover, and the topic of dead letters. Does not look into them."""
+        options = self.options
+        return [
+            f"records of topic {options.topic!r} that a tombstone covers, or that a failed transaction left: they can "
+            "be read until the broker compacts their segments, as the topic's max.compaction.lag.ms says",
+            f"rejects in topic {options.dead_letters!r}, if there is one: nothing says whose a rejected record is. "
+            "The topic's retention deletes them, or kafka-delete-records.sh",
+        ]
 
     def _patience(self) -> Patience:
         """Return how often a delivery is tried. Two that took one id from each other must not come back together."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.kafka.outbox import Headers
 from airflow_provider_connect.sink import Publish, StreamKey
-from airflow_provider_connect.sinks._kafka.keys import Keys
+from airflow_provider_connect.sinks._kafka.converters import Keys
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed
-from airflow_provider_connect.sinks._kafka.topics.rules import Limits
+from airflow_provider_connect.sinks._kafka.topic_rules import Limits
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.rows import as_json
 from airflow_provider_connect.values.encoded import SchemaRef

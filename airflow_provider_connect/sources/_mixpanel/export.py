@@ -18,8 +18,7 @@ from airflow_provider_connect.sources._mixpanel.records import (
     RecordReader,
     Records,
 )
-from airflow_provider_connect.stage.rejects import Reject
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Reject, Tolerance
 
 if TYPE_CHECKING:
     import pyarrow as pa

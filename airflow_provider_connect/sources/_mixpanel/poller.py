@@ -42,7 +42,7 @@ from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentErro
 from airflow_provider_connect.sources._mixpanel.span import choose, days_per_plan
 from airflow_provider_connect.sources._mixpanel.split import both, conditions, marks
 from airflow_provider_connect.stage.counts import VendorCount
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.window import Day, groups
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from airflow_provider_connect.sources._rest.rows import RowMaker, Rows
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.walking import PageFacts, Walk, places, whole_number
 from airflow_provider_connect.stage.counts import VendorCount
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.json.places import MISSING
 from airflow_provider_connect.window import Day
 

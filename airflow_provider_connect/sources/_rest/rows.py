@@ -16,8 +16,7 @@ from airflow_provider_connect.sources._rest.reading import Cut
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.typed import made
 from airflow_provider_connect.sources._rest.values import Decoded, Decoder, Undeclared
-from airflow_provider_connect.stage.rejects import Reject
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Reject, Tolerance
 from airflow_provider_connect.values.json.slices import Slices
 from airflow_provider_connect.window import Day
 

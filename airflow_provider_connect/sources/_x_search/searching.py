@@ -16,8 +16,7 @@ from airflow_provider_connect.sources._x_search.asking import Asking
 from airflow_provider_connect.sources._x_search.options import Endpoint, XSearchOptions
 from airflow_provider_connect.sources._x_search.page import Page, Text, read
 from airflow_provider_connect.sources._x_search.refusals import kind_of
-from airflow_provider_connect.stage.rejects import Reject
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Reject, Tolerance
 
 _MOST_PAGES_WITHOUT_A_POST = 1000
 """The archive sends pages without posts that name a next one. So many in a row are no day's results any more."""

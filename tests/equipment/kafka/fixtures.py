@@ -13,8 +13,8 @@ import pytest
 from airflow_provider_connect.clients.kafka.connection import admin, settings
 from airflow_provider_connect.clients.kafka.errors import Heard
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
-from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
+from airflow_provider_connect.sinks._kafka.topics import Topics
 from tests.standins.kafka_broker import KafkaBroker, Listener
 from tests.standins.kafka_reader import Isolation, Reader, Record, ledger_entries
 from tests.standins.server import free_port

@@ -86,7 +86,7 @@ def test_a_day_that_was_staged_before_an_erase_is_refused(scene: Scene) -> None:
 
 def test_an_erase_while_a_publish_waits_for_its_turn(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its driver has begun, and its executor has decided: only the look behind its turn can tell."""
-    from airflow_provider_connect.sinks._kafka.turns.turn import Turn
+    from airflow_provider_connect.sinks._kafka.turn import Turn
 
     token = scene.begin(stale := staged(scene, MONDAY, "ann", "bob", order=1))
     taken = Turn.take

@@ -12,8 +12,7 @@ import pytest
 
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._kafka.converters import converter
-from airflow_provider_connect.sinks._kafka.keys import Keys
+from airflow_provider_connect.sinks._kafka.converters import Keys, converter
 from airflow_provider_connect.values.encoded import SchemaRef
 from tests.equipment.kafka.bench import make_topic
 from tests.equipment.kafka.fixtures import KafkaBroker, records

@@ -16,8 +16,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sinks._kafka import whole_day
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
-from airflow_provider_connect.sinks._kafka.turns import seen
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.frozen import KEY, MONDAY, SCHEMA, TUESDAY, events
 from tests.equipment.kafka.bench import SinkBench, drop_topic, make_topic, running_bench, set_topic
@@ -32,7 +32,7 @@ ROWS, NEWER = ("a", "b", "b", "c"), ("n",)
 
 @pytest.fixture
 def bench(broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SinkBench]:
-    monkeypatch.setattr(seen, "SEEN_SECONDS", 0.2)  # tests hold the ledger on purpose
+    monkeypatch.setattr(whole_day, "SEEN_SECONDS", 0.2)  # tests hold the ledger on purpose
     with running_bench(broker.bootstrap, tmp_path, timeout_seconds=SECONDS) as made:
         yield made
 

@@ -10,8 +10,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.readers import kafka
-from airflow_provider_connect.readers._kafka.ledger import Entry
-from airflow_provider_connect.readers._kafka.spans import Place
+from airflow_provider_connect.readers._kafka import Entry, Place
 from airflow_provider_connect.readers.kafka import PublishedDay, json_day, records
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.ledger import records as written

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.stage.documents import document_problems, documents
+from airflow_provider_connect.stage.rows import document_problems, documents
 
 
 def write(folder: Path, table: pa.Table) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Tolerance
 
 
 @given(st.integers(0, 20), st.integers(0, 20))

@@ -15,7 +15,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka.put import BATCH_BYTES, SLICE_BYTES, Sender
 from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan
-from airflow_provider_connect.sinks._kafka.topics.rules import Limits
+from airflow_provider_connect.sinks._kafka.topic_rules import Limits
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.rows import batches
 from tests.equipment.frozen import freeze

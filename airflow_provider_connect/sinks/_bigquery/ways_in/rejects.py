@@ -11,8 +11,7 @@ from airflow_provider_connect.clients.bigquery.tables import find
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.columns.rows import cut
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
-from airflow_provider_connect.stage.rejects import Reject, read_rejects
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Reject, Tolerance, read_rejects
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,9 +18,9 @@ from airflow_provider_connect.clients.bigquery.streams import Appender, BadRow, 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema, summary
 from airflow_provider_connect.sinks._bigquery.ways_in.rejects import BATCH_BYTES, append_rejects, reject_schema
+from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.stage.rows import batches
 from airflow_provider_connect.stage.tables import table_of
-from airflow_provider_connect.stage.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.staging import Staging

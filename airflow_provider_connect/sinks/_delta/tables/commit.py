@@ -12,23 +12,21 @@ from typing import TYPE_CHECKING, TypeVar
 from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError, RetriableError
 from airflow_provider_connect.publishing import next_generation, overtaken, row_of, seen_in
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta.commit import add_action, secured, until_done
-from airflow_provider_connect.sinks._delta.create import create
+from airflow_provider_connect.sinks._delta.commit import add_action, newest_of, secured, until_done
 from airflow_provider_connect.sinks._delta.definitions import day_transactions, in_force_transactions
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
-from airflow_provider_connect.sinks._delta.late import kept_out_transactions, late_transactions
-from airflow_provider_connect.sinks._delta.ledger import (
-    LedgerView,
-    app_id,
-    app_prefix,
-    attempt_id,
-    details,
-    transactions,
-)
-from airflow_provider_connect.sinks._delta.log import open_table
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.log import commit, open_table
+from airflow_provider_connect.sinks._delta.records import app_id, app_prefix, attempt_id, details, transactions
 from airflow_provider_connect.sinks._delta.sweep import claim
-from airflow_provider_connect.sinks._delta.table import allow_local_times, delta_columns, merged, ownership_problems
-from airflow_provider_connect.sinks._delta.tables.head import HeadView, completing, open_head, record, reserving
+from airflow_provider_connect.sinks._delta.table import (
+    allow_local_times,
+    create,
+    delta_columns,
+    merged,
+    ownership_problems,
+)
+from airflow_provider_connect.sinks._delta.tables.head import HeadView, completing, open_head, reserving
 from airflow_provider_connect.stage.manifest import StagedFile, manifest_file
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Tables, table_of
@@ -117,11 +115,8 @@ class TablesCommit:
 
     def _generation(self, view: HeadView) -> int:
         """Compare what the attempt saw before it polled with this version; return the generation to publish."""
-        day, run = self.publish.day.date, self.publish.intent.run
-        newest, erased = view.newest(day, run), erase_version(view.table)
-        if seen_in(newest, erased) != self.publish.manifest.seen:
-            newest = view.row(day, run)  # the loser's next step depends on who won
-        return next_generation(self.publish, newest, erased=erased)
+        newest = newest_of(view, self.publish, self.publish.day.date)
+        return next_generation(self.publish, newest, erased=erase_version(view.table))
 
     def _require_room(self, view: HeadView) -> None:
         self._tables.require_room(len(self._files), f"{self.publish.key} {self.publish.day}")
@@ -166,11 +161,8 @@ class TablesCommit:
             raise self._passed(view, reserved)
         rows = sum(file.rows for file in self.publish.manifest.polled.files)
         row = row_of(self.publish, generation, rows=rows)
-        recorded = transactions(row, self.publish.key)
+        recorded = transactions(row, self.publish.key, view.transaction)
         recorded |= day_transactions(self.publish, generation, view.recorded, app_prefix(self.publish.key))
-        app = app_id(self.publish.key, day)
-        for counted in (late_transactions, kept_out_transactions):
-            recorded |= {app + what: version for what, version in counted(row, view.transaction).items()}
         recorded |= completing(view, self.publish, reserved.number, self._files)
         told = details(row, self.publish) | {"connect.tables": json.dumps(sorted(self._files))}
         return row if self._record(view, recorded, told) else None
@@ -182,7 +174,8 @@ class TablesCommit:
         fields = merged(view.table, columns, self.options.schema_contract, self.options.ledger_path)
         if allow_local_times(view.table, fields):
             return False
-        record(view, self.publish.day.date, recorded, told, fields)
+        # "overwrite", of nothing: only so are new columns added.
+        commit(view.table, recorded, told, columns=fields, mode="overwrite", day=self.publish.day.date)
         # Numbers that a power cut takes back would be given out again, and tables have them already.
         secured(view.folder, view.table)
         return True
@@ -190,9 +183,9 @@ class TablesCommit:
     def _passed(self, view: HeadView, reserved: Reservation) -> ConnectError:
         """Return the error for a reservation that another attempt has taken since."""
         day, mine = self.publish.day.date, self.publish.intent
-        newest, erased = view.newest(day, mine.run), erase_version(view.table)
+        newest, erased = newest_of(view, self.publish, day), erase_version(view.table)
         if seen_in(newest, erased) != self.publish.manifest.seen:
-            return overtaken(self.publish, view.row(day, mine.run), erased)
+            return overtaken(self.publish, newest, erased)
         number = view.reservation(day)
         other = view.last_reserver(day, number)
         where, token = f"{self.publish.key} {self.publish.day}", str(other.get("connect.token", ""))
@@ -256,8 +249,6 @@ class TablesCommit:
 
     def _commit(self, view: LedgerView, name: str, reserved: Reservation) -> bool:
         """Commit on top of exactly this version; False if the table has a newer one."""
-        from deltalake import CommitProperties, Schema, Transaction
-
         table, key, day = view.table, self.publish.key, self.publish.day.date
         assert table is not None
         part = self._part(name)
@@ -279,18 +270,16 @@ class TablesCommit:
         # An earlier reservation of this attempt may have brought them in; a commit cannot remove and add one file.
         are_in = self._are_in(view, name, files)
         actions = [] if are_in else [add_action(_in(name, file), part, found[file.path]) for file in files]
-        table.create_write_transaction(
-            actions,
+        commit(
+            table,
+            recorded,
+            details(row, part) | {"connect.reservation": str(reserved.number)},
+            files=actions,
+            columns=fields,
             mode="append" if are_in else "overwrite",
-            schema=Schema(fields),
-            partition_by=["day"],
-            partition_filters=None if are_in else [("day", "=", str(day))],
-            commit_properties=CommitProperties(
-                custom_metadata=details(row, part) | {"connect.reservation": str(reserved.number)},
-                # As where there is one table: the files of a compaction that came between would stay.
-                max_commit_retries=0 if any(date == day for date, _, _ in view.files) else 100,
-                app_transactions=[Transaction(app, version) for app, version in recorded.items()],
-            ),
+            day=None if are_in else day,
+            # As where there is one table: the files of a compaction that came between would stay.
+            retries=0 if any(date == day for date, _, _ in view.files) else 100,
         )
         secured(view.folder, table)
         return True

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Publish, StreamKey
-from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView, app_id, app_prefix, attempt_id
+from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import open_table
+from airflow_provider_connect.sinks._delta.records import app_id, app_prefix, attempt_id
 from airflow_provider_connect.stage.manifest import CONTROL
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import DaySet
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from deltalake import Field as DeltaField
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
@@ -140,30 +140,10 @@ def _list(key: StreamKey, day: dt.date, tables: Collection[str], places: Mapping
     return {f"{app_id(key, day)}/tables/{part}": bits for part, bits in parts.items()}
 
 
-def record(
-    view: HeadView, day: dt.date, recorded: Mapping[str, int], metadata: dict[str, str], fields: list[DeltaField]
-) -> None:
-    """Commit transactions on top of exactly this version of the head; it gets the columns, and no rows."""
-    from deltalake import CommitProperties, Schema, Transaction
-
-    assert view.table is not None
-    view.table.create_write_transaction(
-        [],
-        mode="overwrite",  # of nothing: only so are new columns added
-        schema=Schema(fields),
-        partition_by=["day"],
-        partition_filters=[("day", "=", str(day))],
-        commit_properties=CommitProperties(
-            custom_metadata=metadata,
-            max_commit_retries=100,
-            app_transactions=[Transaction(app, version) for app, version in recorded.items()],
-        ),
-    )
-
-
 @dataclass(frozen=True)
 class TablesLedger(DeltaLedger):
     """The ledger of one stream's tables; each call reads the head's log again."""
 
-    def _view(self) -> HeadView:
+    def view(self) -> HeadView:
+        """Return the ledger in the newest version of the head."""
         return HeadView(Folder(self.options.ledger_path), open_head(self.options), self.key)

@@ -7,9 +7,11 @@ of an attempt that was never completed: only a publish of the day, and then a va
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
+from typing import ClassVar
 
-from airflow_provider_connect.sinks._delta.ledger import SWEPT, LedgerView
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import open_table
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
@@ -28,34 +30,22 @@ class _OfTable(Sweeper):
 
     is_known: bool
 
-    def free(self, attempts: dict[str, list[str]], dead: set[str]) -> dict[str, list[str]]:
+    def free(self, attempts: dict[str, list[str]], dead: set[str], *, marks: bool) -> dict[str, list[str]]:
         """Return those of the attempts' files that this table does not name, and no commit may name any more.
 
         :param dead: attempts that were never completed. What they have committed here all the same is not free.
+        :param marks: as for :meth:`.Sweeper.run`, which records the undecided as swept.
         """
         view = self._view()
         if not view.is_mine:  # nobody has come as far as a reservation with it
             return attempts
-        view = self._mark_swept([*attempts], attempts)
+        if marks:
+            view = self._mark_swept([*attempts], attempts)
         live = {path for _, path, _ in view.files}
         return {
             attempt: [path for path in files if path not in live]
             for attempt, files in attempts.items()
-            if view.attempt(attempt) == SWEPT or (attempt not in dead and view.attempt(attempt) is not None)
-        }
-
-    def would_free(self, attempts: dict[str, list[str]], dead: set[str]) -> dict[str, list[str]]:
-        """Return what :meth:`free` would, and change nothing."""
-        view = self._view()
-        if not view.is_mine:
-            return attempts
-        live = {path for _, path, _ in view.files}
-        return {
-            attempt: [path for path in files if path not in live]
-            for attempt, files in attempts.items()
-            if self._is_undecided(view, attempt, live, files)
-            or view.attempt(attempt) == SWEPT
-            or (attempt not in dead and view.attempt(attempt) is not None)
+            if self._is_dead(view, attempt, live, files) or (attempt not in dead and view.attempt(attempt) is not None)
         }
 
     def _view(self) -> LedgerView:
@@ -68,72 +58,35 @@ class TablesSweeper(Sweeper):
     """One sweep over the attempts of all tables of a template, whose control files lie under their common root."""
 
     options: DeltaOptions
-    _free: dict[str, list[str]] = field(default_factory=dict)
+    pattern: ClassVar[re.Pattern[str]] = TABLE_FILE
 
-    def run(self) -> int:
-        """Sweep, and return how many files were deleted.
-
-        :raises ConfigError: the log of the head, or of a table, was lost or set back.
-        :raises RetriableError: other commits were always faster.
-        """
-        if not self._view().is_mine:
-            return 0
-        if not (attempts := self._silent_attempts()):
-            return 0
-        data = self._data_files(attempts)
-        self._mark_swept(attempts, {})
-        head = self._view()
-        dead = {attempt for attempt in attempts if head.attempt(attempt) == SWEPT}
-        # Before the first of its files, so that nobody begins to publish the rest.
-        self._delete(self.folder.entries([manifest_file(attempt) for attempt in dead]))
-        for name, of_table in _by_table(data).items():
-            for attempt, files in self._sweeper(name, head).free(of_table, dead).items():
-                self._free.setdefault(attempt, []).extend(f"{name}/{path}" for path in files)
-        for attempt in attempts:
-            files = self._free.get(attempt, [])
-            if attempt in dead:
-                self._bury(attempt, files)
-            else:
-                self._settle(head, attempt, files)
-        return self.deleted
-
-    def listed(self) -> list[str]:
-        """Return the files that a sweep would delete now."""
+    def _candidates(self, *, marks: bool) -> tuple[HeadView, list[tuple[str, bool, list[str]]]]:
+        """Return the silent attempts of all tables: the head says which are dead, each table which files are free."""
         head = self._view()
         if not head.is_mine or not (attempts := self._silent_attempts()):
-            return []
-        dead = {attempt for attempt in attempts if head.attempt(attempt) in (None, RESERVED, SWEPT)}
+            return head, []
+        data = self._data_files(attempts)
+        if marks:
+            marked = self._mark_swept(attempts, {})
+            assert isinstance(marked, HeadView)
+            head = marked
+        dead = {attempt for attempt in attempts if self._is_dead(head, attempt, set(), [])}
+        if marks:
+            # Before the first of its files, so that nobody begins to publish the rest.
+            self._delete(self.folder.entries([manifest_file(attempt) for attempt in dead]))
         free: dict[str, list[str]] = {attempt: [] for attempt in attempts}
-        for name, of_table in _by_table(self._data_files(attempts)).items():
-            for attempt, files in self._sweeper(name, head).would_free(of_table, dead).items():
+        for name, of_table in _by_table(data).items():
+            folder = Folder(f"{self.folder.url}/{name}")
+            table = _OfTable(folder, self.key, self.silent, is_known=name in head.places)
+            for attempt, files in table.free(of_table, dead, marks=marks).items():
                 free[attempt] += [f"{name}/{path}" for path in files]
-        found = []
-        for attempt, files in free.items():
-            if attempt in dead:
-                found += self._files_of_dead(attempt, files)
-            else:
-                found += self._files_to_settle(head, attempt, files)
-        return found
-
-    def _sweeper(self, name: str, head: HeadView) -> _OfTable:
-        folder = Folder(f"{self.folder.url}/{name}")
-        return _OfTable(folder, self.key, self.silent, is_known=name in head.places)
+        return head, [(attempt, attempt in dead, files) for attempt, files in free.items()]
 
     def _view(self) -> HeadView:
         return HeadView(Folder(self.options.ledger_path), open_head(self.options), self.key)
 
     def _is_undecided(self, view: LedgerView, attempt: str, live: set[str], names: list[str]) -> bool:
         return view.attempt(attempt) in (None, RESERVED)
-
-    def _data_files(self, attempts: list[str]) -> dict[str, list[str]]:
-        """Return the names of each attempt's data files, in all tables."""
-        wanted = set(attempts)
-        found: dict[str, list[str]] = {}
-        for file in self.folder.files():
-            match = TABLE_FILE.fullmatch(file.name)
-            if match and match["attempt"] in wanted:
-                found.setdefault(match["attempt"], []).append(file.name)
-        return found
 
 
 def _by_table(data: dict[str, list[str]]) -> dict[str, dict[str, list[str]]]:

@@ -7,7 +7,7 @@ A record's key says what it is about (:class:`.LedgerKey`). The newest record of
 * ``part``: the same for one staged file, where each has a transaction of its own;
 * ``claim``: who began last to publish it, so that a producer that was fenced can say who did it.
 
-Of the topic there is ``erased``: its erase list (:mod:`.lists`). Of the stream there are
+Of the topic there is ``erased``: its erase list (:func:`.view.known_list`). Of the stream there are
 
 * ``in_force``: the definition of its newest publish, written by the transaction of that publish;
 * a record for each of its notes, by kind and id. No transaction writes them, so that nobody waits for one to see them.
@@ -23,17 +23,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from heapq import nlargest
 from typing import TYPE_CHECKING, Literal, get_args
 
+from airflow_provider_connect.clients.kafka.outbox import Acknowledged
 from airflow_provider_connect.clients.kafka.partitions import Isolation, Partitions, reading
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
-from airflow_provider_connect.sinks._kafka.ledger.lists import known_list, list_keys
 from airflow_provider_connect.sinks._kafka.ledger.records import (
     NO_DAY,
     WHATS,
@@ -44,12 +44,15 @@ from airflow_provider_connect.sinks._kafka.ledger.records import (
     What,
     parsed,
 )
-from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View, checked_key, view_of
+from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View, checked_key, known_list, list_keys, view_of
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote, NoteKind
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
+from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
+    from confluent_kafka import Message
+
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 NOTES: tuple[NoteKind, ...] = get_args(NoteKind)
@@ -100,24 +103,27 @@ class KafkaLedger(Ledger):
         What a transaction of this very day has open for long is not published: who publishes the day next ends it.
         """
         key = self.about(day)
-        view = self.current(lambda seen: seen == key, own=lambda seen: seen[:4] == key[:4])
-        value = view.value(key.encoded())
+        self.current(lambda seen: seen == key, own=lambda seen: seen[:4] == key[:4])
+        return self._known(key.encoded())
+
+    def _known(self, raw: bytes) -> Entry | None:
+        """Return what a key's record says, as far as the ledger was read; None without one."""
+        value = self.view.value(raw)
         return None if value is None else parsed(Entry, value, self.name)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return each day's newest publish; one that an open transaction of others hides for long as it was before."""
-        view = self.current(lambda key: self._mine(key, "day") and first <= key.day <= last, "leave")
+        self.current(lambda key: self._mine(key, "day") and first <= key.day <= last, "leave")
         keys = (self.about(first + ONE_DAY * i).encoded() for i in range((last - first).days + 1))
-        values = (value for key in keys if (value := view.value(key)) is not None)
-        return [parsed(Entry, value, self.name).row for value in values]
+        return [entry.row for raw in keys if (entry := self._known(raw)) is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the day's newest publish; the stream's newest snapshot, or increment, where that is followed."""
         if kind == "increment":
             # Increments share a transactional id, so what one of them has open is ended by who reads here.
-            view = self.current(lambda key: self._mine(key, "day"), "wait", self._of_target)
-            values = (view.value(raw) for raw in (self.about(day).encoded(), *self._last_increment()))
-            return next((parsed(Entry, value, self.name).row for value in values if value is not None), None)
+            self.current(lambda key: self._mine(key, "day"), "wait", self._of_target)
+            entries = map(self._known, (self.about(day).encoded(), *self._last_increment()))
+            return next((entry.row for entry in entries if entry is not None), None)
         if kind == "day" or not self.replaces_whole:
             return self.row(day)
         found = self.newest_entries(1, "wait")
@@ -183,7 +189,7 @@ class KafkaLedger(Ledger):
         own = self._of_target if self.replaces_whole else None  # snapshots share a transactional id
         view = self.current(lambda key: self._mine(key, "day"), undecided, own)
         keys = nlargest(days, view.keys("day", self.begin()))
-        return [parsed(Entry, value, self.name) for raw in keys if (value := view.value(raw)) is not None]
+        return [entry for raw in keys if (entry := self._known(raw)) is not None]
 
     def _last_increment(self) -> list[bytes]:
         """Return the key of the stream's newest increment, as far as the ledger was read; [] if it has none."""
@@ -205,9 +211,8 @@ class KafkaLedger(Ledger):
         Nor may they hide which definition is in force: see :meth:`known_definition`.
         """
         wanted = (*keys, self.about(NO_DAY, "in_force"))
-        view = self.current(lambda seen: seen in wanted)
-        found = {key: value for key in keys if (value := view.value(key.encoded())) is not None}
-        return {key: parsed(Entry, value, self.name) for key, value in found.items()}
+        self.current(lambda seen: seen in wanted)
+        return {key: entry for key in keys if (entry := self._known(key.encoded())) is not None}
 
     def handed(self, day: dt.date) -> Handed:
         """Return what an executor needs to go on reading where this process stands, to publish a day."""
@@ -226,6 +231,13 @@ class KafkaLedger(Ledger):
         """Return how the keys of this stream and target begin, or those of one of its days, or its notes of a kind."""
         names = [*self.about(NO_DAY, what).names, *([str(day)] if day else [])]
         return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
+
+    def write(self, key: LedgerKey, record: Wire) -> None:
+        """Write a record outside of any transaction, and wait until the broker has it."""
+        # Written twice it is the same record, and getting an idempotent producer's id takes half a second.
+        outbox = Acknowledged(self.connection, self.timeout_seconds, {"enable.idempotence": False})
+        outbox.send(self.name, key.encoded(), record.model_dump_json().encode(), [])
+        outbox.flush()
 
     # Reading the topic
 
@@ -278,15 +290,11 @@ class KafkaLedger(Ledger):
 
     def written_since(self, key: LedgerKey, starts: dict[int, int]) -> list[bytes]:
         """Return all records of a key from some offsets on, in their order, committed or not."""
-        found: list[bytes] = []
+        raw = key.encoded()
         with self._reading("read_uncommitted") as partitions:
-            numbers = partitions.numbers()
-            ends = {number: self._end(partitions, number) for number in numbers}
-            for records in partitions.batches({number: starts.get(number, 0) for number in numbers}, ends):
-                for message in records:
-                    if message.key() == key.encoded() and isinstance(value := message.value(), bytes):
-                        found.append(value)
-        return found
+            messages = self._from(partitions, {number: starts.get(number, 0) for number in partitions.numbers()})
+            values = [message.value() for message in messages if message.key() == raw]
+        return [value for value in values if isinstance(value, bytes)]
 
     def undecided(self, wants: Wants) -> dict[LedgerKey, bytes]:
         """Return the newest record of every wanted key behind what the view holds, which this brings to the end.
@@ -295,11 +303,8 @@ class KafkaLedger(Ledger):
         """
         with self._reading("read_committed") as partitions:
             hidden = self._read_on(partitions, partitions.numbers())
-        found: dict[LedgerKey, bytes] = {}
-        for key, value in self._behind(hidden) if hidden else []:
-            if wants(key) and value is not None:
-                found[key] = value
-        return found
+        behind = self._behind(hidden) if hidden else []
+        return {key: value for key, value in behind if wants(key) and value is not None}
 
     def _reading(self, isolation: Isolation) -> AbstractContextManager[Partitions]:
         return reading(self.connection, self.name, self.timeout_seconds, isolation, "ledger topic")
@@ -340,14 +345,15 @@ class KafkaLedger(Ledger):
 
     def _behind(self, hidden: dict[int, int]) -> list[tuple[LedgerKey, bytes | None]]:
         """Return the records behind some offsets, committed or not."""
-        found: list[tuple[LedgerKey, bytes | None]] = []
         with self._reading("read_uncommitted") as partitions:
-            ends = {number: self._end(partitions, number) for number in hidden}
-            for records in partitions.batches(hidden, ends):
-                for message in records:
-                    value = message.value()
-                    found.append((checked_key(message, self.name), value if isinstance(value, bytes) else None))
-        return found
+            found = [(checked_key(message, self.name), message.value()) for message in self._from(partitions, hidden)]
+        return [(key, value if isinstance(value, bytes) else None) for key, value in found]
+
+    def _from(self, partitions: Partitions, starts: dict[int, int]) -> Iterator[Message]:
+        """Yield the records of partitions from some offsets on, up to their ends."""
+        ends = {number: self._end(partitions, number) for number in starts}
+        for records in partitions.batches(starts, ends):
+            yield from records
 
     def _of_target(self, key: LedgerKey) -> bool:
         return key[:3] == (self.key.connector, self.key.stream, self.target)

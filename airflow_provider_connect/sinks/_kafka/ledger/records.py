@@ -192,6 +192,11 @@ class Claim(Wire):
     begun: str = ""
     at: dt.datetime
 
+    @property
+    def highest(self) -> int:
+        """The highest generation that this claim, or one before it, may have sent records of."""
+        return max(self.used, self.generation or 0)
+
 
 class InForce(Wire):
     """Value of an ``in_force`` record: the definition of the stream's newest publish, and the run that published it.

@@ -3,6 +3,10 @@
 A ledger of many streams and years has hundreds of thousands of records. They are read once a process; every later
 question reads on from there. Kept are the keys and values of one stream alone, and a value is parsed when it is asked
 for. An executor gets from its driver what it needs of that (:class:`Handed`), and reads on from there as well.
+
+A topic's erase list is one record for the topic, and those that earlier versions of this package wrote for streams,
+each with a version of its own. They all are the topic's: the topic's own record takes them up with the next erase, and
+until then they are read beside it.
 """
 
 from __future__ import annotations
@@ -26,14 +30,18 @@ from airflow_provider_connect.sinks._kafka.ledger.records import (
     WHATS,
     LedgerKey,
     What,
+    erase_list_key,
+    parsed,
     standing,
 )
+from airflow_provider_connect.stage.erasing import EraseList
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+
 TURNS = b'["","",'
-"""How the keys of turn records begin (:mod:`.turns.queue`)."""
+"""How the keys of turn records begin (:mod:`.turn_queue`)."""
 _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
 )
@@ -197,3 +205,22 @@ def view_of(connection: Connection, topic: str, key: StreamKey) -> View:
         while len(_views) > _MOST_VIEWS:
             _views.popitem(last=False)
     return found
+
+
+def list_keys(view: View, topic: str) -> list[bytes]:
+    """Return the keys of the records that a topic's list is made of, as far as the ledger was read."""
+    return sorted(raw for raw in view.keys("erased") if LedgerKey.parse(raw).topic == topic)
+
+
+def known_list(view: View, topic: str) -> EraseList:
+    """Return a topic's list, as far as the ledger was read. Its version grows with every record that is longer.
+
+    :raises ConfigError: a record cannot be read.
+    """
+    own = erase_list_key(topic).encoded()
+    lists = {raw: parsed(EraseList, value, view.topic) for raw in list_keys(view, topic) if (value := view.value(raw))}
+    listed = lists.pop(own, EraseList())
+    known = {part.salt: part.version for part in listed.parts}
+    later = [other for other in lists.values() if other.version > known.get(other.salt, 0)]
+    version = listed.version + sum(other.version - known.get(other.salt, 0) for other in later)
+    return EraseList.joined([*later, listed], version)

@@ -20,7 +20,7 @@ from airflow_provider_connect.sources._mixpanel.query.paging import GoneError, S
 from airflow_provider_connect.sources._mixpanel.records import Records
 from airflow_provider_connect.sources._mixpanel.stream import Stream
 from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.json.typed import instants
 
 if TYPE_CHECKING:

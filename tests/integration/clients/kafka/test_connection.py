@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
-from airflow_provider_connect.clients.kafka.connection import admin, check_connection, consumer, producer
+from airflow_provider_connect.clients.kafka.connection import admin, check_connection, consumer, producer, secrets
 from airflow_provider_connect.clients.kafka.errors import DeniedError, Heard, classify, kafka_errors
 from airflow_provider_connect.clients.kafka.partitions import reading
-from airflow_provider_connect.clients.kafka.secrets import secrets
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
 from tests.equipment.kafka.fixtures import opened_topics
 from tests.equipment.kafka.secured import CLIENT_SECRET, PASSWORD, Secured, allow, certificate
 

@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.clients.kafka.offsets import ends
 from airflow_provider_connect.clients.kafka.outbox import Acknowledged, Outbox
+from airflow_provider_connect.clients.kafka.partitions import ends
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
 from tests.equipment.kafka.bench import connection_to, make_topic
 from tests.equipment.kafka.fixtures import opened_topics, records
 from tests.equipment.kafka.proxy import Api, KafkaProxy, Slow

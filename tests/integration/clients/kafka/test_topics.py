@@ -13,8 +13,8 @@ from airflow_provider_connect.clients.kafka.errors import UnknownTopicError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._kafka.names import topic_names as names_of
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
-from airflow_provider_connect.sinks._kafka.topics.rules import TopicGroup, TopicRules, Writing
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicGroup, TopicRules, Writing
+from airflow_provider_connect.sinks._kafka.topics import Topics
 from tests.equipment.kafka.fixtures import opened_topics
 from tests.standins.kafka_broker import KafkaBroker
 

@@ -19,8 +19,8 @@ import pytest
 
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.errors import OvertakenError, RetriableError
-from airflow_provider_connect.sinks._kafka.turns.queue import DEAD_SECONDS
-from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
+from airflow_provider_connect.sinks._kafka.turn import PassedOverError, Turn
+from airflow_provider_connect.sinks._kafka.turn_queue import DEAD_SECONDS
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import KEY, TUESDAY, events
 from tests.equipment.kafka.bench import Child, SinkBench, shared_bench

@@ -15,13 +15,14 @@ import pytest
 
 from airflow_provider_connect.clients.kafka import settings as _kafka_settings
 from airflow_provider_connect.clients.kafka.connection import (
+    SecretFreeLog,
     admin,
     check_connection,
     consumer,
     producer,
+    secrets,
     settings,
 )
-from airflow_provider_connect.clients.kafka.secrets import SecretFreeLog, secrets
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 

@@ -18,7 +18,7 @@ from airflow_provider_connect.sinks._bigquery.staging import Staging
 from airflow_provider_connect.sinks._bigquery.ways_in import rejects as _rejects
 from airflow_provider_connect.sinks._bigquery.ways_in import storage_write as _storage_write
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import RESTARTS, put_file
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Tolerance
 
 FILE = "day=2026-09-01/a1-00000-0a1b.parquet"
 SCHEMA = pa.schema([("n", pa.int64()), ("größe", pa.string())])

@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import ConnectError, OvertakenError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta import confirm, ledger
-from airflow_provider_connect.sinks._delta.confirm import Confirmation
+from airflow_provider_connect.sinks._delta import commit, records
+from airflow_provider_connect.sinks._delta.commit import Confirmation
 from tests.equipment.delta.lab import MAY, Lab, age, rows_of
 
 ANSWER = "f" * 31 + "0"
@@ -57,7 +57,7 @@ def test_what_it_staged_is_deleted_at_once(lab: Lab) -> None:
 def test_a_sweep_deletes_what_a_killed_driver_left(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     staged = again(lab, "t2")
     with monkeypatch.context() as killed:
-        killed.setattr(confirm, "discard", lambda *_: None)
+        killed.setattr(commit, "discard", lambda *_: None)
         confirms(lab, staged)
     assert lab.there(staged)
     version = lab.version
@@ -72,7 +72,7 @@ def test_files_that_cannot_be_deleted_do_not_fail_the_day(lab: Lab, monkeypatch:
     def broken(*_: Any) -> None:
         raise ConnectError("no")
 
-    monkeypatch.setattr(confirm, "discard", broken)
+    monkeypatch.setattr(commit, "discard", broken)
     assert confirms(lab, again(lab, "t2")).checks == 1
 
 
@@ -99,7 +99,7 @@ def test_the_run_that_confirmed_last_is_known_without_the_history(lab: Lab) -> N
     confirms(lab, again(lab, "t3", run="three", clear_number=1))
     lab.publish(MAY + dt.timedelta(days=1), ["x"], "o")
     lab.clean_log()
-    view = lab.ledger._view()
+    view = lab.ledger.view()
     assert {run: view.newest(MAY, run).run for run in ("two", "three", "dag/run-t1/task")} == {
         "two": None,
         "three": "three",
@@ -111,7 +111,7 @@ def test_a_publish_of_a_version_without_answers_is_never_unchanged(lab: Lab, mon
     """It writes neither answer nor checks, and leaves those of the generation before."""
     confirms(lab, again(lab, "t2"))
     with monkeypatch.context() as older:
-        older.setattr(ledger, "_of_answer", lambda *_: {})
+        older.setattr(records, "_of_answer", lambda *_: {})
         lab.publish(MAY, ["c"], "t3", answer="1" * 32)
     newest = lab.ledger.newest(MAY, "day")
     assert (newest.generation, newest.checks, newest.answer) == (2, 0, None)
@@ -141,7 +141,7 @@ def test_who_commits_between_a_look_and_a_confirmation_wins(
 
 def test_a_confirmation_between_a_look_and_a_publish_wins(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     staged, other = lab.stage(MAY, ["old"], "t2"), again(lab, "t3")
-    real = ledger.transactions
+    real = records.transactions
 
     def late(*arguments: Any) -> dict[str, int]:
         monkeypatch.setattr("airflow_provider_connect.sinks._delta.commit.transactions", real)

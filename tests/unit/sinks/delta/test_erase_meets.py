@@ -15,8 +15,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
 from airflow_provider_connect.errors import ConfigError, OvertakenError
-from airflow_provider_connect.sinks._delta.commit import Commit
-from airflow_provider_connect.sinks._delta.confirm import Confirmation
+from airflow_provider_connect.sinks._delta.commit import Commit, Confirmation
 from airflow_provider_connect.sinks._delta.eraser import TableEraser
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import MAY, SCHEMA, Lab, rows_of

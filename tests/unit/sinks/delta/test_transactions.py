@@ -11,8 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._delta.ledger import LedgerView, app_prefix
-from airflow_provider_connect.sinks._delta.transactions import recorded_transactions
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
+from airflow_provider_connect.sinks._delta.log import recorded_transactions
+from airflow_provider_connect.sinks._delta.records import app_prefix
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import KEY, MAY, Lab, age

@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetters, Letter
 from airflow_provider_connect.sinks._kafka.records import Plan, Refused
-from airflow_provider_connect.sinks._kafka.topics.rules import Limits
+from airflow_provider_connect.sinks._kafka.topic_rules import Limits
 from airflow_provider_connect.stage.manifest import Manifest, Polled
 from airflow_provider_connect.stage.rejects import Reject, write_rejects
 from airflow_provider_connect.stage.storage import Folder

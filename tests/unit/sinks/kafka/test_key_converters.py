@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._kafka.keys import KeyConverterName, Keys
+from airflow_provider_connect.sinks._kafka.converters import KeyConverterName, Keys
 from airflow_provider_connect.sinks._kafka.registry import Registry
 from airflow_provider_connect.values.encoded import Encoded, SchemaRef
 from tests.equipment.bigquery.server import Server

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sinks._kafka.keys import Keys
+from airflow_provider_connect.sinks._kafka.converters import Keys
 from airflow_provider_connect.values.encoded import Encoded
 from tests.equipment.arrow_rows import TEXT
 

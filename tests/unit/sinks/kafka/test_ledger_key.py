@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.kafka.offsets import written
+from airflow_provider_connect.clients.kafka.partitions import written
 from airflow_provider_connect.clients.kafka.transaction import transactional_id
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow

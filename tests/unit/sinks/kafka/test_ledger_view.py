@@ -16,7 +16,7 @@ from airflow_provider_connect.sinks._kafka.ledger import view as _kafka_ledger_v
 from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
 from airflow_provider_connect.sinks._kafka.ledger.records import WHATS, Entry, InForce, LedgerKey, parsed
 from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View
-from airflow_provider_connect.sinks._kafka.turns.queue import TicketRecord, beat_key, state_key
+from airflow_provider_connect.sinks._kafka.turn_queue import TicketRecord, beat_key, state_key
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.definition import digest_of
 

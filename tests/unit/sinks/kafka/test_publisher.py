@@ -19,7 +19,7 @@ from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka import cluster as _kafka_cluster
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.records import Plan
-from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError
+from airflow_provider_connect.sinks._kafka.turn import PassedOverError
 from airflow_provider_connect.sinks._kafka.whole_day import WholeDay
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.manifest import Manifest, Polled

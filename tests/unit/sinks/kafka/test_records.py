@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan, Records
-from airflow_provider_connect.sinks._kafka.topics.rules import Limits
+from airflow_provider_connect.sinks._kafka.topic_rules import Limits
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.manifest import Manifest, Polled
 from airflow_provider_connect.values.encoded import SchemaRef

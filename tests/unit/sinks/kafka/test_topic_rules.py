@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from pydantic import ValidationError
 
-from airflow_provider_connect.sinks._kafka.topics.rules import (
+from airflow_provider_connect.sinks._kafka.topic_rules import (
     FoundTopic,
     TopicGroup,
     TopicPlan,

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_connect.clients.kafka.errors import Heard
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._kafka.topics.found import Topics
-from airflow_provider_connect.sinks._kafka.topics.rules import TopicRules
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
+from airflow_provider_connect.sinks._kafka.topics import Topics
 
 
 def done(result: Any) -> Future[Any]:

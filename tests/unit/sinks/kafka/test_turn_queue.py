@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
-from airflow_provider_connect.sinks._kafka.turns.queue import (
+from airflow_provider_connect.sinks._kafka.turn_queue import (
     DEAD_SECONDS,
     Queue,
     Ticket,

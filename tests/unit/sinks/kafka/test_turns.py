@@ -10,8 +10,8 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.view import View
-from airflow_provider_connect.sinks._kafka.turns.queue import Ticket, TicketRecord
-from airflow_provider_connect.sinks._kafka.turns.turn import Turn
+from airflow_provider_connect.sinks._kafka.turn import Turn
+from airflow_provider_connect.sinks._kafka.turn_queue import Ticket, TicketRecord
 
 NOWHERE = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
 

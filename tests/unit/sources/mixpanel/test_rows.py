@@ -17,7 +17,7 @@ from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.records import RecordReader
 from airflow_provider_connect.sources._mixpanel.rows import RowMaker, RowOptions
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.stage.tolerance import Tolerance
+from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 3, 1))

@@ -39,7 +39,7 @@ from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.sinks._kafka.ledger.view import TURNS as TURN_KEYS
 from airflow_provider_connect.sinks._kafka.ledger.view import View
-from airflow_provider_connect.sinks._kafka.turns.queue import (
+from airflow_provider_connect.sinks._kafka.turn_queue import (
     Queue,
     Ticket,
     TicketRecord,

@@ -16,9 +16,8 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.outbox import Headers
@@ -28,11 +27,8 @@ from airflow_provider_connect.errors import ConfigError, refuse_text
 from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, erase_list_key
-from airflow_provider_connect.sinks._kafka.turns.turn import PassedOverError, Turn
+from airflow_provider_connect.sinks._kafka.turn import PassedOverError
 from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDigest, erase_run, unshaped
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
 
 _TRIES = 5
 _PAUSES = doubling(0.5, 8.0)
@@ -115,23 +111,13 @@ class KafkaEraser:
 
         :param rows: gets what was taken out, by day.
         """
-        cluster, options = self.cluster, self.cluster.options
+        cluster = self.cluster
         names = (cluster.key.connector, cluster.key.stream, self.topic, "erase")
-        times = options.timeout_seconds, options.transaction_timeout_seconds
         who = f"an erase of {cluster.key} from {self.topic!r}"
         cluster.ledger.erased()  # reads the ledger on; the queue is followed from there
-        with Turn(
-            cluster.connection,
-            cluster.ledger.view,
-            transactional_id(*names),
-            [self.topic],
-            who,
-            uuid.uuid4().hex,
-            options.transaction_timeout_seconds,
-            options.timeout_seconds,
-        ) as turn:
+        with cluster.turn(cluster.ledger.view, transactional_id(*names), [self.topic], who, uuid.uuid4().hex) as turn:
             turn.wait_for_own_day()
-            transaction = Transaction(cluster.connection, turn.id, *times, what=who)
+            transaction = cluster.transaction(turn.id, what=who)
             try:
                 with transaction:
                     turn.end_fenced()
@@ -178,30 +164,21 @@ class KafkaEraser:
         refuse_text("values", values)
         wanted = {value.encode("utf-8", "surrogatepass") for value in values}
         found: dict[_Place, dt.date] = {}
-        for record_key, partition, day in self._records(wanted, ends):
-            if day is None:
-                found.pop((record_key, partition), None)
-            else:
-                found[record_key, partition] = day
-        return found
-
-    def _records(self, wanted: set[bytes], ends: dict[int, int]) -> Iterator[tuple[bytes, int, dt.date | None]]:
-        """Yield key, partition and day of the sinks' committed records of some keys; no day of a tombstone."""
-        timeout_seconds = self.cluster.options.timeout_seconds
-        with reading(self.cluster.connection, self.topic, timeout_seconds) as partitions:
+        with reading(self.cluster.connection, self.topic, self.cluster.options.timeout_seconds) as partitions:
             for messages in partitions.batches(dict.fromkeys(ends, 0), ends):
                 for message in messages:
                     record_key = message.key()
                     if not isinstance(record_key, bytes) or record_key not in wanted:
                         continue
-                    if "connect.stream" in dict(message.headers() or []):
-                        yield record_key, message.partition() or 0, _day(message)
-
-
-def _day(message: Message) -> dt.date | None:
-    """Return the day of one of our records; None of a tombstone."""
-    written = dict(message.headers() or [])["connect.day"] if message.value() is not None else None
-    return dt.date.fromisoformat(written.decode()) if isinstance(written, bytes) else None
+                    headers, place = dict(message.headers() or []), (record_key, message.partition() or 0)
+                    if "connect.stream" not in headers:  # not a sink's
+                        continue
+                    day = headers["connect.day"] if message.value() is not None else None
+                    if isinstance(day, bytes):
+                        found[place] = dt.date.fromisoformat(day.decode())
+                    else:
+                        found.pop(place, None)
+        return found
 
 
 def _by_day(found: dict[_Place, dt.date]) -> dict[dt.date, int]:

@@ -17,10 +17,10 @@ from airflow_provider_connect.clients.kafka.errors import (
     classify,
 )
 from airflow_provider_connect.clients.kafka.listeners import other_protocol
-from airflow_provider_connect.clients.kafka.offsets import LISTED_SECONDS
+from airflow_provider_connect.clients.kafka.partitions import LISTED_SECONDS
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
-from airflow_provider_connect.sinks._kafka.topics.rules import (
+from airflow_provider_connect.sinks._kafka.topic_rules import (
     FoundTopic,
     Limits,
     TopicPlan,

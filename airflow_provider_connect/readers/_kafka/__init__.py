@@ -1,1 +1,0 @@
-"""The Kafka reader's workshop."""

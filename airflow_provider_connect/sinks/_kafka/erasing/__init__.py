@@ -1,1 +1,0 @@
-"""Takes people out of what a stream has published into a compacted topic."""
