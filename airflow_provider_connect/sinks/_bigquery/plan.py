@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_connect.publishing import row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.ledger import WriteMode
-from airflow_provider_connect.sinks._bigquery.merge import Merge
 from airflow_provider_connect.sinks._bigquery.rejects import Rejects
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.place import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column
     from airflow_provider_connect.sinks._bigquery.staging import Part, Staging
-    from airflow_provider_connect.sinks._bigquery.tables import Tables
+    from airflow_provider_connect.sinks._bigquery.tables import Merge, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +82,9 @@ class PublishPlan(LedgerStep):
     parts: tuple[Part, ...] | None = None
 
     @property
-    def drops_deleted(self) -> bool:
-        """Whether rows are dropped first that were deleted softly, and by a key that comes back would stay deleted."""
-        return self.replaces_whole and self.merge is not None and self.marked and not self.softly
+    def expressions(self) -> dict[str, str]:
+        """SQL for each column's value, over a staged row."""
+        return {column.name: column.expression for column in self.columns}
 
     @property
     def written(self) -> list[Place]:

@@ -55,7 +55,6 @@ from airflow_provider_connect.sinks._bigquery.snapshot import (
     keyless_published,
     keyless_rows,
     newest_day,
-    newest_increment,
     refused_rows,
 )
 from airflow_provider_connect.stage.deleted import DELETED
@@ -125,7 +124,7 @@ DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, e
     COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL) AS strangers,
     (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
     {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
-    {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows,
+    {keyless(plan, plan.merge) if plan.merge else 0} AS keyless_rows,
     {fence_columns(plan)}
   FROM {ledger_rows(plan)}
 );
@@ -217,15 +216,13 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
 
 
 def _look_for_newest(plan: PublishPlan) -> str:
-    if plan.publish.kind == "increment":
-        newest = newest_increment(plan.ledger, plan.target, plan.key, plan.publish.day.date)
-        return f"SET {NEWEST_DAY} = {newest};\n"
-    if not plan.replaces_whole:
+    if not plan.follows_stream:
         return ""
-    kept = kept_rows(plan.target, plan.write_mode, plan.filter_column)
-    look = {NEWEST_DAY: newest_day(plan.ledger, plan.target, plan.key), "kept_rows": kept}
-    if plan.softly:
-        look["keyless"] = keyless_rows(plan)
+    look = {NEWEST_DAY: newest_day(plan)}
+    if plan.publish.kind != "increment":
+        look["kept_rows"] = kept_rows(plan.target, plan.write_mode, plan.filter_column)
+        if plan.softly:
+            look["keyless"] = keyless_rows(plan)
     return "".join(f"SET {name} = {found};\n" for name, found in look.items())
 
 
@@ -265,16 +262,7 @@ def _data(plan: PublishPlan) -> list[str]:
     if plan.merge:
         return [
             *_vanished(plan),
-            *merge_statements(
-                plan.merge,
-                plan.columns,
-                stream=str(plan.key),
-                target=plan.target,
-                staging=plan.staging,
-                day=plan.row.day,
-                filter_column=plan.filter_column,
-                softly=plan.softly,
-            ),
+            *merge_statements(plan, plan.merge),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {this_day})",
         ]
     insert = _insert(plan, plan.target)
@@ -319,12 +307,8 @@ def _vanished(plan: PublishPlan) -> list[str]:
         return []
     if plan.softly:
         return delete_softly(plan)
-    return [
-        *([drop_deleted(plan)] if plan.drops_deleted else []),
-        *delete_vanished(
-            plan.merge, plan.columns, target=plan.target, staging=plan.staging, filter_column=plan.filter_column
-        ),
-    ]
+    # By a key that comes back, a row that was deleted softly would stay deleted.
+    return [*([drop_deleted(plan)] if plan.marked else []), *delete_vanished(plan)]
 
 
 def _rejects(plan: PublishPlan) -> list[str]:

@@ -21,25 +21,22 @@ from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT, IN_ALL, 
 from airflow_provider_connect.stage.digest import RECORD_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_provider_connect.clients.bigquery.place import Place
-    from airflow_provider_connect.sink import StreamKey
     from airflow_provider_connect.sinks._bigquery.columns.types import Column
-    from airflow_provider_connect.sinks._bigquery.merge import Merge
     from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
     from airflow_provider_connect.stage.manifest import Seen
 
 
-def newest_increment(ledger: Place, target: Place, key: StreamKey, day: dt.date) -> str:
-    """Return SQL for the day whose increment a day's next one follows: its own, else that of the stream's newest."""
-    rows = f"{of_stream(target, key)} AND {LEDGER}.day IS NOT NULL"
-    return f"(SELECT {LEDGER}.day FROM {ledger.sql} AS {LEDGER} WHERE {rows} ORDER BY {increment_first(day)} LIMIT 1)"
+def newest_day(plan: PublishPlan) -> str:
+    """Return SQL for the day of the stream's newest publish, or of the increment that this day's next one follows.
 
-
-def newest_day(ledger: Place, target: Place, key: StreamKey) -> str:
-    """Return SQL for the day of the stream's newest publish."""
-    return f"(SELECT MAX({LEDGER}.day) FROM {ledger.sql} AS {LEDGER} WHERE {of_stream(target, key)})"
+    That is the day's own increment, else the stream's newest.
+    """
+    rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {of_stream(plan.target, plan.key)}"
+    if plan.publish.kind != "increment":
+        return f"(SELECT MAX({LEDGER}.day) {rows})"
+    order = increment_first(plan.publish.day.date)
+    return f"(SELECT {LEDGER}.day {rows} AND {LEDGER}.day IS NOT NULL ORDER BY {order} LIMIT 1)"
 
 
 def kept_rows(target: Place, write_mode: WriteMode, filter_column: str | None, newest: str = NEWEST_DAY) -> str:
@@ -73,15 +70,11 @@ def stream_moved_on(seen: Seen) -> str:
     return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR NOT ({same})"
 
 
-def delete_vanished(
-    merge: Merge, columns: Sequence[Column], *, target: Place, staging: Place, filter_column: str | None
-) -> list[str]:
+def delete_vanished(plan: PublishPlan) -> list[str]:
     """Return the statements that count and delete the rows whose key the staged snapshot lacks."""
-    expressions = {column.name: column.expression for column in columns}
-    same = " AND ".join(f"{expressions[name]} = {TARGET}.{quoted(name)}" for name in merge.key)
     gone = (
-        f"FROM {target.sql} AS {TARGET} WHERE {any_partition(filter_column, TARGET)}\n"
-        f"    AND NOT EXISTS (SELECT 1 FROM {staging.sql} AS {STAGED} WHERE {same})"
+        f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.filter_column, TARGET)}\n"
+        f"    AND NOT EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
     )
     return [
         f"SET vanished = (SELECT COUNT(*) {gone})",
@@ -161,8 +154,7 @@ def _same_row(plan: PublishPlan) -> str:
     if plan.merge is None:
         key = _record_key(plan)
         return f"{key.expression} = {TARGET}.{quoted(key.name)}"
-    expressions = {column.name: column.expression for column in plan.columns}
-    return " AND ".join(f"{expressions[name]} = {TARGET}.{quoted(name)}" for name in plan.merge.key)
+    return " AND ".join(f"{plan.expressions[name]} = {TARGET}.{quoted(name)}" for name in plan.merge.key)
 
 
 def _record_key(plan: PublishPlan) -> Column:

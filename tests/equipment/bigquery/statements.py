@@ -36,7 +36,6 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
 )
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
-from airflow_provider_connect.sinks._bigquery.merge import tombstone_fields
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE
 from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row, ranges_by_hand
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
@@ -53,7 +52,7 @@ from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confir
 from airflow_provider_connect.sinks._bigquery.reloads.differences import differences_query, is_reload
 from airflow_provider_connect.sinks._bigquery.script import publish_script
 from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
-from airflow_provider_connect.sinks._bigquery.tables import Tables
+from airflow_provider_connect.sinks._bigquery.tables import Tables, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, Ready, patch
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.digest import RECORD_KEY

@@ -21,12 +21,12 @@ from airflow_provider_connect.sinks._bigquery.aliases import NEWEST, STAGED, TOM
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET as TARGET_ROW
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
-from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.names import TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, Rejects
 from airflow_provider_connect.sinks._bigquery.script import publish_script, rehearse, sample, settle
 from airflow_provider_connect.sinks._bigquery.staging import Part
+from airflow_provider_connect.sinks._bigquery.tables import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.turns import DML_OF_A_PUBLISH
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
