@@ -25,21 +25,15 @@ from airflow_provider_connect.publishing import overtaken, require_definition, s
 from airflow_provider_connect.sink import DefinitionInForce, Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.decision import (
-    FENCE_TYPES,
     before,
-    begin,
+    decided,
     erased_since,
-    fence_columns,
-    found_columns,
-    last_select,
-    ledger_rows,
     mine,
     moved_on,
     newest_of,
     put_in_force,
     redefined,
     unfenced,
-    whens,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, ledger_values, refused_append
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
@@ -83,6 +77,11 @@ https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11)."""
 MOST_TABLES = 3
 """How many tables one statement names at the most: ledger and both staging tables, or the three of a merge."""
 
+_DECLARED = f"""DECLARE day_rows INT64;
+DECLARE {NEWEST_DAY} DATE;
+DECLARE kept_rows, vanished, restored, soft_deleted, keyless INT64 DEFAULT 0;
+"""
+
 ANSWER = (
     "outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,\n"
     "  seen.keyless_rows + keyless AS keyless_rows, kept_rows, seen.definition AS in_force"
@@ -107,35 +106,26 @@ def publish_script(plan: PublishPlan) -> str:
 
     :raises ConfigError: the script is longer than BigQuery takes.
     """
-    changes = "".join(
-        f"  {statement};\n" for statement in (*_data(plan), *_rejects(plan), *put_in_force(plan), _ledger_row(plan))
+    fence = f"{mine(plan)} AND {LEDGER}.day IS NULL"
+    newest = f"{before(plan)} AND {LEDGER}.generation = {LEDGER}.newest"
+    script = decided(
+        plan,
+        "published",
+        cases=_cases(plan),
+        changes=[*_data(plan), *_rejects(plan), *put_in_force(plan), _ledger_row(plan)],
+        read={
+            "day_rows": ("INT64", f"MAX(IF({newest}, {LEDGER}.row_count, NULL))"),
+            "strangers": ("INT64", f"COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL)"),
+            "staged_rows": ("INT64", f"(SELECT COUNT(*) FROM {plan.staging.sql})"),
+            "staged_rejects": ("INT64", plan.rejects.staged if plan.rejects else "0"),
+            "keyless_rows": ("INT64", keyless(plan, plan.merge) if plan.merge else "0"),
+            "definition": ("STRING", f"MAX(IF({fence}, {LEDGER}.definition, NULL))"),
+            "task": ("STRING", f"MAX(IF({fence}, {LEDGER}.run, NULL))"),
+        },
+        declared=_DECLARED,
+        looked_up=_look_for_newest(plan),
+        answer=ANSWER,
     )
-    script = f"""DECLARE outcome STRING;
-DECLARE day_rows INT64;
-DECLARE {NEWEST_DAY} DATE;
-DECLARE kept_rows, vanished, restored, soft_deleted, keyless INT64 DEFAULT 0;
-DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, erased INT64, day_rows INT64,
-  strangers INT64, staged_rows INT64, staged_rejects INT64, keyless_rows INT64, {FENCE_TYPES}>;
-{begin(plan)}
-{_look_for_newest(plan)}SET seen = (
-  SELECT AS STRUCT
-    {found_columns(plan)},
-    MAX(IF({before(plan)} AND {LEDGER}.generation = {LEDGER}.newest, {LEDGER}.row_count, NULL)) AS day_rows,
-    COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL) AS strangers,
-    (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
-    {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
-    {keyless(plan, plan.merge) if plan.merge else 0} AS keyless_rows,
-    {fence_columns(plan)}
-  FROM {ledger_rows(plan)}
-);
-SET outcome = CASE
-{_cases(plan)}
-  ELSE 'published' END;
-IF outcome = 'published' THEN
-{changes}END IF;
-COMMIT TRANSACTION;
-{last_select(plan, ANSWER)};
-"""
     _check_length(plan, script, MAX_SCRIPT_BYTES)
     return script
 
@@ -226,15 +216,13 @@ def _look_for_newest(plan: PublishPlan) -> str:
     return "".join(f"SET {name} = {found};\n" for name, found in look.items())
 
 
-def _cases(plan: PublishPlan) -> str:
+def _cases(plan: PublishPlan) -> list[tuple[str, str]]:
     rejects = plan.rejects.rows if plan.rejects else 0
     compared = moved_on(plan)
     if plan.write_mode == "append":  # one that only adds refuses any day that somebody has published
         refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
         compared = [(erased_since(plan.publish.manifest.seen), "overtaken"), *refused]
     cases = [
-        ("seen.fences = 0", "unfenced"),
-        ("seen.published IS NOT NULL", "already"),
         *compared,
         *redefined(plan.publish),
         (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
@@ -247,7 +235,7 @@ def _cases(plan: PublishPlan) -> str:
         cases.append(("keyless > 0", "uncomparable"))
     if plan.merge:
         cases.append(("seen.keyless_rows > 0", "keyless"))
-    return whens(cases)
+    return cases
 
 
 def _data(plan: PublishPlan) -> list[str]:

@@ -17,14 +17,10 @@ from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.decision import (
     before,
-    begin,
-    found_columns,
-    last_select,
-    ledger_rows,
+    decided,
     moved_on,
     newest_of,
     unfenced,
-    whens,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import ledger_row, of_stream
 from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
@@ -33,31 +29,16 @@ from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 
 def confirm_script(step: LedgerStep) -> str:
     """Return the script; its last statement answers with one row for :func:`settle_confirmation`."""
-    cases = [
-        ("seen.fences = 0", "unfenced"),
-        ("seen.published IS NOT NULL", "already"),
-        *moved_on(step),
-        # An answer of an earlier version is not known: NULL, like that of a day that is gone.
-        (f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)", "overtaken"),
-    ]
-    return f"""DECLARE outcome STRING;
-DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, erased INT64, answer STRING>;
-{begin(step)}
-SET seen = (
-  SELECT AS STRUCT
-    {found_columns(step)},
-    MAX(IF({before(step)} AND {LEDGER}.generation = {LEDGER}.newest, {LEDGER}.answer, NULL)) AS answer
-  FROM {ledger_rows(step)}
-);
-SET outcome = CASE
-{whens(cases)}
-  ELSE 'confirmed' END;
-IF outcome = 'confirmed' THEN
-  {_repeated_row(step)};
-END IF;
-COMMIT TRANSACTION;
-{last_select(step)};
-"""
+    newest = f"{before(step)} AND {LEDGER}.generation = {LEDGER}.newest"
+    # An answer of an earlier version is not known: NULL, like that of a day that is gone.
+    is_other = f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)"
+    return decided(
+        step,
+        "confirmed",
+        cases=[*moved_on(step), (is_other, "overtaken")],
+        changes=[_repeated_row(step)],
+        read={"answer": ("STRING", f"MAX(IF({newest}, {LEDGER}.answer, NULL))")},
+    )
 
 
 def _repeated_row(step: LedgerStep) -> str:
