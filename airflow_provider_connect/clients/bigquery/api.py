@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Any, Self
 
 from airflow_provider_connect.clients.bigquery.credentials import credentials, proxy
-from airflow_provider_connect.clients.bigquery.endpoint import DEFAULT_UNIVERSE, Endpoints, extra_field
 from airflow_provider_connect.clients.bigquery.errors import (
     ConflictError,
     ExistsError,
@@ -29,7 +28,13 @@ from airflow_provider_connect.clients.bigquery.errors import (
     from_result,
 )
 from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.transport import grpc_channel, rest_session
+from airflow_provider_connect.clients.bigquery.transport import (
+    DEFAULT_UNIVERSE,
+    Endpoints,
+    extra_field,
+    grpc_channel,
+    rest_session,
+)
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience, doubling

@@ -1,9 +1,13 @@
-"""The SQL that publishes and confirmations share: the fence, the read of the ledger, the answer.
+"""The decision about a day in the ledger: what publishes and confirmations share, and the script of a confirmation.
 
 Both decide inside one transaction and raise no error: the answer's ``outcome`` has the decision. A publish also
-compares the definition in force (:mod:`.definitions.in_force`). It changes the fence row a second time only if
-definition or task differ from the row: BigQuery allows 25 changes in ten seconds on one table, and a day with an
-unchanged definition makes two.
+compares the definition in force. It changes the fence row a second time only if definition or task differ from the row:
+BigQuery allows 25 changes in ten seconds on one table, and a day with an unchanged definition makes two.
+
+A confirmation says that an answer changed nothing. It is one more row in the ledger, and touches no other table. The
+row repeats that of the day's newest generation, with one check more, and says who asked the source and when
+(:func:`.publishing.confirmed`). So both intents find themselves in the ledger, and an older answer that is still on its
+way is refused by the number of checks.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -13,12 +17,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.sql import literal, names
+from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.publishing import overtaken
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY
-from airflow_provider_connect.sinks._bigquery.ledger import ledger_row, of_stream
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_COLUMNS, LEDGER_ROW, NEWEST_FIRST
+from airflow_provider_connect.sinks._bigquery.ledger_rows import (
+    LEDGER_COLUMNS,
+    LEDGER_FIELDS,
+    LEDGER_ROW,
+    NEWEST_FIRST,
+    ledger_row,
+    of_stream,
+)
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.snapshot import stream_moved_on
 from airflow_provider_connect.stage.manifest import Seen
@@ -157,3 +168,52 @@ def put_in_force(step: LedgerStep) -> list[str]:
         f"      WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day IS NULL;\n"
         "  END IF"
     ]
+
+
+def confirm_script(step: LedgerStep) -> str:
+    """Return the script; its last statement answers with one row for :func:`settle_confirmation`."""
+    newest = f"{before(step)} AND {LEDGER}.generation = {LEDGER}.newest"
+    # An answer of an earlier version is not known: NULL, like that of a day that is gone.
+    is_other = f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)"
+    return decided(
+        step,
+        "confirmed",
+        cases=[*moved_on(step), (is_other, "overtaken")],
+        changes=[_repeated_row(step)],
+        read={"answer": ("STRING", f"MAX(IF({newest}, {LEDGER}.answer, NULL))")},
+    )
+
+
+def _repeated_row(step: LedgerStep) -> str:
+    intent, polled_at = step.publish.intent, step.publish.manifest.polled_at
+    own = {
+        "token": literal(intent.token),
+        "run": literal(intent.run),
+        "clear_number": literal(intent.clear_number),
+        "polled_at": timestamp(polled_at),
+        "checks": "seen.checks + 1",
+    }
+    columns = [field["name"] for field in LEDGER_FIELDS]
+    return (
+        f"INSERT INTO {step.ledger.sql} ({names(columns)})\n"
+        f"  SELECT {', '.join(own.get(name, names([name], LEDGER)) for name in columns)}\n"
+        f"  FROM {step.ledger.sql} AS {LEDGER}\n"
+        f"  WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day = {literal(step.publish.day.date)}\n"
+        f"    AND {LEDGER}.generation = seen.newest AND COALESCE({LEDGER}.checks, 0) = seen.checks LIMIT 1"
+    )
+
+
+def settle_confirmation(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
+    """Return the ledger row of a script that confirmed, or found the token in the ledger already.
+
+    :raises OvertakenError: somebody else has published or confirmed this day since it was looked at, before the poll.
+    :raises RetriableError: the ledger lost its fence row.
+    """
+    outcome = answer["outcome"]
+    if outcome in ("confirmed", "already"):
+        return ledger_row(answer)
+    raise (
+        unfenced(step)
+        if outcome == "unfenced"
+        else overtaken(step.publish, newest_of(answer), int(answer["erased"] or 0))
+    )

@@ -25,7 +25,7 @@ from airflow_provider_connect.sinks._bigquery.snapshot import kept_rows, refused
 from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
 from airflow_provider_connect.sinks._bigquery.tables import Tables, ensure_tombstones
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_marks, ensure_target
-from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load_method
 from airflow_provider_connect.stage.deleted import soft_delete_problems
 from airflow_provider_connect.stage.digest import RECORD_KEY
 

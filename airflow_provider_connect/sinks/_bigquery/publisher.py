@@ -28,16 +28,16 @@ from airflow_provider_connect.clients.bigquery.tables import drop, fields_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.definitions.notes import write_note
+from airflow_provider_connect.sinks._bigquery.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.erasing.copies import copies_of
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
 from airflow_provider_connect.sinks._bigquery.kept import is_kept, kept_before, put_or_keep
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE, labels
+from airflow_provider_connect.sinks._bigquery.notes import write_note
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import preflight, seen
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_by_day
-from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
 from airflow_provider_connect.sinks._bigquery.split import parts_of, parts_problems, template_problems
 from airflow_provider_connect.sinks._bigquery.staging import (
@@ -51,10 +51,8 @@ from airflow_provider_connect.sinks._bigquery.staging import (
 from airflow_provider_connect.sinks._bigquery.tables import Tables
 from airflow_provider_connect.sinks._bigquery.target import ensure_marks, ensure_target, has_marks
 from airflow_provider_connect.sinks._bigquery.turns import confirm
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
-from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
-from airflow_provider_connect.sinks._bigquery.ways_in.rejects import stage_rejects
-from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load, load_method
+from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file, stage_rejects
 from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
 from airflow_provider_connect.stage.rejects import DayRejects
 from airflow_provider_connect.stage.tolerance import Tolerance

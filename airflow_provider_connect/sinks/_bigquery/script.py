@@ -35,7 +35,8 @@ from airflow_provider_connect.sinks._bigquery.decision import (
     redefined,
     unfenced,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, ledger_values, refused_append
+from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, refused_append
+from airflow_provider_connect.sinks._bigquery.ledger_rows import ledger_row, ledger_values
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
 from airflow_provider_connect.sinks._bigquery.names import TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan

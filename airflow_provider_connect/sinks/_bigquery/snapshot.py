@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted, timestamp
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
-from airflow_provider_connect.sinks._bigquery.ledger import WriteMode, increment_first, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger import WriteMode
+from airflow_provider_connect.sinks._bigquery.ledger_rows import increment_first, of_stream
 from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT, IN_ALL, RESTORED, SOFT_DELETED
 from airflow_provider_connect.stage.digest import RECORD_KEY
 

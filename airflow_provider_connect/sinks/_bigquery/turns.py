@@ -22,8 +22,8 @@ from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, made_before
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Clock, Patience
+from airflow_provider_connect.sinks._bigquery.decision import confirm_script, settle_confirmation
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan
-from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script, settle_confirmation
 from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_of, list_staging
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS, schema_moved
@@ -114,7 +114,7 @@ def confirm(api: Api, step: LedgerStep, labels: dict[str, str], *, clock: Clock 
     """Run the script of a confirmation until it has an outcome.
 
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as
-        :func:`~.reloads.confirmation.settle_confirmation`.
+        :func:`~.decision.settle_confirmation`.
     """
 
     def run() -> LedgerRow:

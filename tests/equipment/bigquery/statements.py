@@ -17,7 +17,8 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
 from airflow_provider_connect.sinks._bigquery.columns.types import Field, columns
-from airflow_provider_connect.sinks._bigquery.definitions.notes import NOTE_FIELDS, note_statement, notes_of
+from airflow_provider_connect.sinks._bigquery.decision import confirm_script
+from airflow_provider_connect.sinks._bigquery.differences import differences_query, is_reload
 from airflow_provider_connect.sinks._bigquery.erase_list import (
     LIST_FIELDS,
     emptied,
@@ -35,8 +36,9 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
     generation_without,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE
+from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, note_statement, notes_of
 from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row, ranges_by_hand
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import check_buffer, require_only_newest
@@ -48,8 +50,6 @@ from airflow_provider_connect.sinks._bigquery.rejects import (
     rejects_by_day,
     rejects_in,
 )
-from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script
-from airflow_provider_connect.sinks._bigquery.reloads.differences import differences_query, is_reload
 from airflow_provider_connect.sinks._bigquery.script import publish_script
 from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
 from airflow_provider_connect.sinks._bigquery.tables import Tables, tombstone_fields

@@ -20,7 +20,7 @@ from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import NEWEST, STAGED, TOMBSTONE
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET as TARGET_ROW
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.names import TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, Rejects
