@@ -31,7 +31,6 @@ from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.erasing.copies import copies_of
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
-from airflow_provider_connect.sinks._bigquery.kept import is_kept, kept_before, put_or_keep
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE, labels
 from airflow_provider_connect.sinks._bigquery.notes import write_note
@@ -44,13 +43,15 @@ from airflow_provider_connect.sinks._bigquery.staging import (
     REJECTS_END,
     Staging,
     abandoned,
+    is_kept,
+    kept_before,
     make_staging,
     new_stage,
     sweep,
 )
 from airflow_provider_connect.sinks._bigquery.tables import Tables
 from airflow_provider_connect.sinks._bigquery.target import ensure_marks, ensure_target, has_marks
-from airflow_provider_connect.sinks._bigquery.turns import confirm
+from airflow_provider_connect.sinks._bigquery.turns import confirm, put_or_keep
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load, load_method
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file, stage_rejects
 from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
