@@ -107,13 +107,17 @@ def publish_script(plan: PublishPlan) -> str:
 
     :raises ConfigError: the script is longer than BigQuery takes.
     """
+    rejects: list[str] = []
+    if plan.rejects is not None:
+        keep_old = plan.write_mode == "append"
+        rejects = plan.rejects.statements(plan.key, plan.row.day, generation=_generation(plan), keep_old=keep_old)
     fence = f"{mine(plan)} AND {LEDGER}.day IS NULL"
     newest = f"{before(plan)} AND {LEDGER}.generation = {LEDGER}.newest"
     script = decided(
         plan,
         "published",
         cases=_cases(plan),
-        changes=[*_data(plan), *_rejects(plan), *put_in_force(plan), _ledger_row(plan)],
+        changes=[*_data(plan), *rejects, *put_in_force(plan), _ledger_row(plan)],
         read={
             "day_rows": ("INT64", f"MAX(IF({newest}, {LEDGER}.row_count, NULL))"),
             "strangers": ("INT64", f"COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL)"),
@@ -178,9 +182,10 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         a snapshot must not delete.
     :raises DataError: merge mode, and a row has no key.
     """
-    outcome, newest = answer["outcome"], newest_of(answer)
+    outcome = answer["outcome"]
     if outcome in ("published", "already"):
         return ledger_row(answer)
+    newest = newest_of(answer)
     if outcome == "superseded" and newest is not None:
         raise superseded(plan.publish, newest)
     if outcome == "redefined":
@@ -249,8 +254,14 @@ def _data(plan: PublishPlan) -> list[str]:
     if plan.softly:
         this_day += f" AND NOT {IS_DELETED}"
     if plan.merge:
+        vanished = []
+        if plan.softly:
+            vanished = delete_softly(plan)
+        elif plan.replaces_whole:
+            # By a key that comes back, a row that was deleted softly would stay deleted.
+            vanished = [*([drop_deleted(plan)] if plan.marked else []), *delete_vanished(plan)]
         return [
-            *_vanished(plan),
+            *vanished,
             *merge_statements(plan, plan.merge),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {this_day})",
         ]
@@ -291,22 +302,6 @@ def _insert(plan: PublishPlan, into: Place) -> str:
     return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS {STAGED}"
 
 
-def _vanished(plan: PublishPlan) -> list[str]:
-    if plan.merge is None or not plan.replaces_whole:
-        return []
-    if plan.softly:
-        return delete_softly(plan)
-    # By a key that comes back, a row that was deleted softly would stay deleted.
-    return [*([drop_deleted(plan)] if plan.marked else []), *delete_vanished(plan)]
-
-
-def _rejects(plan: PublishPlan) -> list[str]:
-    if plan.rejects is None:
-        return []
-    keep_old = plan.write_mode == "append"
-    return plan.rejects.statements(plan.key, plan.row.day, generation=_generation(plan), keep_old=keep_old)
-
-
 def _ledger_row(plan: PublishPlan) -> str:
     tables = {}
     if plan.parts is not None:
@@ -337,9 +332,9 @@ def _generation(plan: PublishPlan) -> str:
 
 def _counts(plan: PublishPlan) -> str:
     counts = json.dumps(plan.row.counts)
-    counted = SOFT_COUNTS if plan.softly else {"vanished": "vanished"} if _vanished(plan) else {}
-    if not counted:
+    if not plan.softly and not (plan.merge and plan.replaces_whole):
         return f"PARSE_JSON({literal(counts)})"
+    counted = SOFT_COUNTS if plan.softly else {"vanished": "vanished"}
     parts, begin = [], counts[:-1] + (", " if plan.row.counts else "")
     for name, variable in counted.items():
         parts += [literal(f'{begin}"{name}": '), f"CAST({variable} AS STRING)"]
