@@ -51,11 +51,11 @@ def merge_statements(plan: PublishPlan, merge: Merge) -> list[str]:
             f"SELECT {names(kept, NEWEST)}, {own} FROM ({newest}) AS {NEWEST} WHERE {deleted}",
         ]
         newest = (
-            f"SELECT {names((column.name for column in plan.columns), NEWEST)} FROM ({newest}) AS {NEWEST}\n"
+            f"SELECT {names((column.name for column in plan.made.columns), NEWEST)} FROM ({newest}) AS {NEWEST}\n"
             f"WHERE NOT EXISTS (SELECT 1 FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
             f"  WHERE {_same_key(merge, TOMBSTONE)} AND NOT {_newer(merge, TOMBSTONE, day)})"
         )
-    written = [column.name for column in plan.columns]
+    written = [column.name for column in plan.made.columns]
     changed = [name for name in written if name.lower() not in {key.lower() for key in merge.key}]
     updates = [f"{quoted(name)} = {NEWEST}.{quoted(name)}" for name in changed]
     day_literal = literal(day)
@@ -64,7 +64,7 @@ def merge_statements(plan: PublishPlan, merge: Merge) -> list[str]:
     delete = f"{when} AND {deleted} THEN DELETE\n" if merge.delete_where else ""
     statements.append(
         f"MERGE INTO {plan.target.sql} AS {TARGET} USING (\n{newest}\n) AS {NEWEST}\n"
-        f"ON {_same_key(merge, TARGET)} AND {any_partition(plan.filter_column, TARGET)}\n"
+        f"ON {_same_key(merge, TARGET)} AND {any_partition(plan.made.filter_column, TARGET)}\n"
         f"{delete}"
         f"{when} THEN UPDATE SET {', '.join([*updates, f'`day` = {day_literal}'])}\n"
         f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({names([*written, 'day'])}{mark})\n"
@@ -76,7 +76,7 @@ def merge_statements(plan: PublishPlan, merge: Merge) -> list[str]:
 def _newest(plan: PublishPlan, merge: Merge) -> str:
     order = [f"{merge.order(plan.expressions[merge.newest_by])} DESC NULLS LAST"] if merge.newest_by else []
     order.append(f"{STAGED}.{quoted(POSITION)} DESC")
-    selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.columns)
+    selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.made.columns)
     return (
         f"SELECT {selected} FROM {plan.staging.sql} AS {STAGED} WHERE TRUE\n"
         f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {', '.join(plan.expressions[name] for name in merge.key)}"

@@ -217,7 +217,7 @@ class BigQueryPublisher(
             self._require_nothing_gone(plan)
             require_all_keys(plan)
             plan = with_differences(self.api, plan, job_labels)
-            published = put_or_keep(self.api, publish, token, plan, job_labels)
+            published = put_or_keep(self.api, plan, job_labels)
         except GoneError:
             # The staging table is gone: it is dropped once the day is published.
             row = self.ledger.published(publish.day.date, publish.intent.token)

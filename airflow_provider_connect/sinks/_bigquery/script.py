@@ -163,10 +163,11 @@ def check_budget(target: Place, maximum_bytes_billed: int | None) -> None:
 
 def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
     if len(script.encode()) > limit:
-        into = f" of {len(plan.parts):,} tables" if plan.parts else ""
+        into = f" of {len(plan.made.parts):,} tables" if plan.made.parts else ""
         raise ConfigError(
             f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes and BigQuery takes 1 MB: "
-            f"the {len(plan.columns)} columns{into} are too many or their names too long; select fewer in the source"
+            f"the {len(plan.made.columns)} columns{into} are too many or their names too long; select fewer in the "
+            "source"
         )
 
 
@@ -216,7 +217,7 @@ def _look_for_newest(plan: PublishPlan) -> str:
         return ""
     look = {NEWEST_DAY: newest_day(plan)}
     if plan.publish.kind != "increment":
-        look["kept_rows"] = kept_rows(plan.target, plan.write_mode, plan.filter_column)
+        look["kept_rows"] = kept_rows(plan.target, plan.write_mode, plan.made.filter_column)
         if plan.softly:
             look["keyless"] = keyless_rows(plan)
     return "".join(f"SET {name} = {found};\n" for name, found in look.items())
@@ -245,12 +246,12 @@ def _cases(plan: PublishPlan) -> list[tuple[str, str]]:
 
 
 def _data(plan: PublishPlan) -> list[str]:
-    if plan.parts is not None:
-        changes = [statement for part in plan.parts for statement in _part(plan, part)]
+    if plan.made.parts is not None:
+        changes = [statement for part in plan.made.parts for statement in _part(plan, part)]
         return [*changes, "SET day_rows = seen.staged_rows"]
-    this_day = _this_day(plan, plan.filter_column)
+    this_day = _this_day(plan, plan.made.filter_column)
     if plan.replaces_whole:
-        this_day = any_partition(plan.filter_column, TARGET)
+        this_day = any_partition(plan.made.filter_column, TARGET)
     if plan.softly:
         this_day += f" AND NOT {IS_DELETED}"
     if plan.merge:
@@ -259,7 +260,7 @@ def _data(plan: PublishPlan) -> list[str]:
             vanished = delete_softly(plan)
         elif plan.replaces_whole:
             # By a key that comes back, a row that was deleted softly would stay deleted.
-            vanished = [*([drop_deleted(plan)] if plan.marked else []), *delete_vanished(plan)]
+            vanished = [*([drop_deleted(plan)] if plan.made.marked else []), *delete_vanished(plan)]
         return [
             *vanished,
             *merge_statements(plan, plan.merge),
@@ -295,17 +296,17 @@ def _this_day(plan: PublishPlan, filter_column: str | None) -> str:
 
 def _insert(plan: PublishPlan, into: Place) -> str:
     live = [DELETED] if plan.softly else []
-    written = names([*(column.name for column in plan.columns), "day", *live])
+    written = names([*(column.name for column in plan.made.columns), "day", *live])
     selected = ", ".join(
-        [*(column.expression for column in plan.columns), literal(plan.row.day), *("FALSE" for _ in live)]
+        [*(column.expression for column in plan.made.columns), literal(plan.row.day), *("FALSE" for _ in live)]
     )
     return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS {STAGED}"
 
 
 def _ledger_row(plan: PublishPlan) -> str:
     tables = {}
-    if plan.parts is not None:
-        tables["tables"] = texts(part.name for part in plan.parts if part.has_rows)
+    if plan.made.parts is not None:
+        tables["tables"] = texts(part.name for part in plan.made.parts if part.has_rows)
     values = ledger_values(
         plan.target,
         plan.key,
@@ -313,7 +314,7 @@ def _ledger_row(plan: PublishPlan) -> str:
         generation=_generation(plan),
         row_count="day_rows",
         counts=_counts(plan),
-        load_method=literal(plan.load_method),
+        load_method=literal(plan.made.load_method),
         stream_count=literal(plan.stream_count),
         streams=texts(plan.streams[:KEPT_STREAMS]),
         **tables,

@@ -74,7 +74,7 @@ def stream_moved_on(seen: Seen) -> str:
 def delete_vanished(plan: PublishPlan) -> list[str]:
     """Return the statements that count and delete the rows whose key the staged snapshot lacks."""
     gone = (
-        f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.filter_column, TARGET)}\n"
+        f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.made.filter_column, TARGET)}\n"
         f"    AND NOT EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
     )
     return [
@@ -97,7 +97,7 @@ def delete_softly(plan: PublishPlan) -> list[str]:
     with it, and a partition that expires would take them away. ``merge`` leaves every row where it is, and its own rule
     says whose values count.
     """
-    target, any_ = plan.target.sql, any_partition(plan.filter_column, TARGET)
+    target, any_ = plan.target.sql, any_partition(plan.made.filter_column, TARGET)
     rows = f"FROM {target} AS {TARGET} WHERE {any_}"
     came = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
     polled_at = plan.publish.manifest.polled_at
@@ -129,7 +129,7 @@ def delete_softly(plan: PublishPlan) -> list[str]:
 
 def drop_deleted(plan: PublishPlan) -> str:
     """Return the statement that deletes what was soft-deleted: a row of theirs that comes back is a new one."""
-    rows = f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.filter_column, TARGET)} AND {IS_DELETED}"
+    rows = f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.made.filter_column, TARGET)} AND {IS_DELETED}"
     return f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows};\n  END IF"
 
 
@@ -138,7 +138,7 @@ def keyless_rows(plan: PublishPlan) -> str:
     if plan.merge is not None:
         return "0"
     key = f"{TARGET}.{quoted(_record_key(plan).name)}"
-    rows = f"{any_partition(plan.filter_column, TARGET)} AND {key} IS NULL AND NOT {IS_DELETED}"
+    rows = f"{any_partition(plan.made.filter_column, TARGET)} AND {key} IS NULL AND NOT {IS_DELETED}"
     return f"(SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {rows})"
 
 
@@ -159,7 +159,7 @@ def _same_row(plan: PublishPlan) -> str:
 
 
 def _record_key(plan: PublishPlan) -> Column:
-    return next(column for column in plan.columns if column.source == RECORD_KEY)
+    return next(column for column in plan.made.columns if column.source == RECORD_KEY)
 
 
 def require_all_keys(plan: PublishPlan) -> None:

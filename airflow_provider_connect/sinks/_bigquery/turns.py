@@ -29,7 +29,6 @@ from airflow_provider_connect.sinks._bigquery.script import IncompleteError, pub
 from airflow_provider_connect.sinks._bigquery.staging import (
     REJECTS_END,
     Kept,
-    Staging,
     beginning_of,
     digest_of,
     list_staging,
@@ -40,7 +39,7 @@ from airflow_provider_connect.stage.storage import Folder
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.sink import LedgerRow, Publish
+    from airflow_provider_connect.sink import LedgerRow
 
 Answer = TypeVar("Answer")
 _log = logging.getLogger(__name__)
@@ -79,13 +78,13 @@ def publishers(api: Api, step: LedgerStep) -> int:
     return staged if isinstance(step, PublishPlan) else staged + ASSUMED_PUBLISHERS
 
 
-def put_or_keep(api: Api, publish: Publish, made: Staging, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
+def put_or_keep(api: Api, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
     """Put a staged day in place; note that its staging table is filled when a turn is lost, or what fails may pass.
 
     :param labels: of the job.
     :raises ConnectError: as :func:`put_in_place`.
     """
-    folder, name = Folder(publish.stage), note_of(publish)
+    folder, name, made = Folder(plan.publish.stage), note_of(plan.publish), plan.made
 
     def keep() -> None:
         kept = Kept(
@@ -131,7 +130,7 @@ def put_in_place(
             with made_before(plan.doing):
                 [answer], _ = api.query(script, doing=plan.doing, labels=labels, job_id=job_id)
         except ConfigError as error:
-            if any(schema_moved(api, place, plan.columns) for place in plan.written):
+            if any(schema_moved(api, place, plan.made.columns) for place in plan.written):
                 raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
             if not isinstance(error, ColumnError):
                 raise

@@ -199,7 +199,7 @@ class World:
         if made.rejects is not None:
             known[made.rejects] = STAGED_REJECT_FIELDS
         if plan.merge is not None and plan.merge.tombstones is not None:
-            known[plan.merge.tombstones] = tombstone_fields(plan.merge, plan.columns)
+            known[plan.merge.tombstones] = tombstone_fields(plan.merge, plan.made.columns)
         return known
 
     @cached_property
