@@ -29,6 +29,7 @@ from airflow_provider_connect.sinks._bigquery.ledger_rows import (
     NEWEST_FIRST,
     ledger_row,
     of_stream,
+    of_target,
 )
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.snapshot import stream_moved_on
@@ -64,7 +65,7 @@ def decided(
     :param looked_up: statements behind the change of the fence row, before the ledger is read.
     :param answer: columns of the answer.
     """
-    target, stream, day = literal(step.target.id), of_stream(step.target, step.key), literal(step.publish.day.date)
+    stream, day = of_stream(step.target, step.key), literal(step.publish.day.date)
     this_day, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
     days = f"({this_day} OR {LEDGER}.day = {NEWEST_DAY})" if step.follows_stream else this_day
     is_newest = f"{before(step)} AND {LEDGER}.generation = {LEDGER}.newest"
@@ -91,7 +92,7 @@ UPDATE {step.ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP()
   FROM (
     SELECT {names(_READ, LEDGER)},
       MAX(IF({before(step)}, {LEDGER}.generation, NULL)) OVER () AS newest
-    FROM {step.ledger.sql} AS {LEDGER} WHERE {LEDGER}.target = {target}
+    FROM {step.ledger.sql} AS {LEDGER} WHERE {of_target(step.target)}
   ) AS {LEDGER}
 );
 SET outcome = CASE

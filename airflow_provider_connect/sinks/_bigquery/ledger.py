@@ -26,13 +26,7 @@ from airflow_provider_connect.clients.bigquery.tables import find, turns
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
-from airflow_provider_connect.sinks._bigquery.erase_list import (
-    list_of,
-    newest_version,
-    of_target,
-    raised_version,
-    read_list,
-)
+from airflow_provider_connect.sinks._bigquery.erase_list import list_of, newest_version, raised_version, read_list
 from airflow_provider_connect.sinks._bigquery.ledger_rows import (
     FENCE_COLUMNS,
     LACKED_FIRST,
@@ -46,6 +40,7 @@ from airflow_provider_connect.sinks._bigquery.ledger_rows import (
     last_published,
     ledger_row,
     of_stream,
+    of_target,
     of_today,
 )
 from airflow_provider_connect.sinks._bigquery.names import distinct_label

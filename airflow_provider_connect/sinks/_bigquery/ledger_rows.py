@@ -118,9 +118,7 @@ def ledger_values(target: Place, key: StreamKey, row: LedgerRow, **expressions: 
     number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
     texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
     values = {
-        "target": literal(target.id),
-        "connector": literal(key.connector),
-        "stream": literal(key.stream),
+        **keys_of(target, key),
         "day": literal(row.day),
         "generation": literal(row.generation),
         **texts,
@@ -139,11 +137,19 @@ def ledger_values(target: Place, key: StreamKey, row: LedgerRow, **expressions: 
     return {field["name"]: values[field["name"]] for field in LEDGER_FIELDS if field["name"] in values}
 
 
+def keys_of(target: Place, key: StreamKey) -> dict[str, str]:
+    """Return what says whose a row is, in the ledger and in the tables beside it: SQL by column."""
+    return {"target": literal(target.id), "connector": literal(key.connector), "stream": literal(key.stream)}
+
+
+def of_target(target: Place) -> str:
+    """Return the condition for rows about a target, whichever stream they name."""
+    return f"{LEDGER}.target = {literal(target.id)}"
+
+
 def of_stream(target: Place, key: StreamKey) -> str:
     """Return the condition for ledger rows of one stream in one table."""
-    connector, stream = literal(key.connector), literal(key.stream)
-    of_target = f"{LEDGER}.target = {literal(target.id)}"
-    return f"{of_target} AND {LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
+    return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in keys_of(target, key).items())
 
 
 def increment_first(day: dt.date) -> str:

@@ -45,6 +45,12 @@ def head_name(template: str) -> str:
     return marked(f"{HEAD}_{re.sub('[{}]', '', template)}", digest(template), room=_HEAD_CHARS)
 
 
+def head_of(table: str) -> str:
+    """Return the table that the ledger is about: the table itself, or the one without rows beside a template's."""
+    dataset, template = template_of(table)
+    return f"{dataset}.{head_name(template)}" if template else table
+
+
 class BigQueryOptions(Options):
     """What a user may set."""
 
@@ -155,19 +161,18 @@ class BigQueryOptions(Options):
     @property
     def head(self) -> str:
         """The table that the ledger is about: the table itself, or the one without rows beside those of a template."""
-        dataset, template = template_of(self.table)
-        return f"{dataset}.{head_name(template)}" if template else self.table
+        return head_of(self.table)
 
     @field_validator("table")
     @classmethod
     def _is_table(cls, table: str) -> str:
-        dataset, template = template_of(table)
+        _, template = template_of(table)
         if template and (problem := template_problem(template)):
             raise ValueError(problem)
         if "." in template.rpartition("}")[2]:
             raise ValueError(f"{table!r}: a column belongs into the table's name, such as 'analytics.{{event}}'")
         try:
-            place = Place.parse(f"{dataset}.{head_name(template)}" if template else table, "the-connections-own")
+            place = Place.parse(head_of(table), "the-connections-own")
         except ConfigError as error:
             raise ValueError(str(error)) from None
         if len(place.table.encode()) > MAX_TARGET_BYTES:
