@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
-from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError, StaleError
+from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError
 from airflow_provider_connect.clients.bigquery.sql import literal, names
-from airflow_provider_connect.clients.bigquery.tables import find, turns
+from airflow_provider_connect.clients.bigquery.tables import again_if_stale, find
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
@@ -317,16 +317,13 @@ def ensure_ledger(
 
 
 def _name_ledger(api: Api, target: Place, ledger: Place) -> None:
-    for _ in turns():
+    def name() -> None:
         table = api.call(f"read table {target.id}", api.client.get_table, target.id, missing_seconds=SETTLE_SECONDS)
         named = _named_ledger(table)
         if named is not None:
             _check_same(named, target, ledger)
             return
         table.labels = {**table.labels, LEDGER_LABEL: distinct_label(ledger.table)}
-        try:
-            api.call(f"label {target.id} with its ledger", api.client.update_table, table, ["labels"])
-        except StaleError:
-            continue
-        return
-    raise RetriableError(f"others keep changing {target.id}: it could not be labelled with its ledger")
+        api.call(f"label {target.id} with its ledger", api.client.update_table, table, ["labels"])
+
+    again_if_stale(name, f"{target.id}: it could not be labelled with its ledger")

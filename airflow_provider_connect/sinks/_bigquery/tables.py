@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.errors import StaleError
 from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find, lasting, turns
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.clients.bigquery.tables import again_if_stale, create, fields_of, find, lasting
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.aliases import STREAM
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.staging import beginning_for
-from airflow_provider_connect.sinks._bigquery.target import patch
+from airflow_provider_connect.sinks._bigquery.target import patch, unordered
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
@@ -207,9 +206,9 @@ def _lacking(table: Any, fields: Sequence[Field]) -> list[Field]:
 def _with_columns(api: Api, place: Place, table: Any, fields: Sequence[Field]) -> Any:
     """Give a table that an earlier version made the columns that it lacks; return its metadata."""
     added = [one["name"] for one in _lacking(table, fields)]
-    for _ in turns():
-        try:
-            return patch(api, table, place, [*fields_of(table), *_lacking(table, fields)], added)
-        except StaleError:  # another job adds them, too
-            table = find(api, place) or table
-    raise RetriableError(f"others keep changing the schema of {place.id}: its columns could not be brought in order")
+
+    def add() -> Any:
+        known = find(api, place) or table  # another job adds them, too
+        return patch(api, known, place, [*fields_of(known), *_lacking(known, fields)], added)
+
+    return again_if_stale(add, unordered(place))
