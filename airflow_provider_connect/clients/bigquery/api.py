@@ -27,7 +27,7 @@ from airflow_provider_connect.clients.bigquery.errors import (
     classify,
     from_result,
 )
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.transport import (
     DEFAULT_UNIVERSE,
     Endpoints,

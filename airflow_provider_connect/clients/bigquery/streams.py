@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.api import Api, waits_here
 from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, classify, made_before
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConnectError, DataError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
 

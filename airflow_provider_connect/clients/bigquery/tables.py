@@ -17,7 +17,7 @@ from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
 
 T = TypeVar("T")
 CHANGE_TRIES = 12

@@ -26,7 +26,7 @@ from airflow_provider_connect.stage.erasing import EraseList
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import StreamKey
 
 LIST_FIELDS: list[dict[str, Any]] = own_fields(

@@ -52,7 +52,7 @@ from airflow_provider_connect.window import DaySet, SourceKind
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
 
 WriteMode = Literal["replace", "merge", "append"]
 

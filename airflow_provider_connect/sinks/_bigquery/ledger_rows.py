@@ -14,8 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.sql import literal, names, quoted, timestamp
+from airflow_provider_connect.clients.bigquery.sql import Place, literal, names, quoted, timestamp
 from airflow_provider_connect.ledger import DefinitionInForce, task_of
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
@@ -25,7 +24,7 @@ from airflow_provider_connect.stage.erasing import erase_run
 from airflow_provider_connect.stage.spans import Span
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
 
 LATER_FIELDS: list[dict[str, Any]] = [
     *own_fields(

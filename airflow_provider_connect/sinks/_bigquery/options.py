@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from pydantic import Field, field_validator, model_validator
 
-from airflow_provider_connect.clients.bigquery.place import MAX_TARGET_BYTES, Place, project_of
+from airflow_provider_connect.clients.bigquery.sql import MAX_TARGET_BYTES, Place, project_of
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.deleted import DELETES_HELP, Deletes, soft_kind_problems

@@ -15,7 +15,7 @@ from airflow_provider_connect.sinks._bigquery.ledger import WriteMode
 from airflow_provider_connect.sinks._bigquery.rejects import Rejects
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sinks._bigquery.staging import Staging
     from airflow_provider_connect.sinks._bigquery.tables import Merge, Tables
 

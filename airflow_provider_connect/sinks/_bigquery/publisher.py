@@ -23,7 +23,7 @@ from airflow_provider_connect.capabilities.publisher import (
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.errors import GoneError
-from airflow_provider_connect.clients.bigquery.place import project_of
+from airflow_provider_connect.clients.bigquery.sql import project_of
 from airflow_provider_connect.clients.bigquery.tables import drop, fields_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey

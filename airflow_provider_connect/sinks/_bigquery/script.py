@@ -59,7 +59,7 @@ from airflow_provider_connect.window import Day, SourceKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sinks._bigquery.staging import Part
 
 MAX_SCRIPT_BYTES = 1_000_000

@@ -22,7 +22,7 @@ from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT, IN_ALL, 
 from airflow_provider_connect.stage.digest import RECORD_KEY
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column
     from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
     from airflow_provider_connect.stage.manifest import Seen

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from airflow_provider_connect.clients.bigquery.errors import MissingError
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.tables import create, drop, find
 from airflow_provider_connect.sinks._bigquery.names import legal_table_suffix
 from airflow_provider_connect.stage.manifest import attempt_folder

@@ -14,8 +14,7 @@ import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import ConflictError
-from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.sql import literal
+from airflow_provider_connect.clients.bigquery.sql import Place, literal
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.publishing import row_of, seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey

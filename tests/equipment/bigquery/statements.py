@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution

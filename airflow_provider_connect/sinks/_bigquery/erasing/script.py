@@ -24,7 +24,7 @@ from airflow_provider_connect.stage.counts import FILTERED, LATE_COUNTS
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import LedgerRow, StreamKey
 
 _DIGEST_CHARACTERS = 32

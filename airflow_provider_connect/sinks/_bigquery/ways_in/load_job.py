@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS, Api, waits_here
 from airflow_provider_connect.clients.bigquery.errors import from_result, made_before
 from airflow_provider_connect.clients.bigquery.messages import shown_message
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
 from airflow_provider_connect.sinks._bigquery.names import legal_job_id

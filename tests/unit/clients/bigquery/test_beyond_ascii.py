@@ -15,7 +15,7 @@ from google.cloud.bigquery_storage_v1 import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.streams import Appender, _Sent
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.names import MAX_JOB_ID, legal_job_id

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts
+from airflow_provider_connect.clients.bigquery.sql import Place, any_partition, literal, names, quoted, texts
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError, SupersededError
 from airflow_provider_connect.publishing import row_of
 from airflow_provider_connect.sink import Intent, Publish, StreamKey

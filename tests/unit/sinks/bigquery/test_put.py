@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.streams import BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns

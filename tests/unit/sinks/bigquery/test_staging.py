@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.staging import (
