@@ -91,17 +91,11 @@ class Api:
     _limit: threading.local = attribute(default_factory=threading.local, repr=False)
 
     @classmethod
-    def open(
-        cls,
-        connection: Connection,
-        sink_project: str | None = None,
-        timeout_seconds: float = 60.0,
-        retry_budget_seconds: float = 90.0,
-        maximum_bytes_billed: int | None = None,
-    ) -> Self:
+    def open(cls, connection: Connection, sink_project: str | None = None, **settings: Any) -> Self:
         """Read the connection; nothing is sent yet.
 
         :param sink_project: the project of the sink's table, for a connection that names none.
+        :param settings: parameters of the class.
         :raises ConfigError: the connection is wrong, there is no project anywhere, or Google's libraries are missing.
         """
         _import_libraries()
@@ -109,7 +103,7 @@ class Api:
         project = extra_field(connection, "project") or own_project or sink_project
         if not project:
             raise ConfigError(f"connection {connection.conn_id!r}: no project; fill in its project field")
-        return cls(connection, str(project), who, timeout_seconds, retry_budget_seconds, maximum_bytes_billed)
+        return cls(connection, str(project), who, **settings)
 
     @cached_property
     def endpoints(self) -> Endpoints:

@@ -23,6 +23,7 @@ _TABLE = re.compile(r"[\w-]{1,1024}")
 MAX_TABLE_BYTES = 1024  # in UTF-8
 MAX_TARGET_BYTES = 750
 """For the name that a user gives: other tables have that name and a suffix."""
+_ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'nrtabfv", strict=True)}
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,6 @@ class Place:
 def project_of(text: str) -> str | None:
     """Return the project that ``project.dataset.table`` names, None where the text has none."""
     return text.rpartition(".")[0].rpartition(".")[0] or None
-
-
-_ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'nrtabfv", strict=True)}
 
 
 def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str:

@@ -85,6 +85,8 @@ NEWEST_FIRST = f"{LEDGER}.`generation` DESC, {LEDGER}.`checks` DESC"
 LACKED_LAST = {"definition": literal(None)}
 LACKED_FIRST = {"checks": "0", "answer": literal(None), "span": literal(None), **LACKED_LAST}
 """What ledgers of earlier versions lack of :data:`LEDGER_ROW`, and SQL in its place."""
+FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
+"""Columns of a stream's fence rows. If there are two rows, every publish has changed both."""
 
 
 def of_today(ledger: Place, lacked: Mapping[str, str]) -> str:
@@ -154,10 +156,6 @@ def of_stream(target: Place, key: StreamKey) -> str:
 def increment_first(day: dt.date) -> str:
     """Return how rows are sorted so that the increment that a day's next one follows is the first: its own, if any."""
     return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
-
-
-FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
-"""Columns of a stream's fence rows. If there are two rows, every publish has changed both."""
 
 
 def in_force_of(found: Mapping[str, Any]) -> DefinitionInForce | None:

@@ -96,14 +96,14 @@ class BigQueryPublisher(
         with self._lock:
             if self._api is None:
                 options = self.options
-                api = Api.open(
+                self._api = Api.open(
                     self._connection,
                     project_of(options.head),
                     retry_budget_seconds=options.retry_budget_seconds,
                     maximum_bytes_billed=options.maximum_bytes_billed,
+                    labels=labels(options.labels),
+                    kms_key=options.kms_key,
                 )
-                api.labels, api.kms_key = labels(options.labels), options.kms_key
-                self._api = api
             return self._api
 
     @cached_property
@@ -211,7 +211,7 @@ class BigQueryPublisher(
         try:
             self.api.locate(self.tables.target)
             if token.kept is None:
-                self._fill(publish, token, sent)
+                self._fill(publish, token, sent, job_labels)
             rejects = stage_rejects(self.api, self.tables, publish, token, [receipt.rejects for receipt in sent])
             plan = plan_of(self.tables, publish, token, streams, rejects)
             self._require_nothing_gone(plan)
@@ -289,13 +289,15 @@ class BigQueryPublisher(
         own = {name: publish.labels[name] for name in names if name in publish.labels}
         return labels({**self.options.labels, **own, "day": str(publish.day)})
 
-    def _fill(self, publish: Publish, staging: Staging, receipts: Sequence[FileReceipt]) -> None:
+    def _fill(
+        self, publish: Publish, staging: Staging, receipts: Sequence[FileReceipt], job_labels: dict[str, str]
+    ) -> None:
         """Load all files into the staging table, or commit their streams once every staged row was sent."""
         files, table = publish.manifest.polled.files, staging.table
         if staging.load_method == "load_job":
             paths = [f"{publish.stage.rstrip('/')}/{file.path}" for file in files]
             fields = [column.staging for column in staging.staged]
-            load(self.api, table, paths, fields, labels=self._labels(publish), attempt=table.table)
+            load(self.api, table, paths, fields, labels=job_labels, attempt=table.table)
             return
         staged = sum(file.rows for file in files)
         sent = sum(receipt.rows.rows + receipt.rejects.rows for receipt in receipts)

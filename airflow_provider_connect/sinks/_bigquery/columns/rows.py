@@ -27,6 +27,7 @@ MAX_ROW_BYTES = 8_000_000
 """Below the 10 MB of one AppendRows request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
 MAX_RECORD_BYTES = 1_000_000
 """The most that is kept of a bad row: the rejects table has BigQuery's limits too."""
+NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,6 @@ def _too_large(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> l
 
 def _largest(row: pa.RecordBatch, columns: Sequence[Column]) -> str:
     return max(zip(columns, row.columns, strict=False), key=lambda pair: pair[1].nbytes)[0].source
-
-
-NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
 
 
 def convert_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:

@@ -32,6 +32,7 @@ PACE_SECONDS = 2.5
 """Between the starts of two jobs of one table, where a day has more files than a job takes."""
 TRIES = 4
 _PAUSES = (1.0, 3.0, 9.0)
+_AS_THEY_ARE = ("BOOLEAN", "INTEGER", "FLOAT", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP", "DATETIME", "NUMERIC")
 
 
 def load(
@@ -171,9 +172,6 @@ class _Load:
 def _bad_records(job: Any) -> Any:
     # The library has no property for it.
     return job._properties.get("statistics", {}).get("load", {}).get("badRecords")
-
-
-_AS_THEY_ARE = ("BOOLEAN", "INTEGER", "FLOAT", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP", "DATETIME", "NUMERIC")
 
 
 def load_method(

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 RESTARTS = 5
 """How often a file is appended from its first row again without rows that BigQuery refused; each time it names many."""
+BATCH_BYTES = 5_400_000
+"""About what one request holds. Full ones (9 MB) cost a task 50 MB more, and are no faster (measured 2026-11)."""
 
 
 @dataclass(frozen=True)
@@ -146,10 +148,6 @@ class _Attempt:
             if staged != source:  # then it ends in a hash, and stands for nothing else
                 text = text.replace(staged, source)
         return text
-
-
-BATCH_BYTES = 5_400_000
-"""About what one request holds. Full ones (9 MB) cost a task 50 MB more, and are no faster (measured 2026-11)."""
 
 
 def stage_rejects(
