@@ -75,7 +75,7 @@ class BigQuerySink(BigQueryOptions, Sink):
     def dataset(self, connections: Connections) -> Dataset:
         """Return ``project.dataset.table``; the connection's name stands for a project that it does not name."""
         from airflow_provider_connect.clients.bigquery.credentials import named_project  # noqa: PLC0415
-        from airflow_provider_connect.clients.bigquery.place import project_of  # noqa: PLC0415
+        from airflow_provider_connect.clients.bigquery.sql import project_of  # noqa: PLC0415
 
         connection = connections[self.conn_id]
         project = None if project_of(self.head) else named_project(connection) or connection.conn_id

@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import Any, Self
 
 from airflow_provider_connect.clients.bigquery.credentials import credentials, proxy
-from airflow_provider_connect.clients.bigquery.endpoint import DEFAULT_UNIVERSE, Endpoints, extra_field
 from airflow_provider_connect.clients.bigquery.errors import (
     ConflictError,
     ExistsError,
@@ -28,8 +27,14 @@ from airflow_provider_connect.clients.bigquery.errors import (
     classify,
     from_result,
 )
-from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.transport import grpc_channel, rest_session
+from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.transport import (
+    DEFAULT_UNIVERSE,
+    Endpoints,
+    extra_field,
+    grpc_channel,
+    rest_session,
+)
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
@@ -86,17 +91,11 @@ class Api:
     _limit: threading.local = attribute(default_factory=threading.local, repr=False)
 
     @classmethod
-    def open(
-        cls,
-        connection: Connection,
-        sink_project: str | None = None,
-        timeout_seconds: float = 60.0,
-        retry_budget_seconds: float = 90.0,
-        maximum_bytes_billed: int | None = None,
-    ) -> Self:
+    def open(cls, connection: Connection, sink_project: str | None = None, **settings: Any) -> Self:
         """Read the connection; nothing is sent yet.
 
         :param sink_project: the project of the sink's table, for a connection that names none.
+        :param settings: parameters of the class.
         :raises ConfigError: the connection is wrong, there is no project anywhere, or Google's libraries are missing.
         """
         _import_libraries()
@@ -104,7 +103,7 @@ class Api:
         project = extra_field(connection, "project") or own_project or sink_project
         if not project:
             raise ConfigError(f"connection {connection.conn_id!r}: no project; fill in its project field")
-        return cls(connection, str(project), who, timeout_seconds, retry_budget_seconds, maximum_bytes_billed)
+        return cls(connection, str(project), who, **settings)
 
     @cached_property
     def endpoints(self) -> Endpoints:

@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS, Api
 from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, made_before
 from airflow_provider_connect.clients.bigquery.messages import shown_message
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.streams import StreamReceipt
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 

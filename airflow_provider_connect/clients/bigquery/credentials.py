@@ -11,13 +11,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.endpoint import (
+from airflow_provider_connect.clients.bigquery.errors import classify
+from airflow_provider_connect.clients.bigquery.transport import (
     DEFAULT_UNIVERSE,
     endpoint_problems,
     extra_field,
     is_anonymous,
 )
-from airflow_provider_connect.clients.bigquery.errors import classify
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 

@@ -12,12 +12,13 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.api import Api, waits_here
 from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, classify, made_before
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConnectError, DataError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
 
@@ -77,8 +78,13 @@ class _Sent:
     size: int
 
 
-class Appender:
+class Appender(AbstractContextManager["Appender"]):
     """Appends batches to a new PENDING stream of a table; leaving its ``with`` block early leaves nothing visible.
+
+    Requests of one AppendRows call go into one queue; answers, and at the end an error, come out of another. The
+    library's own ``AppendRowsStream`` has no timeout for an answer (600 s to open), hides why a stream did not open,
+    bounds nothing in flight and forgets on a reconnect what was not answered. ``client.append_rows`` blocks until the
+    first answer, so nothing could cancel it. The stub below it, which both use, can be cancelled.
 
     :param table: made by this attempt: if it is not found, it is not visible yet, or gone.
     :param arrow_schema: the schema of every batch, columns named as the table's.
@@ -100,13 +106,13 @@ class Appender:
         self._in_flight_bytes = in_flight_bytes
         self._doing = f"appending to {table.id}"
         self._name = ""
-        self._connection: _Connection | None = None
+        self._call: Any = None
+        self._requests: queue.SimpleQueue[Any]
+        self._answers: queue.SimpleQueue[Any]
+        self._reader: threading.Thread
         self._unanswered: deque[_Sent] = deque()
         self._next_offset = 0
         self._patience = Patience(api.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exc: object) -> None:
         self._disconnect()
@@ -136,7 +142,7 @@ class Appender:
             self._send()
             while sum(one.size for one in self._unanswered) > self._in_flight_bytes:
                 self._receive()
-            while self._unanswered and self._connection is not None and not self._connection.answers.empty():
+            while self._unanswered and self._call is not None and not self._answers.empty():
                 self._receive()
 
     def close(self) -> StreamReceipt:
@@ -179,24 +185,35 @@ class Appender:
             )
         return str(created.name)
 
-    def _send(self) -> _Connection:
-        """Send the last request, or in a new connection all that are unanswered."""
-        if self._connection is not None:
-            self._connection.requests.put(self._unanswered[-1].request)
-            return self._connection
-        self._connection = _Connection(self._api.write, self._name)
+    def _send(self) -> None:
+        """Send the last request, or in a new call all that are unanswered."""
+        if self._call is not None:
+            self._requests.put(self._unanswered[-1].request)
+            return
+        from google.api_core.gapic_v1.routing_header import to_grpc_metadata
+
+        self._requests, self._answers = queue.SimpleQueue(), queue.SimpleQueue()
         first = self._unanswered[0].request
         first.arrow_rows.writer_schema.serialized_schema = self._schema.serialize().to_pybytes()
         for waiting in self._unanswered:
-            self._connection.requests.put(waiting.request)
-        return self._connection
+            self._requests.put(waiting.request)
+        # The service is routed to the table's region by this header, which is ASCII while a table's name need not be.
+        header: Any = to_grpc_metadata
+        self._call = self._api.write.transport.append_rows(
+            iter(self._requests.get, None), metadata=(header({"write_stream": self._name}),)
+        )
+        self._reader = threading.Thread(
+            target=_read, args=(self._call, self._answers), name="bigquery-answers", daemon=True
+        )
+        self._reader.start()
 
     def _receive(self) -> None:
         """Take one answer; after an error that may pass, start again from the first unanswered row."""
-        connection = self._connection or self._send()
+        if self._call is None:
+            self._send()
         try:
             left = min(self._api.timeout_seconds, self._patience.left_seconds)
-            answer = connection.answers.get(timeout=max(0.1, left))
+            answer = self._answers.get(timeout=max(0.1, left))
         except queue.Empty:
             answer = TimeoutError()
         if isinstance(answer, BaseException):
@@ -242,9 +259,11 @@ class Appender:
         )
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._call is not None:
+            self._requests.put(None)
+            self._call.cancel()
+            self._reader.join(timeout=5)
+            self._call = None
 
 
 _WHYS = {
@@ -268,36 +287,11 @@ def _status(code: int) -> Any:
     return next((status for status in grpc.StatusCode if status.value[0] == code), grpc.StatusCode.UNKNOWN)
 
 
-class _Connection:
-    """One AppendRows call: requests go into one queue; answers, and at the end an error, come out of another.
-
-    The library's own ``AppendRowsStream`` has no timeout for an answer (600 s to open), hides why a stream did not
-    open, bounds nothing in flight and forgets on a reconnect what was not answered. ``client.append_rows`` blocks until
-    the first answer, so nothing could cancel it. The stub below it, which both use, can be cancelled.
-    """
-
-    def __init__(self, client: Any, stream: str) -> None:
-        self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        # The service is routed to the table's region by this header, which is ASCII while a table's name need not be.
-        from google.api_core.gapic_v1.routing_header import to_grpc_metadata
-
-        header: Any = to_grpc_metadata
-        self._call = client.transport.append_rows(
-            iter(self.requests.get, None), metadata=(header({"write_stream": stream}),)
-        )
-        self._reader = threading.Thread(target=self._read, name="bigquery-answers", daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        try:
-            for answer in self._call:
-                self.answers.put(answer)
-            self.answers.put(ConnectionError("BigQuery has ended the connection"))
-        except Exception as error:  # noqa: BLE001 - given to the thread that waits
-            self.answers.put(error)
-
-    def close(self) -> None:
-        self.requests.put(None)
-        self._call.cancel()
-        self._reader.join(timeout=5)
+def _read(call: Any, answers: queue.SimpleQueue[Any]) -> None:
+    """Put a call's answers, and at the end an error, into a queue."""
+    try:
+        for answer in call:
+            answers.put(answer)
+        answers.put(ConnectionError("BigQuery has ended the connection"))
+    except Exception as error:  # noqa: BLE001 - given to the thread that waits
+        answers.put(error)

@@ -6,9 +6,9 @@ Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ExistsError, MissingError, StaleError
@@ -17,8 +17,9 @@ from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
 
+T = TypeVar("T")
 CHANGE_TRIES = 12
 CHANGE_PAUSE_SECONDS = 5.0
 
@@ -92,20 +93,23 @@ def lasting(api: Api, place: Place, table: Any, partitions: Literal["stay", "exp
 
     :raises ConfigError: BigQuery keeps the end, as it does in projects without billing.
     """
-    for _ in turns():
+
+    def take() -> Any:
+        nonlocal table
         if not (ends := _take_ends(table, partitions)):
             return table
         try:
-            table = api.call(f"take the expiration off {place.id}", api.client.update_table, table, ends)
+            lasts = api.call(f"take the expiration off {place.id}", api.client.update_table, table, ends)
         except StaleError:
             table = api.call(f"read table {place.id}", api.client.get_table, place.id)
-            continue
+            raise
         except ConfigError as error:
             raise ConfigError(f"{error}. {_expires(place)}") from None
-        if _take_ends(table, partitions):
+        if _take_ends(lasts, partitions):
             raise ConfigError(_expires(place))
-        return table
-    raise RetriableError(f"others keep changing {place.id}: its expiration could not be taken away")
+        return lasts
+
+    return again_if_stale(take, f"{place.id}: its expiration could not be taken away")
 
 
 def _take_ends(table: Any, partitions: Literal["stay", "expire"]) -> list[str]:
@@ -130,12 +134,20 @@ def _expires(place: Place) -> str:
     )
 
 
-def turns() -> Iterator[None]:
-    """Yield once for each try of a change that others may overtake, with a growing pause before all but the first."""
+def again_if_stale(change: Callable[[], T], undone: str) -> T:
+    """Return what a change of a table returns, which is made again, after a growing pause, if others were faster.
+
+    :param change: compares the table anew each time.
+    :param undone: the table, and what was not done to it, for the error.
+    :raises RetriableError: others were faster :data:`CHANGE_TRIES` times.
+    """
     patience = Patience(pauses=doubling(0.2, CHANGE_PAUSE_SECONDS), jitter=FROM_HALF, tries=CHANGE_TRIES)
-    yield
-    while patience.again():
-        yield
+    while True:
+        try:
+            return change()
+        except StaleError:
+            if not patience.again():
+                raise RetriableError(f"others keep changing {undone}") from None
 
 
 def drop(api: Api, place: Place) -> None:

@@ -1,19 +1,106 @@
-"""REST sessions and a gRPC channel to BigQuery that take nothing from the environment.
+"""Where BigQuery's two services are, and sessions and channels to them that take nothing from the environment.
+
+They are at Google's own hosts, at private endpoints, or in another universe domain. ``rest_endpoint``
+(``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) in the connection's extra replace
+``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. ``http://`` in front of either turns TLS off:
+this is allowed for loopback addresses and with ``is_anonymous`` alone, as no credential may be sent in clear.
 
 ``requests`` would send Google the password of a ``.netrc`` file in place of our token, and both ``requests`` and gRPC
 would use the environment's proxies. Here only the connection says what is used.
+
+Vendor facts: https://cloud.google.com/vpc/docs/configure-private-service-connect-apis (2026-11).
 """
 
 from __future__ import annotations
 
+import re
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.endpoint import Endpoints
+    from airflow_provider_connect.connection import Connection
+
+DEFAULT_UNIVERSE = "googleapis.com"
+_PREFIX = "extra__google_cloud_platform__"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_HOST = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]+)(?::\d{1,5})?"
+_REST = re.compile(rf"(?P<scheme>https?)://{_HOST}/?")
+_GRPC = re.compile(rf"(?:(?P<scheme>https?)://)?{_HOST}/?")
+_UNIVERSE = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
+
+
+def extra_field(connection: Connection, name: str) -> Any:
+    """Return a field of the connection's extra, under its short or its older long name; None when it is empty."""
+    value = connection.extra.get(name, connection.extra.get(_PREFIX + name))
+    return None if value == "" else value
+
+
+def is_anonymous(connection: Connection) -> bool:
+    """Tell whether requests go without credentials."""
+    return str(extra_field(connection, "is_anonymous") or "").strip().lower() in ("true", "1")
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """The addresses of the two services.
+
+    :param rest: URL of the REST API.
+    :param grpc: host and port of the Storage Write API.
+    :param grpc_tls: whether the Storage Write API is reached over TLS.
+    :param universe: the universe domain that credentials must belong to.
+    """
+
+    rest: str
+    grpc: str
+    grpc_tls: bool
+    universe: str
+
+    @classmethod
+    def from_connection(cls, connection: Connection, own_universe: str) -> Endpoints:
+        """Read a connection that has passed :func:`endpoint_problems`.
+
+        :param own_universe: that of the credentials, for a connection that names none.
+        """
+        universe = str(extra_field(connection, "universe_domain") or own_universe)
+        rest = str(extra_field(connection, "rest_endpoint") or f"https://bigquery.{universe}").rstrip("/")
+        asked = str(extra_field(connection, "grpc_endpoint") or f"bigquerystorage.{universe}").rstrip("/")
+        scheme, _, host = asked.rpartition("://")
+        has_port = bool(re.search(r":\d+$", host))
+        return cls(rest, host if has_port else f"{host}:443", scheme != "http", universe)
+
+
+def endpoint_problems(connection: Connection) -> list[str]:
+    """Say what is wrong with the fields that name endpoints and universe."""
+    problems = []
+    for name, pattern, example in (
+        ("rest_endpoint", _REST, "https://host"),
+        ("grpc_endpoint", _GRPC, "host:443"),
+    ):
+        value = extra_field(connection, name)
+        if value is None:
+            continue
+        match = pattern.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            problems.append(f"{name} must be like {example}, without a path")
+        elif match["scheme"] == "http":
+            problems += _clear_text_problems(connection, name, value)
+    universe = extra_field(connection, "universe_domain")
+    if universe is not None and not (isinstance(universe, str) and _UNIVERSE.fullmatch(universe)):
+        problems.append(f"universe_domain must be a domain such as {DEFAULT_UNIVERSE}")
+    return problems
+
+
+def _clear_text_problems(connection: Connection, name: str, value: str) -> list[str]:
+    if urlsplit(value).hostname not in _LOOPBACK:
+        return [f"{name} without TLS must be a loopback address: write https://"]
+    if not is_anonymous(connection):
+        return [f"{name} without TLS sends no credentials: say is_anonymous=true, or write https://"]
+    return []
 
 
 class _InTime(HTTPAdapter):

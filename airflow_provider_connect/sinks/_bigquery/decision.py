@@ -1,60 +1,113 @@
-"""The SQL that publishes and confirmations share: the fence, the read of the ledger, the answer.
+"""The decision about a day in the ledger: what publishes and confirmations share, and the script of a confirmation.
 
 Both decide inside one transaction and raise no error: the answer's ``outcome`` has the decision. A publish also
-compares the definition in force (:mod:`.definitions.in_force`). It changes the fence row a second time only if
-definition or task differ from the row: BigQuery allows 25 changes in ten seconds on one table, and a day with an
-unchanged definition makes two.
+compares the definition in force. It changes the fence row a second time only if definition or task differ from the row:
+BigQuery allows 25 changes in ten seconds on one table, and a day with an unchanged definition makes two.
+
+A confirmation says that an answer changed nothing. It is one more row in the ledger, and touches no other table. The
+row repeats that of the day's newest generation, with one check more, and says who asked the source and when
+(:func:`.publishing.confirmed`). So both intents find themselves in the ledger, and an older answer that is still on its
+way is refused by the number of checks.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.sql import literal, names
+from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.publishing import overtaken
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY
-from airflow_provider_connect.sinks._bigquery.ledger import ledger_row, of_stream
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_COLUMNS, LEDGER_ROW, NEWEST_FIRST
+from airflow_provider_connect.sinks._bigquery.ledger_rows import (
+    LEDGER_COLUMNS,
+    LEDGER_FIELDS,
+    LEDGER_ROW,
+    NEWEST_FIRST,
+    ledger_row,
+    of_stream,
+    of_target,
+)
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.snapshot import stream_moved_on
 from airflow_provider_connect.stage.manifest import Seen
 
-FENCE_TYPES = "definition STRING, task STRING"
-"""The types of :func:`fence_columns`."""
+_READ = (
+    *("connector", "stream", "day", "token", "generation", "checks"),
+    *("answer", "row_count", "erased", "definition", "run"),
+)
+"""The columns of the ledger that a decision reads."""
 
 
-def begin(step: LedgerStep) -> str:
-    """Return how the transaction begins: with the change of the stream's fence row."""
-    return (
-        f"BEGIN TRANSACTION;\nUPDATE {step.ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP()\n"
-        f"  WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day IS NULL;"
-    )
+def decided(
+    step: LedgerStep,
+    outcome: str,
+    *,
+    cases: Sequence[tuple[str, str]],
+    changes: Sequence[str],
+    read: Mapping[str, tuple[str, str]],
+    declared: str = "",
+    looked_up: str = "",
+    answer: str = "outcome",
+) -> str:
+    """Return the script of a step; its last statement answers with one row.
 
+    That row has this token's ledger row, or the newest when there is none, beside ``answer``.
 
-def found_columns(step: LedgerStep) -> str:
-    """Return what the ledger says of the stream, as columns that are counted over :func:`ledger_rows`."""
-    own = mine(step)
-    this_day = f"{own} AND {LEDGER}.day = {literal(step.publish.day.date)}"
-    token = f"{LEDGER}.token = {literal(step.publish.intent.token)}"
+    :param outcome: what it is called if no case holds: only then something is changed.
+    :param cases: conditions under which nothing is changed, with their outcomes; the first that holds decides.
+    :param changes: statements.
+    :param read: types and SQL of columns of ``seen`` beside those that every step needs, over rows of the ledger.
+    :param declared: statements that declare variables.
+    :param looked_up: statements behind the change of the fence row, before the ledger is read.
+    :param answer: columns of the answer.
+    """
+    stream, day = of_stream(step.target, step.key), literal(step.publish.day.date)
+    this_day, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
+    days = f"({this_day} OR {LEDGER}.day = {NEWEST_DAY})" if step.follows_stream else this_day
     is_newest = f"{before(step)} AND {LEDGER}.generation = {LEDGER}.newest"
-    return f"""COUNTIF({own} AND {LEDGER}.day IS NULL) AS fences,
-    MAX(IF({this_day} AND {token}, {LEDGER}.generation, NULL)) AS published,
-    MAX({LEDGER}.newest) AS newest,
-    MAX(IF({is_newest}, COALESCE({LEDGER}.checks, 0), NULL)) AS checks,
-    MAX(IF({LEDGER}.day IS NULL, COALESCE({LEDGER}.erased, 0), NULL)) AS erased"""
-
-
-def ledger_rows(step: LedgerStep) -> str:
-    """Return the ledger's rows about the target, each with the generation that this step must follow."""
-    columns = ("connector", "stream", "day", "token", "generation", "checks", "answer", "row_count", "erased")
-    return f"""(
-    SELECT {names((*columns, "definition", "run"), LEDGER)},
+    seen = {
+        "fences": ("INT64", f"COUNTIF({mine(step)} AND {LEDGER}.day IS NULL)"),
+        "published": ("INT64", f"MAX(IF({mine(step)} AND {this_day} AND {token}, {LEDGER}.generation, NULL))"),
+        "newest": ("INT64", f"MAX({LEDGER}.newest)"),
+        "checks": ("INT64", f"MAX(IF({is_newest}, COALESCE({LEDGER}.checks, 0), NULL))"),
+        "erased": ("INT64", f"MAX(IF({LEDGER}.day IS NULL, COALESCE({LEDGER}.erased, 0), NULL))"),
+        **read,
+    }
+    types = ", ".join(f"{name} {kind}" for name, (kind, _) in seen.items())
+    columns = ",\n    ".join(f"{sql} AS {name}" for name, (_, sql) in seen.items())
+    all_cases = [("seen.fences = 0", "unfenced"), ("seen.published IS NOT NULL", "already"), *cases]
+    whens = "\n".join(f"  WHEN {condition} THEN '{case}'" for condition, case in all_cases)
+    return f"""DECLARE outcome STRING;
+{declared}DECLARE seen STRUCT<{types}>;
+BEGIN TRANSACTION;
+UPDATE {step.ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP()
+  WHERE {stream} AND {LEDGER}.day IS NULL;
+{looked_up}SET seen = (
+  SELECT AS STRUCT
+    {columns}
+  FROM (
+    SELECT {names(_READ, LEDGER)},
       MAX(IF({before(step)}, {LEDGER}.generation, NULL)) OVER () AS newest
-    FROM {step.ledger.sql} AS {LEDGER} WHERE {LEDGER}.target = {literal(step.target.id)}
-  ) AS {LEDGER}"""
+    FROM {step.ledger.sql} AS {LEDGER} WHERE {of_target(step.target)}
+  ) AS {LEDGER}
+);
+SET outcome = CASE
+{whens}
+  ELSE '{outcome}' END;
+IF outcome = '{outcome}' THEN
+{"".join(f"  {statement};{chr(10)}" for statement in changes)}END IF;
+COMMIT TRANSACTION;
+SELECT {answer}, seen.newest AS newest, seen.erased AS erased, {names(LEDGER_ROW, LEDGER)}
+FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
+  SELECT 1 AS one, {LEDGER_COLUMNS} FROM {step.ledger.sql} AS {LEDGER}
+  WHERE {stream} AND {days}
+  ORDER BY IF({this_day} AND {token}, 1, 0) DESC, {LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1
+) AS {LEDGER} ON connect_one.one = {LEDGER}.one;
+"""
 
 
 def mine(step: LedgerStep) -> str:
@@ -84,25 +137,6 @@ def erased_since(seen: Seen) -> str:
     return f"COALESCE(seen.erased, 0) != {seen.erased}"
 
 
-def whens(cases: list[tuple[str, str]]) -> str:
-    """Return the branches of a CASE, of which the first that holds decides."""
-    return "\n".join(f"  WHEN {condition} THEN '{outcome}'" for condition, outcome in cases)
-
-
-def last_select(step: LedgerStep, columns: str = "outcome") -> str:
-    """Return the last SELECT: the outcome beside this token's ledger row, or the newest when there is none."""
-    own = day = f"{LEDGER}.day = {literal(step.publish.day.date)}"
-    if step.follows_stream:
-        day = f"({own} OR {LEDGER}.day = {NEWEST_DAY})"
-    own += f" AND {LEDGER}.token = {literal(step.publish.intent.token)}"
-    return f"""SELECT {columns}, seen.newest AS newest, seen.erased AS erased, {names(LEDGER_ROW, LEDGER)}
-FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
-  SELECT 1 AS one, {LEDGER_COLUMNS} FROM {step.ledger.sql} AS {LEDGER}
-  WHERE {of_stream(step.target, step.key)} AND {day}
-  ORDER BY IF({own}, 1, 0) DESC, {LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1
-) AS {LEDGER} ON connect_one.one = {LEDGER}.one"""
-
-
 def unfenced(step: LedgerStep) -> RetriableError:
     """Return the error for a ledger without the stream's fence row."""
     return RetriableError(
@@ -114,12 +148,6 @@ def unfenced(step: LedgerStep) -> RetriableError:
 def newest_of(answer: dict[str, Any]) -> LedgerRow | None:
     """Return the row that stands, where this intent has none."""
     return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
-
-
-def fence_columns(step: LedgerStep) -> str:
-    """Return the definition in force and its task as aggregates over :func:`ledger_rows`."""
-    fence = f"{mine(step)} AND {LEDGER}.day IS NULL"
-    return f"MAX(IF({fence}, {LEDGER}.definition, NULL)) AS definition, MAX(IF({fence}, {LEDGER}.run, NULL)) AS task"
 
 
 def redefined(publish: Publish) -> list[tuple[str, str]]:
@@ -141,3 +169,52 @@ def put_in_force(step: LedgerStep) -> list[str]:
         f"      WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day IS NULL;\n"
         "  END IF"
     ]
+
+
+def confirm_script(step: LedgerStep) -> str:
+    """Return the script; its last statement answers with one row for :func:`settle_confirmation`."""
+    newest = f"{before(step)} AND {LEDGER}.generation = {LEDGER}.newest"
+    # An answer of an earlier version is not known: NULL, like that of a day that is gone.
+    is_other = f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)"
+    return decided(
+        step,
+        "confirmed",
+        cases=[*moved_on(step), (is_other, "overtaken")],
+        changes=[_repeated_row(step)],
+        read={"answer": ("STRING", f"MAX(IF({newest}, {LEDGER}.answer, NULL))")},
+    )
+
+
+def _repeated_row(step: LedgerStep) -> str:
+    intent, polled_at = step.publish.intent, step.publish.manifest.polled_at
+    own = {
+        "token": literal(intent.token),
+        "run": literal(intent.run),
+        "clear_number": literal(intent.clear_number),
+        "polled_at": timestamp(polled_at),
+        "checks": "seen.checks + 1",
+    }
+    columns = [field["name"] for field in LEDGER_FIELDS]
+    return (
+        f"INSERT INTO {step.ledger.sql} ({names(columns)})\n"
+        f"  SELECT {', '.join(own.get(name, names([name], LEDGER)) for name in columns)}\n"
+        f"  FROM {step.ledger.sql} AS {LEDGER}\n"
+        f"  WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day = {literal(step.publish.day.date)}\n"
+        f"    AND {LEDGER}.generation = seen.newest AND COALESCE({LEDGER}.checks, 0) = seen.checks LIMIT 1"
+    )
+
+
+def settle_confirmation(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
+    """Return the ledger row of a script that confirmed, or found the token in the ledger already.
+
+    :raises OvertakenError: somebody else has published or confirmed this day since it was looked at, before the poll.
+    :raises RetriableError: the ledger lost its fence row.
+    """
+    outcome = answer["outcome"]
+    if outcome in ("confirmed", "already"):
+        return ledger_row(answer)
+    raise (
+        unfenced(step)
+        if outcome == "unfenced"
+        else overtaken(step.publish, newest_of(answer), int(answer["erased"] or 0))
+    )

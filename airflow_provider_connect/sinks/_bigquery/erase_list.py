@@ -21,11 +21,12 @@ from airflow_provider_connect.clients.bigquery.sql import literal, names, texts
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
+from airflow_provider_connect.sinks._bigquery.ledger_rows import keys_of, of_target
 from airflow_provider_connect.stage.erasing import EraseList
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import StreamKey
 
 LIST_FIELDS: list[dict[str, Any]] = own_fields(
@@ -49,11 +50,6 @@ MOST_AT_ONCE = 10_000
 def list_of(target: Place) -> Place:
     """Return the table of a target's erase list."""
     return target.sibling(f"{target.table}__erased")
-
-
-def of_target(target: Place) -> str:
-    """Return the condition for rows about a target, whichever stream they name."""
-    return f"{LEDGER}.target = {literal(target.id)}"
 
 
 def newest_version(target: Place) -> str:
@@ -137,9 +133,7 @@ def lengthen_script(ledger: Place, target: Place, key: StreamKey, *, longer: Era
     """
     fences = f"{of_target(target)} AND {LEDGER}.day IS NULL"
     values = {
-        "target": literal(target.id),
-        "connector": literal(key.connector),
-        "stream": literal(key.stream),
+        **keys_of(target, key),
         "version": literal(longer.version),
         "entries": literal(len(added)),
         "column_name": literal(longer.column),

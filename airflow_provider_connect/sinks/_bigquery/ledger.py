@@ -1,10 +1,10 @@
 """The ledger: a small table with a row for every publish and every confirmation, and one fence row for each stream.
 
 A day's newest generation counts, and its last confirmation. A confirmation repeats the row of a publish, with who found
-it unchanged and with one check more (:mod:`.reloads.confirmation`). Every publish, confirmation and erase of a stream
+it unchanged and with one check more (:mod:`.decision`). Every publish, confirmation and erase of a stream
 first changes its fence row (``day`` NULL, generation 0), so two of them cannot run at once; see :mod:`.script`. It also
 has the version of the stream's erase list (:mod:`.erase_list`), and the definition in force
-(:mod:`.definitions.in_force`). Notes lie in a table beside it (:mod:`.definitions.notes`).
+(:mod:`.ledger_rows`). Notes lie in a table beside it (:mod:`.notes`).
 
 From the first preflight on, the target's label ``connect_ledger`` names its ledger. So a ledger that is gone or emptied
 never looks like that of a new table, and no second ledger begins.
@@ -15,105 +15,48 @@ Each read is one query over one table, clustered by target, connector and stream
 from __future__ import annotations
 
 import datetime as dt
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
-from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError, StaleError
-from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
-from airflow_provider_connect.clients.bigquery.tables import find, turns
+from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError
+from airflow_provider_connect.clients.bigquery.sql import literal, names
+from airflow_provider_connect.clients.bigquery.tables import again_if_stale, find
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
-from airflow_provider_connect.sinks._bigquery.definitions.in_force import FENCE_COLUMNS, in_force_of, last_published
-from airflow_provider_connect.sinks._bigquery.definitions.notes import read_notes
-from airflow_provider_connect.sinks._bigquery.erase_list import (
-    list_of,
-    newest_version,
-    of_target,
-    raised_version,
-    read_list,
-)
-from airflow_provider_connect.sinks._bigquery.ledger_columns import (
+from airflow_provider_connect.sinks._bigquery.erase_list import list_of, newest_version, raised_version, read_list
+from airflow_provider_connect.sinks._bigquery.ledger_rows import (
+    FENCE_COLUMNS,
     LACKED_FIRST,
     LACKED_LAST,
     LATER_FIELDS,
     LEDGER_COLUMNS,
     LEDGER_FIELDS,
     NEWEST_FIRST,
+    in_force_of,
+    increment_first,
+    last_published,
+    ledger_row,
+    of_stream,
+    of_target,
     of_today,
 )
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
+from airflow_provider_connect.sinks._bigquery.notes import read_notes
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.erasing import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote
-from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import DaySet, SourceKind
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
 
 WriteMode = Literal["replace", "merge", "append"]
 
 LEDGER_LABEL = "connect_ledger"
-
-
-def ledger_row(values: dict[str, Any]) -> LedgerRow:
-    """Return a row of :data:`LEDGER_COLUMNS` as a ledger row."""
-    same = {name: values[name] for name in LedgerRow.model_fields if name in values}
-    return LedgerRow(
-        **same
-        | {
-            "rows": values["row_count"],
-            "clear_number": values["clear_number"] or 0,
-            "counts": json.loads(values["counts"] or "{}"),
-            "span": Span.model_validate_json(values["span"]) if values["span"] else None,
-        }
-    )
-
-
-def ledger_values(target: Place, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
-    """Return a new ledger row of a stream as SQL, by column in the ledger's order.
-
-    :param expressions: SQL for columns that the row lacks, or has otherwise.
-    """
-    number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
-    texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
-    values = {
-        "target": literal(target.id),
-        "connector": literal(key.connector),
-        "stream": literal(key.stream),
-        "day": literal(row.day),
-        "generation": literal(row.generation),
-        **texts,
-        "clear_number": literal(row.clear_number),
-        "row_count": literal(row.rows),
-        "counts": f"PARSE_JSON({literal(json.dumps(row.counts))})",
-        "polled_at": timestamp(row.polled_at),
-        "published_at": "CURRENT_TIMESTAMP()",
-        "checks": "0",
-        "answer": literal(row.answer),
-        "span_number": literal(number, "INT64"),
-        "span": literal(span),
-        "definition": literal(row.definition),
-        **expressions,
-    }
-    return {field["name"]: values[field["name"]] for field in LEDGER_FIELDS if field["name"] in values}
-
-
-def of_stream(target: Place, key: StreamKey) -> str:
-    """Return the condition for ledger rows of one stream in one table."""
-    connector, stream = literal(key.connector), literal(key.stream)
-    of_target = f"{LEDGER}.target = {literal(target.id)}"
-    return f"{of_target} AND {LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
-
-
-def increment_first(day: dt.date) -> str:
-    """Return how rows are sorted so that the increment that a day's next one follows is the first: its own, if any."""
-    return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
 
 
 @dataclass(frozen=True)
@@ -374,16 +317,13 @@ def ensure_ledger(
 
 
 def _name_ledger(api: Api, target: Place, ledger: Place) -> None:
-    for _ in turns():
+    def name() -> None:
         table = api.call(f"read table {target.id}", api.client.get_table, target.id, missing_seconds=SETTLE_SECONDS)
         named = _named_ledger(table)
         if named is not None:
             _check_same(named, target, ledger)
             return
         table.labels = {**table.labels, LEDGER_LABEL: distinct_label(ledger.table)}
-        try:
-            api.call(f"label {target.id} with its ledger", api.client.update_table, table, ["labels"])
-        except StaleError:
-            continue
-        return
-    raise RetriableError(f"others keep changing {target.id}: it could not be labelled with its ledger")
+        api.call(f"label {target.id} with its ledger", api.client.update_table, table, ["labels"])
+
+    again_if_stale(name, f"{target.id}: it could not be labelled with its ledger")

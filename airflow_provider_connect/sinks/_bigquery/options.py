@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from pydantic import Field, field_validator, model_validator
 
-from airflow_provider_connect.clients.bigquery.place import MAX_TARGET_BYTES, Place, project_of
+from airflow_provider_connect.clients.bigquery.sql import MAX_TARGET_BYTES, Place, project_of
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.deleted import DELETES_HELP, Deletes, soft_kind_problems
@@ -43,6 +43,12 @@ def head_name(template: str) -> str:
     from airflow_provider_connect.values.marks import digest, marked  # noqa: PLC0415
 
     return marked(f"{HEAD}_{re.sub('[{}]', '', template)}", digest(template), room=_HEAD_CHARS)
+
+
+def head_of(table: str) -> str:
+    """Return the table that the ledger is about: the table itself, or the one without rows beside a template's."""
+    dataset, template = template_of(table)
+    return f"{dataset}.{head_name(template)}" if template else table
 
 
 class BigQueryOptions(Options):
@@ -155,19 +161,18 @@ class BigQueryOptions(Options):
     @property
     def head(self) -> str:
         """The table that the ledger is about: the table itself, or the one without rows beside those of a template."""
-        dataset, template = template_of(self.table)
-        return f"{dataset}.{head_name(template)}" if template else self.table
+        return head_of(self.table)
 
     @field_validator("table")
     @classmethod
     def _is_table(cls, table: str) -> str:
-        dataset, template = template_of(table)
+        _, template = template_of(table)
         if template and (problem := template_problem(template)):
             raise ValueError(problem)
         if "." in template.rpartition("}")[2]:
             raise ValueError(f"{table!r}: a column belongs into the table's name, such as 'analytics.{{event}}'")
         try:
-            place = Place.parse(f"{dataset}.{head_name(template)}" if template else table, "the-connections-own")
+            place = Place.parse(head_of(table), "the-connections-own")
         except ConfigError as error:
             raise ValueError(str(error)) from None
         if len(place.table.encode()) > MAX_TARGET_BYTES:

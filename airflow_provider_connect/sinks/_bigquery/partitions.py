@@ -17,7 +17,7 @@ from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.options import INGESTION_TIME, NONE, RANGE
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_connect.publishing import row_of
 from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.ledger import WriteMode
-from airflow_provider_connect.sinks._bigquery.merge import Merge
 from airflow_provider_connect.sinks._bigquery.rejects import Rejects
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.place import Place
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column
-    from airflow_provider_connect.sinks._bigquery.staging import Part, Staging
-    from airflow_provider_connect.sinks._bigquery.tables import Tables
+    from airflow_provider_connect.clients.bigquery.sql import Place
+    from airflow_provider_connect.sinks._bigquery.staging import Staging
+    from airflow_provider_connect.sinks._bigquery.tables import Merge, Tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,39 +56,33 @@ class PublishPlan(LedgerStep):
     """What one publish changes, and what must hold for it.
 
     :param row: the ledger row to be; ``rows`` are the rows staged, and ``generation`` is decided by the script.
+    :param made: how the rows were staged; of several ``parts`` the target is the head, and has no rows.
     :param merge: only for, and always with, ``write_mode="merge"``.
-    :param filter_column: the column that every query on the target must name; None when none need be.
     :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
         first few.
     :param stream_count: how many there were.
     :param softly: whether rows that a snapshot no longer has stay, as deleted.
-    :param marked: whether the target has the columns of soft deletes.
-    :param parts: the tables to change, where there are several; the target is their head then, and has no rows.
     """
 
     row: LedgerRow
-    columns: Sequence[Column]
+    made: Staging
     write_mode: WriteMode = "replace"
     on_published_day: Literal["refuse", "append"] = "refuse"
     merge: Merge | None = None
-    filter_column: str | None = None
-    load_method: str = "storage_write"
     streams: tuple[str, ...] = ()
     stream_count: int = 0
     rejects: Rejects | None = None
     softly: bool = False
-    marked: bool = False
-    parts: tuple[Part, ...] | None = None
 
     @property
-    def drops_deleted(self) -> bool:
-        """Whether rows are dropped first that were deleted softly, and by a key that comes back would stay deleted."""
-        return self.replaces_whole and self.merge is not None and self.marked and not self.softly
+    def expressions(self) -> dict[str, str]:
+        """SQL for each column's value, over a staged row."""
+        return {column.name: column.expression for column in self.made.columns}
 
     @property
     def written(self) -> list[Place]:
         """Every table that must have the columns."""
-        return [self.target, *(self.target.sibling(part.name) for part in self.parts or ())]
+        return [self.target, *(self.target.sibling(part.name) for part in self.made.parts or ())]
 
     @property
     def doing(self) -> str:
@@ -118,17 +110,13 @@ def plan_of(
         ledger=tables.ledger,
         publish=publish,
         row=row_of(publish, 0, rows=rows, counts=counts, published_at=None),
-        columns=made.columns,
+        made=made,
         write_mode=tables.options.write_mode,
         on_published_day=tables.options.on_published_day,
         merge=tables.merge(made.columns),
-        filter_column=made.filter_column,
-        load_method=made.load_method,
         streams=tuple(streams),
         stream_count=made.kept.streams if made.kept else len(streams),
         rejects=rejects,
-        parts=made.parts,
         replaces_whole=tables.options.replaces_whole(publish.kind),
         softly=tables.options.deletes_softly(publish.kind),
-        marked=made.marked,
     )

@@ -25,7 +25,7 @@ from airflow_provider_connect.sinks._bigquery.snapshot import kept_rows, refused
 from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
 from airflow_provider_connect.sinks._bigquery.tables import Tables, ensure_tombstones
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_marks, ensure_target
-from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load_method
 from airflow_provider_connect.stage.deleted import soft_delete_problems
 from airflow_provider_connect.stage.digest import RECORD_KEY
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import StreamKey
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
     from airflow_provider_connect.window import SourceKind

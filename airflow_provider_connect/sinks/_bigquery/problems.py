@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
     from airflow_provider_connect.sinks._bigquery.tables import Tables

@@ -23,38 +23,37 @@ from airflow_provider_connect.capabilities.publisher import (
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.errors import GoneError
-from airflow_provider_connect.clients.bigquery.place import project_of
+from airflow_provider_connect.clients.bigquery.sql import project_of
 from airflow_provider_connect.clients.bigquery.tables import drop, fields_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.definitions.notes import write_note
+from airflow_provider_connect.sinks._bigquery.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.erasing.copies import copies_of
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
-from airflow_provider_connect.sinks._bigquery.kept import is_kept, kept_before, put_or_keep
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE, labels
+from airflow_provider_connect.sinks._bigquery.notes import write_note
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import preflight, seen
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_by_day
-from airflow_provider_connect.sinks._bigquery.reloads.differences import with_differences
 from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
 from airflow_provider_connect.sinks._bigquery.split import parts_of, parts_problems, template_problems
 from airflow_provider_connect.sinks._bigquery.staging import (
     REJECTS_END,
     Staging,
     abandoned,
+    is_kept,
+    kept_before,
     make_staging,
     new_stage,
     sweep,
 )
 from airflow_provider_connect.sinks._bigquery.tables import Tables
 from airflow_provider_connect.sinks._bigquery.target import ensure_marks, ensure_target, has_marks
-from airflow_provider_connect.sinks._bigquery.turns import confirm
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
-from airflow_provider_connect.sinks._bigquery.ways_in.method import load_method
-from airflow_provider_connect.sinks._bigquery.ways_in.rejects import stage_rejects
-from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file
+from airflow_provider_connect.sinks._bigquery.turns import confirm, put_or_keep
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load, load_method
+from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file, stage_rejects
 from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
 from airflow_provider_connect.stage.rejects import DayRejects, Tolerance
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
@@ -96,14 +95,14 @@ class BigQueryPublisher(
         with self._lock:
             if self._api is None:
                 options = self.options
-                api = Api.open(
+                self._api = Api.open(
                     self._connection,
                     project_of(options.head),
                     retry_budget_seconds=options.retry_budget_seconds,
                     maximum_bytes_billed=options.maximum_bytes_billed,
+                    labels=labels(options.labels),
+                    kms_key=options.kms_key,
                 )
-                api.labels, api.kms_key = labels(options.labels), options.kms_key
-                self._api = api
             return self._api
 
     @cached_property
@@ -211,13 +210,13 @@ class BigQueryPublisher(
         try:
             self.api.locate(self.tables.target)
             if token.kept is None:
-                self._fill(publish, token, sent)
+                self._fill(publish, token, sent, job_labels)
             rejects = stage_rejects(self.api, self.tables, publish, token, [receipt.rejects for receipt in sent])
             plan = plan_of(self.tables, publish, token, streams, rejects)
             self._require_nothing_gone(plan)
             require_all_keys(plan)
             plan = with_differences(self.api, plan, job_labels)
-            published = put_or_keep(self.api, publish, token, plan, job_labels)
+            published = put_or_keep(self.api, plan, job_labels)
         except GoneError:
             # The staging table is gone: it is dropped once the day is published.
             row = self.ledger.published(publish.day.date, publish.intent.token)
@@ -289,13 +288,15 @@ class BigQueryPublisher(
         own = {name: publish.labels[name] for name in names if name in publish.labels}
         return labels({**self.options.labels, **own, "day": str(publish.day)})
 
-    def _fill(self, publish: Publish, staging: Staging, receipts: Sequence[FileReceipt]) -> None:
+    def _fill(
+        self, publish: Publish, staging: Staging, receipts: Sequence[FileReceipt], job_labels: dict[str, str]
+    ) -> None:
         """Load all files into the staging table, or commit their streams once every staged row was sent."""
         files, table = publish.manifest.polled.files, staging.table
         if staging.load_method == "load_job":
             paths = [f"{publish.stage.rstrip('/')}/{file.path}" for file in files]
             fields = [column.staging for column in staging.staged]
-            load(self.api, table, paths, fields, labels=self._labels(publish), attempt=table.table)
+            load(self.api, table, paths, fields, labels=job_labels, attempt=table.table)
             return
         staged = sum(file.rows for file in files)
         sent = sum(receipt.rows.rows + receipt.rejects.rows for receipt in receipts)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import StreamKey
 
 

@@ -25,23 +25,18 @@ from airflow_provider_connect.publishing import overtaken, require_definition, s
 from airflow_provider_connect.sink import DefinitionInForce, Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.decision import (
-    FENCE_TYPES,
     before,
-    begin,
+    decided,
     erased_since,
-    fence_columns,
-    found_columns,
-    last_select,
-    ledger_rows,
     mine,
     moved_on,
     newest_of,
     put_in_force,
     redefined,
     unfenced,
-    whens,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, ledger_row, ledger_values, refused_append
+from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, refused_append
+from airflow_provider_connect.sinks._bigquery.ledger_rows import ledger_row, ledger_values
 from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
 from airflow_provider_connect.sinks._bigquery.names import TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
@@ -55,7 +50,6 @@ from airflow_provider_connect.sinks._bigquery.snapshot import (
     keyless_published,
     keyless_rows,
     newest_day,
-    newest_increment,
     refused_rows,
 )
 from airflow_provider_connect.stage.deleted import DELETED
@@ -65,7 +59,7 @@ from airflow_provider_connect.window import Day, SourceKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sinks._bigquery.staging import Part
 
 MAX_SCRIPT_BYTES = 1_000_000
@@ -83,6 +77,11 @@ https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11)."""
 
 MOST_TABLES = 3
 """How many tables one statement names at the most: ledger and both staging tables, or the three of a merge."""
+
+_DECLARED = f"""DECLARE day_rows INT64;
+DECLARE {NEWEST_DAY} DATE;
+DECLARE kept_rows, vanished, restored, soft_deleted, keyless INT64 DEFAULT 0;
+"""
 
 ANSWER = (
     "outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,\n"
@@ -108,35 +107,30 @@ def publish_script(plan: PublishPlan) -> str:
 
     :raises ConfigError: the script is longer than BigQuery takes.
     """
-    changes = "".join(
-        f"  {statement};\n" for statement in (*_data(plan), *_rejects(plan), *put_in_force(plan), _ledger_row(plan))
+    rejects: list[str] = []
+    if plan.rejects is not None:
+        keep_old = plan.write_mode == "append"
+        rejects = plan.rejects.statements(plan.key, plan.row.day, generation=_generation(plan), keep_old=keep_old)
+    fence = f"{mine(plan)} AND {LEDGER}.day IS NULL"
+    newest = f"{before(plan)} AND {LEDGER}.generation = {LEDGER}.newest"
+    script = decided(
+        plan,
+        "published",
+        cases=_cases(plan),
+        changes=[*_data(plan), *rejects, *put_in_force(plan), _ledger_row(plan)],
+        read={
+            "day_rows": ("INT64", f"MAX(IF({newest}, {LEDGER}.row_count, NULL))"),
+            "strangers": ("INT64", f"COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL)"),
+            "staged_rows": ("INT64", f"(SELECT COUNT(*) FROM {plan.staging.sql})"),
+            "staged_rejects": ("INT64", plan.rejects.staged if plan.rejects else "0"),
+            "keyless_rows": ("INT64", keyless(plan, plan.merge) if plan.merge else "0"),
+            "definition": ("STRING", f"MAX(IF({fence}, {LEDGER}.definition, NULL))"),
+            "task": ("STRING", f"MAX(IF({fence}, {LEDGER}.run, NULL))"),
+        },
+        declared=_DECLARED,
+        looked_up=_look_for_newest(plan),
+        answer=ANSWER,
     )
-    script = f"""DECLARE outcome STRING;
-DECLARE day_rows INT64;
-DECLARE {NEWEST_DAY} DATE;
-DECLARE kept_rows, vanished, restored, soft_deleted, keyless INT64 DEFAULT 0;
-DECLARE seen STRUCT<fences INT64, published INT64, newest INT64, checks INT64, erased INT64, day_rows INT64,
-  strangers INT64, staged_rows INT64, staged_rejects INT64, keyless_rows INT64, {FENCE_TYPES}>;
-{begin(plan)}
-{_look_for_newest(plan)}SET seen = (
-  SELECT AS STRUCT
-    {found_columns(plan)},
-    MAX(IF({before(plan)} AND {LEDGER}.generation = {LEDGER}.newest, {LEDGER}.row_count, NULL)) AS day_rows,
-    COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL) AS strangers,
-    (SELECT COUNT(*) FROM {plan.staging.sql}) AS staged_rows,
-    {plan.rejects.staged if plan.rejects else 0} AS staged_rejects,
-    {keyless(plan.merge, plan.columns, plan.staging) if plan.merge else 0} AS keyless_rows,
-    {fence_columns(plan)}
-  FROM {ledger_rows(plan)}
-);
-SET outcome = CASE
-{_cases(plan)}
-  ELSE 'published' END;
-IF outcome = 'published' THEN
-{changes}END IF;
-COMMIT TRANSACTION;
-{last_select(plan, ANSWER)};
-"""
     _check_length(plan, script, MAX_SCRIPT_BYTES)
     return script
 
@@ -169,10 +163,11 @@ def check_budget(target: Place, maximum_bytes_billed: int | None) -> None:
 
 def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
     if len(script.encode()) > limit:
-        into = f" of {len(plan.parts):,} tables" if plan.parts else ""
+        into = f" of {len(plan.made.parts):,} tables" if plan.made.parts else ""
         raise ConfigError(
             f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes and BigQuery takes 1 MB: "
-            f"the {len(plan.columns)} columns{into} are too many or their names too long; select fewer in the source"
+            f"the {len(plan.made.columns)} columns{into} are too many or their names too long; select fewer in the "
+            "source"
         )
 
 
@@ -188,9 +183,10 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         a snapshot must not delete.
     :raises DataError: merge mode, and a row has no key.
     """
-    outcome, newest = answer["outcome"], newest_of(answer)
+    outcome = answer["outcome"]
     if outcome in ("published", "already"):
         return ledger_row(answer)
+    newest = newest_of(answer)
     if outcome == "superseded" and newest is not None:
         raise superseded(plan.publish, newest)
     if outcome == "redefined":
@@ -217,27 +213,23 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
 
 
 def _look_for_newest(plan: PublishPlan) -> str:
-    if plan.publish.kind == "increment":
-        newest = newest_increment(plan.ledger, plan.target, plan.key, plan.publish.day.date)
-        return f"SET {NEWEST_DAY} = {newest};\n"
-    if not plan.replaces_whole:
+    if not plan.follows_stream:
         return ""
-    kept = kept_rows(plan.target, plan.write_mode, plan.filter_column)
-    look = {NEWEST_DAY: newest_day(plan.ledger, plan.target, plan.key), "kept_rows": kept}
-    if plan.softly:
-        look["keyless"] = keyless_rows(plan)
+    look = {NEWEST_DAY: newest_day(plan)}
+    if plan.publish.kind != "increment":
+        look["kept_rows"] = kept_rows(plan.target, plan.write_mode, plan.made.filter_column)
+        if plan.softly:
+            look["keyless"] = keyless_rows(plan)
     return "".join(f"SET {name} = {found};\n" for name, found in look.items())
 
 
-def _cases(plan: PublishPlan) -> str:
+def _cases(plan: PublishPlan) -> list[tuple[str, str]]:
     rejects = plan.rejects.rows if plan.rejects else 0
     compared = moved_on(plan)
     if plan.write_mode == "append":  # one that only adds refuses any day that somebody has published
         refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
         compared = [(erased_since(plan.publish.manifest.seen), "overtaken"), *refused]
     cases = [
-        ("seen.fences = 0", "unfenced"),
-        ("seen.published IS NOT NULL", "already"),
         *compared,
         *redefined(plan.publish),
         (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
@@ -250,31 +242,28 @@ def _cases(plan: PublishPlan) -> str:
         cases.append(("keyless > 0", "uncomparable"))
     if plan.merge:
         cases.append(("seen.keyless_rows > 0", "keyless"))
-    return whens(cases)
+    return cases
 
 
 def _data(plan: PublishPlan) -> list[str]:
-    if plan.parts is not None:
-        changes = [statement for part in plan.parts for statement in _part(plan, part)]
+    if plan.made.parts is not None:
+        changes = [statement for part in plan.made.parts for statement in _part(plan, part)]
         return [*changes, "SET day_rows = seen.staged_rows"]
-    this_day = _this_day(plan, plan.filter_column)
+    this_day = _this_day(plan, plan.made.filter_column)
     if plan.replaces_whole:
-        this_day = any_partition(plan.filter_column, TARGET)
+        this_day = any_partition(plan.made.filter_column, TARGET)
     if plan.softly:
         this_day += f" AND NOT {IS_DELETED}"
     if plan.merge:
+        vanished = []
+        if plan.softly:
+            vanished = delete_softly(plan)
+        elif plan.replaces_whole:
+            # By a key that comes back, a row that was deleted softly would stay deleted.
+            vanished = [*([drop_deleted(plan)] if plan.made.marked else []), *delete_vanished(plan)]
         return [
-            *_vanished(plan),
-            *merge_statements(
-                plan.merge,
-                plan.columns,
-                stream=str(plan.key),
-                target=plan.target,
-                staging=plan.staging,
-                day=plan.row.day,
-                filter_column=plan.filter_column,
-                softly=plan.softly,
-            ),
+            *vanished,
+            *merge_statements(plan, plan.merge),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {this_day})",
         ]
     insert = _insert(plan, plan.target)
@@ -307,37 +296,17 @@ def _this_day(plan: PublishPlan, filter_column: str | None) -> str:
 
 def _insert(plan: PublishPlan, into: Place) -> str:
     live = [DELETED] if plan.softly else []
-    written = names([*(column.name for column in plan.columns), "day", *live])
+    written = names([*(column.name for column in plan.made.columns), "day", *live])
     selected = ", ".join(
-        [*(column.expression for column in plan.columns), literal(plan.row.day), *("FALSE" for _ in live)]
+        [*(column.expression for column in plan.made.columns), literal(plan.row.day), *("FALSE" for _ in live)]
     )
     return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS {STAGED}"
 
 
-def _vanished(plan: PublishPlan) -> list[str]:
-    if plan.merge is None or not plan.replaces_whole:
-        return []
-    if plan.softly:
-        return delete_softly(plan)
-    return [
-        *([drop_deleted(plan)] if plan.drops_deleted else []),
-        *delete_vanished(
-            plan.merge, plan.columns, target=plan.target, staging=plan.staging, filter_column=plan.filter_column
-        ),
-    ]
-
-
-def _rejects(plan: PublishPlan) -> list[str]:
-    if plan.rejects is None:
-        return []
-    keep_old = plan.write_mode == "append"
-    return plan.rejects.statements(plan.key, plan.row.day, generation=_generation(plan), keep_old=keep_old)
-
-
 def _ledger_row(plan: PublishPlan) -> str:
     tables = {}
-    if plan.parts is not None:
-        tables["tables"] = texts(part.name for part in plan.parts if part.has_rows)
+    if plan.made.parts is not None:
+        tables["tables"] = texts(part.name for part in plan.made.parts if part.has_rows)
     values = ledger_values(
         plan.target,
         plan.key,
@@ -345,7 +314,7 @@ def _ledger_row(plan: PublishPlan) -> str:
         generation=_generation(plan),
         row_count="day_rows",
         counts=_counts(plan),
-        load_method=literal(plan.load_method),
+        load_method=literal(plan.made.load_method),
         stream_count=literal(plan.stream_count),
         streams=texts(plan.streams[:KEPT_STREAMS]),
         **tables,
@@ -364,9 +333,9 @@ def _generation(plan: PublishPlan) -> str:
 
 def _counts(plan: PublishPlan) -> str:
     counts = json.dumps(plan.row.counts)
-    counted = SOFT_COUNTS if plan.softly else {"vanished": "vanished"} if _vanished(plan) else {}
-    if not counted:
+    if not plan.softly and not (plan.merge and plan.replaces_whole):
         return f"PARSE_JSON({literal(counts)})"
+    counted = SOFT_COUNTS if plan.softly else {"vanished": "vanished"}
     parts, begin = [], counts[:-1] + (", " if plan.row.counts else "")
     for name, variable in counted.items():
         parts += [literal(f'{begin}"{name}": '), f"CAST({variable} AS STRING)"]

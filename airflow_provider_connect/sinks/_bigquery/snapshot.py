@@ -16,30 +16,28 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, quoted, timestamp
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
-from airflow_provider_connect.sinks._bigquery.ledger import WriteMode, increment_first, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger import WriteMode
+from airflow_provider_connect.sinks._bigquery.ledger_rows import increment_first, of_stream
 from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT, IN_ALL, RESTORED, SOFT_DELETED
 from airflow_provider_connect.stage.digest import RECORD_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_provider_connect.clients.bigquery.place import Place
-    from airflow_provider_connect.sink import StreamKey
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column
-    from airflow_provider_connect.sinks._bigquery.merge import Merge
     from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
     from airflow_provider_connect.stage.manifest import Seen
 
 
-def newest_increment(ledger: Place, target: Place, key: StreamKey, day: dt.date) -> str:
-    """Return SQL for the day whose increment a day's next one follows: its own, else that of the stream's newest."""
-    rows = f"{of_stream(target, key)} AND {LEDGER}.day IS NOT NULL"
-    return f"(SELECT {LEDGER}.day FROM {ledger.sql} AS {LEDGER} WHERE {rows} ORDER BY {increment_first(day)} LIMIT 1)"
+def newest_day(plan: PublishPlan) -> str:
+    """Return SQL for the day of the stream's newest publish, or of the increment that this day's next one follows.
 
-
-def newest_day(ledger: Place, target: Place, key: StreamKey) -> str:
-    """Return SQL for the day of the stream's newest publish."""
-    return f"(SELECT MAX({LEDGER}.day) FROM {ledger.sql} AS {LEDGER} WHERE {of_stream(target, key)})"
+    That is the day's own increment, else the stream's newest.
+    """
+    rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {of_stream(plan.target, plan.key)}"
+    if plan.publish.kind != "increment":
+        return f"(SELECT MAX({LEDGER}.day) {rows})"
+    order = increment_first(plan.publish.day.date)
+    return f"(SELECT {LEDGER}.day {rows} AND {LEDGER}.day IS NOT NULL ORDER BY {order} LIMIT 1)"
 
 
 def kept_rows(target: Place, write_mode: WriteMode, filter_column: str | None, newest: str = NEWEST_DAY) -> str:
@@ -73,15 +71,11 @@ def stream_moved_on(seen: Seen) -> str:
     return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR NOT ({same})"
 
 
-def delete_vanished(
-    merge: Merge, columns: Sequence[Column], *, target: Place, staging: Place, filter_column: str | None
-) -> list[str]:
+def delete_vanished(plan: PublishPlan) -> list[str]:
     """Return the statements that count and delete the rows whose key the staged snapshot lacks."""
-    expressions = {column.name: column.expression for column in columns}
-    same = " AND ".join(f"{expressions[name]} = {TARGET}.{quoted(name)}" for name in merge.key)
     gone = (
-        f"FROM {target.sql} AS {TARGET} WHERE {any_partition(filter_column, TARGET)}\n"
-        f"    AND NOT EXISTS (SELECT 1 FROM {staging.sql} AS {STAGED} WHERE {same})"
+        f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.made.filter_column, TARGET)}\n"
+        f"    AND NOT EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
     )
     return [
         f"SET vanished = (SELECT COUNT(*) {gone})",
@@ -103,7 +97,7 @@ def delete_softly(plan: PublishPlan) -> list[str]:
     with it, and a partition that expires would take them away. ``merge`` leaves every row where it is, and its own rule
     says whose values count.
     """
-    target, any_ = plan.target.sql, any_partition(plan.filter_column, TARGET)
+    target, any_ = plan.target.sql, any_partition(plan.made.filter_column, TARGET)
     rows = f"FROM {target} AS {TARGET} WHERE {any_}"
     came = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
     polled_at = plan.publish.manifest.polled_at
@@ -135,7 +129,7 @@ def delete_softly(plan: PublishPlan) -> list[str]:
 
 def drop_deleted(plan: PublishPlan) -> str:
     """Return the statement that deletes what was soft-deleted: a row of theirs that comes back is a new one."""
-    rows = f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.filter_column, TARGET)} AND {IS_DELETED}"
+    rows = f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.made.filter_column, TARGET)} AND {IS_DELETED}"
     return f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows};\n  END IF"
 
 
@@ -144,7 +138,7 @@ def keyless_rows(plan: PublishPlan) -> str:
     if plan.merge is not None:
         return "0"
     key = f"{TARGET}.{quoted(_record_key(plan).name)}"
-    rows = f"{any_partition(plan.filter_column, TARGET)} AND {key} IS NULL AND NOT {IS_DELETED}"
+    rows = f"{any_partition(plan.made.filter_column, TARGET)} AND {key} IS NULL AND NOT {IS_DELETED}"
     return f"(SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {rows})"
 
 
@@ -161,12 +155,11 @@ def _same_row(plan: PublishPlan) -> str:
     if plan.merge is None:
         key = _record_key(plan)
         return f"{key.expression} = {TARGET}.{quoted(key.name)}"
-    expressions = {column.name: column.expression for column in plan.columns}
-    return " AND ".join(f"{expressions[name]} = {TARGET}.{quoted(name)}" for name in plan.merge.key)
+    return " AND ".join(f"{plan.expressions[name]} = {TARGET}.{quoted(name)}" for name in plan.merge.key)
 
 
 def _record_key(plan: PublishPlan) -> Column:
-    return next(column for column in plan.columns if column.source == RECORD_KEY)
+    return next(column for column in plan.made.columns if column.source == RECORD_KEY)
 
 
 def require_all_keys(plan: PublishPlan) -> None:

@@ -43,11 +43,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.clients.bigquery.tables import filter_column, find
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery.differences import is_by_day
 from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_LABEL
 from airflow_provider_connect.sinks._bigquery.names import DAY, distinct_label
 from airflow_provider_connect.sinks._bigquery.preflight import check_buffer, rehearse_publish
 from airflow_provider_connect.sinks._bigquery.problems import expired, table_problems
-from airflow_provider_connect.sinks._bigquery.reloads.differences import is_by_day
 from airflow_provider_connect.sinks._bigquery.staging import Part
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_columns, ensure_target, kind_problem
 from airflow_provider_connect.stage.tables import table_of
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import Publish
     from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions

@@ -1,23 +1,37 @@
-"""Staging tables: their names, what one attempt has in its own, and the sweep of those that dead attempts left."""
+"""Staging tables: their names, what one attempt has in its own, and the sweep of those that dead attempts left.
+
+Rows that were staged whole, but not put in place, are published by the next attempt from where they are. A note beside
+the day's manifest names the staging table and has a digest of how its rows were staged. An attempt that would stage
+them differently, or finds no note, makes a table of its own. Others may write where the stage lies, and what a note
+names is dropped at the end: so only names of this attempt's staging tables count, and only tables that carry their
+label. The note goes with the manifest; the publish script counts the staged rows in any case.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import ValidationError
+
 from airflow_provider_connect.clients.bigquery.errors import MissingError
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.tables import create, drop, find
 from airflow_provider_connect.sinks._bigquery.names import legal_table_suffix
+from airflow_provider_connect.stage.manifest import attempt_folder
+from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.sink import Publish
     from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
 
 STAGING_LIFE = dt.timedelta(days=1)
@@ -187,3 +201,53 @@ def sweep(api: Api, beginning: Place, older_than: dt.datetime) -> int:
     for place in old:
         drop(api, place)
     return len(old)
+
+
+def is_kept(publish: Publish, made: Staging) -> bool:
+    """Tell whether the note names this staging table."""
+    kept = _read(publish)
+    return kept is not None and kept.table == made.table.table
+
+
+def kept_before(api: Api, publish: Publish, made: Staging) -> Staging | None:
+    """Return what an earlier attempt staged of this manifest, in the same way and still there; None if nothing.
+
+    :param made: how this attempt would stage it; none of its tables need exist.
+    """
+    kept = _read(publish)
+    if kept is None or kept.digest != digest_of(made):
+        return None
+    if not is_stage_of(made.table, publish.manifest.attempt, kept.table):
+        return None
+    if kept.rejects_table not in (None, f"{kept.table}{REJECTS_END}"):
+        return None
+    table = made.table.sibling(kept.table)
+    rejects = made.table.sibling(kept.rejects_table) if kept.rejects_table else None
+    if not all(_is_there(api, place) for place in (table, rejects) if place is not None):
+        return None
+    return replace(made, table=table, rejects=rejects, kept=kept)
+
+
+def _is_there(api: Api, place: Place) -> bool:
+    table = find(api, place)
+    return table is not None and is_staging(table)
+
+
+def digest_of(made: Staging) -> str:
+    """Return what tells two ways to stage rows apart."""
+    columns = [[column.name, column.expression, column.staging] for column in made.columns]
+    staged = [column.staging for column in made.staged]
+    text = json.dumps([columns, staged, made.position_column, made.load_method, made.rejects is not None])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(publish: Publish) -> Kept | None:
+    try:
+        return Kept.model_validate_json(Folder(publish.stage).read(note_of(publish)))
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def note_of(publish: Publish) -> str:
+    """Return the name of the note about a day's staging table, in its stage."""
+    return f"{attempt_folder(publish.manifest.attempt)}/bigquery.json"

@@ -1,4 +1,4 @@
-"""The tables of one target: where ledger, rejects, tombstones and staging tables lie, and how all are made."""
+"""The tables of one target: where ledger, rejects, tombstones and staging tables lie, how they are made and merged."""
 
 from __future__ import annotations
 
@@ -7,18 +7,100 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.errors import StaleError
-from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find, lasting, turns
-from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
+from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.tables import again_if_stale, create, fields_of, find, lasting
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sinks._bigquery.aliases import STREAM
+from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.sinks._bigquery.staging import beginning_for
-from airflow_provider_connect.sinks._bigquery.target import patch
+from airflow_provider_connect.sinks._bigquery.target import patch, unordered
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
     from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
+
+_NO_KEY = ("FLOAT", "JSON", "RECORD")
+_NO_ORDER = ("JSON", "RECORD")
+
+
+@dataclass(frozen=True)
+class Merge:
+    """What identifies a row, and which of two rows wins.
+
+    :param key: names of columns in the table.
+    :param newest_by: the column whose highest value wins; None: the later day wins, then the later staged row.
+    :param delete_where: a BOOL column; where it is true, the key is deleted.
+    :param tombstones: the table of deletions; None without ``delete_where``.
+    :param may_be_nan: whether ``newest_by`` is a floating-point column.
+    """
+
+    key: tuple[str, ...]
+    newest_by: str | None = None
+    delete_where: str | None = None
+    tombstones: Place | None = None
+    may_be_nan: bool = False
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns that are kept of a deleted row."""
+        return tuple(dict.fromkeys((*self.key, *((self.newest_by,) if self.newest_by else ()))))
+
+    def order(self, value: str) -> str:
+        """Return SQL that makes a value of ``newest_by`` comparable: NaN, which equals nothing, becomes NULL."""
+        return f"IF(IS_NAN({value}), NULL, {value})" if self.may_be_nan else value
+
+
+def merge_of(
+    columns: Sequence[Column],
+    key: Sequence[str],
+    newest_by: str | None,
+    delete_where: str | None,
+    tombstones: Place | None,
+) -> Merge:
+    """Return how to merge; the options name columns as the source does.
+
+    :raises ConfigError: naming every option whose column is missing or has an unsuitable type.
+    """
+    by_source = {column.source: column for column in columns}
+    problems: list[str] = []
+
+    def find(option: str, source: str, refused: tuple[str, ...]) -> str:
+        column = by_source.get(source)
+        if column is None:
+            problems.append(f"{option} names {source!r}, which the source lacks; it has {', '.join(sorted(by_source))}")
+            return source
+        type_name = column.target["type"]
+        if column.target.get("mode") == "REPEATED" or type_name in refused:
+            problems.append(
+                f"{option} names {source!r}, a {type_name} column, which BigQuery cannot compare: name another"
+            )
+        elif option == "delete_where" and type_name != "BOOLEAN":
+            problems.append(f"delete_where names {source!r}, a {type_name} column: name a BOOL column")
+        return column.name
+
+    if not key:
+        problems.append("write_mode='merge' needs key=(…), the columns that identify a row")
+    found = Merge(
+        key=tuple(find("key", source, _NO_KEY) for source in key),
+        newest_by=find("newest_by", newest_by, _NO_ORDER) if newest_by else None,
+        delete_where=find("delete_where", delete_where, ()) if delete_where else None,
+        tombstones=tombstones if delete_where else None,
+        may_be_nan=newest_by in by_source and by_source[newest_by].target["type"] == "FLOAT",
+    )
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return found
+
+
+def tombstone_fields(merge: Merge, columns: Sequence[Column]) -> list[dict[str, Any]]:
+    """Return the fields of the table of tombstones: key, ``newest_by``, and the deleting day and stream."""
+    by_name = {column.name: column.target for column in columns}
+    own = own_fields(
+        ("day", "DATE", "The day whose data deleted the key."),
+        (STREAM, "STRING", "The stream whose data deleted the key."),
+    )
+    return [{**by_name[name], "mode": "NULLABLE"} for name in merge.kept] + own
 
 
 @dataclass(frozen=True)
@@ -124,9 +206,9 @@ def _lacking(table: Any, fields: Sequence[Field]) -> list[Field]:
 def _with_columns(api: Api, place: Place, table: Any, fields: Sequence[Field]) -> Any:
     """Give a table that an earlier version made the columns that it lacks; return its metadata."""
     added = [one["name"] for one in _lacking(table, fields)]
-    for _ in turns():
-        try:
-            return patch(api, table, place, [*fields_of(table), *_lacking(table, fields)], added)
-        except StaleError:  # another job adds them, too
-            table = find(api, place) or table
-    raise RetriableError(f"others keep changing the schema of {place.id}: its columns could not be brought in order")
+
+    def add() -> Any:
+        known = find(api, place) or table  # another job adds them, too
+        return patch(api, known, place, [*fields_of(known), *_lacking(known, fields)], added)
+
+    return again_if_stale(add, unordered(place))

@@ -16,9 +16,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.errors import StaleError
 from airflow_provider_connect.clients.bigquery.sql import any_partition, names
-from airflow_provider_connect.clients.bigquery.tables import create, dry_run, fields_of, filter_column, find, turns
+from airflow_provider_connect.clients.bigquery.tables import (
+    again_if_stale,
+    create,
+    dry_run,
+    fields_of,
+    filter_column,
+    find,
+)
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.patience import Patience, doubling
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
@@ -86,7 +92,8 @@ def ensure_columns(
     :param labels: of a new table.
     :param require: raises if the table is not to be used, or not to be made, where it is None.
     """
-    for _ in turns():
+
+    def compare() -> Ready:
         table = find(api, target)
         require(table)
         if table is None:
@@ -97,12 +104,15 @@ def ensure_columns(
         existing = fields_of(table)
         plan = evolution(target.id, existing, wanted(existing), options.schema_contract)
         if plan.changed:
-            try:
-                table = patch(api, table, target, plan.fields, plan.added)
-            except StaleError:
-                continue  # another publisher changed it meanwhile: compare again
+            table = patch(api, table, target, plan.fields, plan.added)
         return Ready(plan.written, filter_column(table), plan.discarded, table)
-    raise RetriableError(f"others keep changing the schema of {target.id}: its columns could not be brought in order")
+
+    return again_if_stale(compare, unordered(target))
+
+
+def unordered(target: Place) -> str:
+    """Return what is not done if others keep changing a table's columns."""
+    return f"the schema of {target.id}: its columns could not be brought in order"
 
 
 def _create_target(
@@ -132,7 +142,8 @@ def ensure_marks(api: Api, target: Place) -> None:
 
     :raises DataError: it has columns of these names and of other types.
     """
-    for _ in turns():
+
+    def compare() -> None:
         table = find(api, target)
         existing = {field["name"].lower(): field for field in fields_of(table)} if table is not None else {}
         wanted = [field for field in MARK_FIELDS if field["name"] not in existing]
@@ -142,14 +153,10 @@ def ensure_marks(api: Api, target: Place) -> None:
                 f"table {target.id}: column {wrong[0]!r} has another type than that of deletes='soft': rename it, or "
                 "leave deletes out"
             )
-        if table is None or not wanted:
-            return  # a table that is gone by now is found by whoever writes
-        try:
+        if table is not None and wanted:  # one that is gone by now is found by whoever writes
             patch(api, table, target, [*fields_of(table), *wanted], [field["name"] for field in wanted])
-        except StaleError:
-            continue
-        return
-    raise RetriableError(f"others keep changing the schema of {target.id}: its columns could not be brought in order")
+
+    again_if_stale(compare, unordered(target))
 
 
 def has_marks(table: Any, written: Sequence[Column]) -> bool:

@@ -15,18 +15,27 @@ import logging
 import random
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
-from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, made_before
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, GoneError, made_before
+from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError, RetriableError
 from airflow_provider_connect.patience import Clock, Patience
+from airflow_provider_connect.sinks._bigquery.decision import confirm_script, settle_confirmation
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan
-from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script, settle_confirmation
-from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
-from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_of, list_staging
+from airflow_provider_connect.sinks._bigquery.script import IncompleteError, publish_script, settle
+from airflow_provider_connect.sinks._bigquery.staging import (
+    REJECTS_END,
+    Kept,
+    beginning_of,
+    digest_of,
+    list_staging,
+    note_of,
+)
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS, schema_moved
+from airflow_provider_connect.stage.storage import Folder
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
@@ -69,6 +78,37 @@ def publishers(api: Api, step: LedgerStep) -> int:
     return staged if isinstance(step, PublishPlan) else staged + ASSUMED_PUBLISHERS
 
 
+def put_or_keep(api: Api, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
+    """Put a staged day in place; note that its staging table is filled when a turn is lost, or what fails may pass.
+
+    :param labels: of the job.
+    :raises ConnectError: as :func:`put_in_place`.
+    """
+    folder, name, made = Folder(plan.publish.stage), note_of(plan.publish), plan.made
+
+    def keep() -> None:
+        kept = Kept(
+            table=made.table.table,
+            rejects_table=made.rejects.table if made.rejects else None,
+            digest=digest_of(made),
+            rejects=plan.rejects.rows if plan.rejects else 0,
+            streams=plan.stream_count,
+        )
+        # Whatever is wrong with the stage, it is worth less than the error that comes next.
+        with suppress(ConnectError):
+            folder.write(name, kept.model_dump_json().encode())
+
+    try:
+        return put_in_place(api, plan, labels, keep)
+    except ConnectError as error:
+        if isinstance(error, RetriableError) and not isinstance(error, (OvertakenError, IncompleteError, GoneError)):
+            keep()
+        else:
+            with suppress(ConnectError):
+                folder.delete(name)
+        raise
+
+
 def put_in_place(
     api: Api, plan: PublishPlan, labels: dict[str, str], keep: Callable[[], None], *, clock: Clock | None = None
 ) -> LedgerRow:
@@ -90,7 +130,7 @@ def put_in_place(
             with made_before(plan.doing):
                 [answer], _ = api.query(script, doing=plan.doing, labels=labels, job_id=job_id)
         except ConfigError as error:
-            if any(schema_moved(api, place, plan.columns) for place in plan.written):
+            if any(schema_moved(api, place, plan.made.columns) for place in plan.written):
                 raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
             if not isinstance(error, ColumnError):
                 raise
@@ -114,7 +154,7 @@ def confirm(api: Api, step: LedgerStep, labels: dict[str, str], *, clock: Clock 
     """Run the script of a confirmation until it has an outcome.
 
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as
-        :func:`~.reloads.confirmation.settle_confirmation`.
+        :func:`~.decision.settle_confirmation`.
     """
 
     def run() -> LedgerRow:

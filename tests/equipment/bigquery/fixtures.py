@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.connection import Connection
 from tests.standins.bigquery_emulator import BigQueryEmulator
 

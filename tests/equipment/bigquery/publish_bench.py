@@ -14,8 +14,7 @@ import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import ConflictError
-from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.sql import literal
+from airflow_provider_connect.clients.bigquery.sql import Place, literal
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.publishing import row_of, seen_in
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
@@ -23,7 +22,7 @@ from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, Writ
 from airflow_provider_connect.sinks._bigquery.names import POSITION
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan
 from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
-from airflow_provider_connect.sinks._bigquery.staging import beginning_for, make_staging, stage_of
+from airflow_provider_connect.sinks._bigquery.staging import Staging, beginning_for, make_staging, stage_of
 from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
 from airflow_provider_connect.sinks._bigquery.turns import confirm
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
@@ -120,15 +119,16 @@ class Bench:
         publish = Publish(day=manifest.day, manifest=manifest, schema=self.schema, stage="", **whose)
         counts = {"rows_read": len(rows), "duplicates": 1}
         row = row_of(publish, 0, rows=len(rows), counts=counts, reference="job", link="https://example.com/?a=b")
+        staging = self.stage(ready, attempt, rows)
+        made = Staging(staging, None, ready.columns, ready.columns, "storage_write")
         plan = PublishPlan(
             target=self.target,
-            staging=self.stage(ready, attempt, rows),
+            staging=staging,
             ledger=self.ledger,
             publish=publish,
             row=row,
-            columns=ready.columns,
+            made=replace(made, filter_column=ready.filter_column or self.filter_column),
             write_mode=self.write_mode,
-            filter_column=ready.filter_column or self.filter_column,
             streams=("s1", "s2"),
             stream_count=2,
         )

@@ -8,7 +8,7 @@ from typing import Any
 from google.api_core.exceptions import BadRequest
 
 from airflow_provider_connect.clients.bigquery.errors import MissingError, classify
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from tests.equipment.bigquery.analyzer import Analyzer, RefusedError
 
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
 from airflow_provider_connect.sinks._bigquery.columns.types import Field, columns
-from airflow_provider_connect.sinks._bigquery.definitions.notes import NOTE_FIELDS, note_statement, notes_of
+from airflow_provider_connect.sinks._bigquery.decision import confirm_script
+from airflow_provider_connect.sinks._bigquery.differences import differences_query, is_reload
 from airflow_provider_connect.sinks._bigquery.erase_list import (
     LIST_FIELDS,
     emptied,
@@ -35,9 +36,9 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
     generation_without,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
-from airflow_provider_connect.sinks._bigquery.merge import tombstone_fields
+from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE
+from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, note_statement, notes_of
 from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row, ranges_by_hand
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
 from airflow_provider_connect.sinks._bigquery.preflight import check_buffer, require_only_newest
@@ -49,11 +50,9 @@ from airflow_provider_connect.sinks._bigquery.rejects import (
     rejects_by_day,
     rejects_in,
 )
-from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script
-from airflow_provider_connect.sinks._bigquery.reloads.differences import differences_query, is_reload
 from airflow_provider_connect.sinks._bigquery.script import publish_script
 from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
-from airflow_provider_connect.sinks._bigquery.tables import Tables
+from airflow_provider_connect.sinks._bigquery.tables import Tables, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, Ready, patch
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.digest import RECORD_KEY
@@ -200,7 +199,7 @@ class World:
         if made.rejects is not None:
             known[made.rejects] = STAGED_REJECT_FIELDS
         if plan.merge is not None and plan.merge.tombstones is not None:
-            known[plan.merge.tombstones] = tombstone_fields(plan.merge, plan.columns)
+            known[plan.merge.tombstones] = tombstone_fields(plan.merge, plan.made.columns)
         return known
 
     @cached_property

@@ -10,7 +10,7 @@ import pytest
 from google.cloud import bigquery
 
 from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from tests.equipment.bigquery.bench import SinkBench, bench_of
 from tests.equipment.bigquery.fixtures import Target, connection_to
 from tests.equipment.bigquery.proxy import BigQueryProxy, Change

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_connect.clients.bigquery import api as _bigquery_access
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import ConflictError, ExistsError, MissingError
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import Answer, BigQueryProxy, Change, Cut, Lose, Refuse, RefuseAfter, Silent, Slow

@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import ConfigError, OvertakenError, Retriab
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._bigquery import ledger as _bigquery_ledger
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.target import ensure_target
 from tests.equipment.bigquery.publish_bench import KEY, Bench, row
 

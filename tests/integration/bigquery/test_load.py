@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.sinks._bigquery.ways_in import load_job as _load_job
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import PACE_SECONDS, load

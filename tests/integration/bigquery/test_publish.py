@@ -24,10 +24,9 @@ from airflow_provider_connect.errors import ConfigError, DataError, OvertakenErr
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.ledger import ensure_ledger
-from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
 from airflow_provider_connect.sinks._bigquery.staging import make_staging
-from airflow_provider_connect.sinks._bigquery.tables import ensure_table
+from airflow_provider_connect.sinks._bigquery.tables import Merge, ensure_table, merge_of, tombstone_fields
 from tests.equipment.bigquery.fixtures import options
 from tests.equipment.bigquery.publish_bench import NOON, Bench, row, with_field
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.clients.bigquery import api as _bigquery_access
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.tables import drop
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.names import legal_names

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_connect.sinks import _bigquery
 from airflow_provider_connect.sinks._bigquery.erase_list import LATER_LIST_FIELDS
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LATER_FIELDS
+from airflow_provider_connect.sinks._bigquery.ledger_rows import LATER_FIELDS
 from tests.equipment.bigquery.analyzer import Analyzer, RefusedError, Statement, paths, split
 from tests.equipment.bigquery.statements import World, of_earlier_version, worlds
 

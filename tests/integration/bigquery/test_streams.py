@@ -16,7 +16,7 @@ import pytest
 from airflow_provider_connect.clients.bigquery import commit as _bigquery_commit
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError, StreamReceipt
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table

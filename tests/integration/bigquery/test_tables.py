@@ -227,7 +227,7 @@ def test_numbers_in_arrays_and_structs_are_cast_to_a_wider_column(bench: Bench) 
     bench.run(replace(plan, row=plan.row.model_copy(update={"rows": 1})))
     [found] = bench.query(f"SELECT n, a, s, r FROM {bench.target.sql}")
     assert found == {"n": 1, "a": [3, 1, 2], "s": {"x": 4, "l": [6, 5]}, "r": [{"x": 8}, {"x": 7}]}
-    types = {column.name: column.expression for column in plan.columns}
+    types = plan.expressions
     assert "CAST" in types["a"]
     assert "CAST" in types["s"]
 

@@ -21,7 +21,7 @@ import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.streams import Appender
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sinks._bigquery.aliases import STAGED

@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_connect.clients.bigquery import api as _bigquery_access
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import GoneError
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
 from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load

@@ -1,6 +1,7 @@
 """Converts rows for BigQuery column by column, and examines single rows only where something is wrong.
 
-A single bad row would make BigQuery refuse a request or a whole publish, so bad rows are found here.
+A single bad row would make BigQuery refuse a request or a whole publish, so bad rows are found here. Arrays are cast
+without loss, within BigQuery's ranges, with no NULL inside a list; one that needs no change is returned as it is.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.sinks._bigquery.columns.arrays import convert_array
 from airflow_provider_connect.sinks._bigquery.columns.json import repaired, unparsable
-from airflow_provider_connect.sinks._bigquery.columns.types import Column
+from airflow_provider_connect.sinks._bigquery.columns.types import Column, holds_something
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.stage.rows import as_json
-from airflow_provider_connect.values.arrays import Refused
-from airflow_provider_connect.values.arrow import true_rows
+from airflow_provider_connect.values import times
+from airflow_provider_connect.values.arrays import Refuse, Refused, refuse_by_element, refuse_not_utf8
+from airflow_provider_connect.values.arrow import is_list, lengths_and_elements, shape_of, true_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +27,7 @@ MAX_ROW_BYTES = 8_000_000
 """Below the 10 MB of one AppendRows request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
 MAX_RECORD_BYTES = 1_000_000
 """The most that is kept of a bad row: the rejects table has BigQuery's limits too."""
+NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
 
 
 @dataclass(frozen=True)
@@ -141,3 +143,76 @@ def _too_large(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> l
 
 def _largest(row: pa.RecordBatch, columns: Sequence[Column]) -> str:
     return max(zip(columns, row.columns, strict=False), key=lambda pair: pair[1].nbytes)[0].source
+
+
+def convert_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
+    """Return ``array`` as ``target``; the value of a refused row is undefined.
+
+    :param target: the type that :class:`.Column` has for the array.
+    """
+    from pyarrow import types
+
+    kind = array.type
+    if types.is_dictionary(kind):
+        return convert_array(array.dictionary_decode(), target, refuse)
+    if types.is_map(kind) or is_list(kind):
+        return _list(array, target, refuse)
+    if types.is_struct(kind):
+        return _struct(array, target, refuse)
+    if not kind.equals(target):
+        array = _cast(array, target, refuse)
+    if shape_of(target) in times.SHAPES:
+        times.whole_numbers(array, refuse)
+    elif types.is_string(target):
+        refuse_not_utf8(array, refuse)
+    return array
+
+
+def _cast(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
+    """Cast an array, and value by value if that fails: what cannot be cast becomes NULL."""
+    import pyarrow as pa
+
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid:
+        scalars: list[pa.Scalar] = []
+        bad: list[int] = []
+    for row, scalar in enumerate(array):
+        try:
+            scalars.append(scalar.cast(target))
+        except pa.ArrowInvalid:
+            scalars.append(pa.scalar(None, target))
+            bad.append(row)
+    refuse(bad, f"a value that {target} cannot hold without loss")
+    return pa.array(scalars, target)
+
+
+def _struct(array: pa.StructArray, target: pa.StructType, refuse: Refuse) -> pa.Array:
+    import pyarrow as pa
+
+    parts = [part for part in array.flatten() if holds_something(part.type)]  # fields are NULL where the struct is
+    children = [convert_array(part, field.type, refuse) for part, field in zip(parts, target, strict=True)]
+    if array.type.equals(target) and all(a is b for a, b in zip(parts, children, strict=True)):
+        return array
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _list(array: pa.Array, target: pa.ListType, refuse: Refuse) -> pa.Array:
+    """Return lists of converted elements; NULL lists become empty."""
+    import numpy as np
+    import pyarrow as pa
+
+    lengths, values = lengths_and_elements(array)
+    refuse_element = refuse_by_element(refuse, lengths)
+    if values.null_count:
+        refuse_element(true_rows(values.is_null()), NULL_ELEMENT)
+    if is_list(values.type) or pa.types.is_map(values.type):  # wrapped
+        inner = convert_array(values, target.value_type.field(0).type, refuse_element)
+        items = pa.StructArray.from_arrays([inner], fields=list(target.value_type))
+    else:
+        items = convert_array(values, target.value_type, refuse_element)
+    if items is values and array.type.equals(target) and not array.null_count:
+        return array
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), items, type=target)

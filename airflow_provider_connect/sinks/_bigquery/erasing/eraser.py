@@ -46,7 +46,7 @@ from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDi
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import LedgerRow
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
     from airflow_provider_connect.sinks._bigquery.tables import Tables

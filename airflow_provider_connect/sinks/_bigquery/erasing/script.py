@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, PEOPLE, TARGET
-from airflow_provider_connect.sinks._bigquery.ledger import ledger_values, of_stream
+from airflow_provider_connect.sinks._bigquery.ledger_rows import ledger_values, of_stream
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
 from airflow_provider_connect.sinks._bigquery.snapshot import IS_DELETED
 from airflow_provider_connect.stage.counts import FILTERED, LATE_COUNTS
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import LedgerRow, StreamKey
 
 _DIGEST_CHARACTERS = 32

@@ -16,8 +16,8 @@ from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find
 from airflow_provider_connect.errors import ConfigError, OvertakenError
 from airflow_provider_connect.sink import DefinitionInForce, StreamKey
-from airflow_provider_connect.sinks._bigquery.definitions.notes import NOTE_FIELDS, notes_of, write_note
 from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, notes_of, write_note
 from airflow_provider_connect.sinks._bigquery.target import ensure_target
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import Alarm, alarm_note, definition_note

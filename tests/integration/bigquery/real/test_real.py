@@ -15,7 +15,7 @@ import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import ConflictError, StaleError
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, OvertakenError
 from airflow_provider_connect.sink import LedgerRow, Publish

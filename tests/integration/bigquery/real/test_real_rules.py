@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
 from tests.equipment.bigquery.bench import SinkBench, bench_of

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.credentials import SCOPES, check_connection, credentials
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.bigquery.server import CANARY, LOCAL, Server, api_at, connection, key
 

@@ -9,12 +9,14 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import grpc
+import pyarrow as pa
 import pytest
+from google.cloud.bigquery_storage_v1 import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.streams import _Connection
+from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.streams import Appender, _Sent
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.names import MAX_JOB_ID, legal_job_id
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_for, stage_of
@@ -45,10 +47,11 @@ def headers() -> Iterator[tuple[str, list[dict[str, str]]]]:
 def test_the_routing_header_is_ascii_and_names_the_stream(headers: tuple[str, list[dict[str, str]]]) -> None:
     target, seen = headers
     stream = f"{TARGET.path}/streams/a_b"
-    with api_at("http://127.0.0.1:1", target) as api:
-        connection = _Connection(api.write, stream)
-        assert isinstance(connection.answers.get(timeout=60), ConnectionError)  # the server has ended the call
-        connection.close()
+    with api_at("http://127.0.0.1:1", target) as api, Appender(api, TARGET, pa.schema([])) as appender:
+        appender._name = stream
+        appender._unanswered.append(_Sent(0, types.AppendRowsRequest.pb()(), 0))
+        appender._send()
+        assert isinstance(appender._answers.get(timeout=60), ConnectionError)  # the server has ended the call
     value = seen[0]["x-goog-request-params"]
     assert value.isascii()
     assert parse_qs(value, strict_parsing=True) == {"write_stream": [stream]}

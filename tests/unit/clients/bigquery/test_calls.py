@@ -12,7 +12,7 @@ from airflow_provider_connect.clients.bigquery import api as _bigquery_access
 from airflow_provider_connect.clients.bigquery import errors as _bigquery_errors
 from airflow_provider_connect.clients.bigquery.api import Api
 from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.bigquery.server import ROWS, Server, api_at, job, refused
 

@@ -20,9 +20,9 @@ from airflow_provider_connect.clients.bigquery.sql import names
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._bigquery import turns
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.decision import confirm_script, settle_confirmation
+from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
-from airflow_provider_connect.sinks._bigquery.reloads.confirmation import confirm_script, settle_confirmation
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
 from airflow_provider_connect.sinks._bigquery.turns import DML_OF_A_PUBLISH, pause_seconds
 from tests.equipment.bigquery.turns import Turns, VirtualTime, statements, without_literals

@@ -16,12 +16,8 @@ from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import any_partition
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.differences import COUNT_SECONDS, differences_query, with_differences
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
-from airflow_provider_connect.sinks._bigquery.reloads.differences import (
-    COUNT_SECONDS,
-    differences_query,
-    with_differences,
-)
 from airflow_provider_connect.sinks._bigquery.staging import Part
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import Seen
@@ -140,4 +136,4 @@ def test_of_a_template_the_tables_that_had_rows_of_the_day_are_read_or_none_at_a
 
 def test_the_key_alone_is_enough() -> None:
     only = columns(pa.schema([pa.field(RECORD_KEY, pa.string(), nullable=False)]))
-    assert "STRUCT(1 AS none)" in differences_query(replace(reload(), columns=only))
+    assert "STRUCT(1 AS none)" in differences_query(plan(columns=only))

@@ -12,21 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.bigquery.place import Place
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts
+from airflow_provider_connect.clients.bigquery.sql import Place, any_partition, literal, names, quoted, texts
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError, SupersededError
 from airflow_provider_connect.publishing import row_of
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import NEWEST, STAGED, TOMBSTONE
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET as TARGET_ROW
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
-from airflow_provider_connect.sinks._bigquery.merge import Merge, merge_of, tombstone_fields
+from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.names import TABLE
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, Rejects
 from airflow_provider_connect.sinks._bigquery.script import publish_script, rehearse, sample, settle
-from airflow_provider_connect.sinks._bigquery.staging import Part
+from airflow_provider_connect.sinks._bigquery.staging import Part, Staging
+from airflow_provider_connect.sinks._bigquery.tables import Merge, merge_of, tombstone_fields
 from airflow_provider_connect.sinks._bigquery.turns import DML_OF_A_PUBLISH
 from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
 from airflow_provider_connect.window import Day
@@ -67,14 +66,17 @@ def published(stream: str = "export", token: str = "t", run: str = "dag/run/task
 
 def plan(publish: Publish | None = None, **changes: Any) -> PublishPlan:
     publish = publish or published()
+    staged = {name: changes.pop(name) for name in ("columns", "filter_column", "parts") if name in changes}
+    every = columns(SCHEMA)
+    made = Staging(TARGET.sibling("events__stage_a1"), None, every, every, "storage_write")
     return replace(
         PublishPlan(
             target=TARGET,
-            staging=TARGET.sibling("events__stage_a1"),
+            staging=made.table,
             ledger=TARGET.sibling("connect_ledger"),
             publish=publish,
             row=row_of(publish, 0, rows=7),
-            columns=columns(SCHEMA),
+            made=replace(made, **staged),
         ),
         **changes,
     )
@@ -177,7 +179,7 @@ def test_every_insert_names_its_columns(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["replace, filter", "merge, filter"])
 def test_a_required_partition_filter_is_satisfied_where_the_target_is_read(mode: str) -> None:
-    column = PLANS[mode].filter_column
+    column = PLANS[mode].made.filter_column
     script = publish_script(PLANS[mode])
     if mode.startswith("merge"):
         assert f"{any_partition(column, TARGET_ROW)}\nWHEN" in script

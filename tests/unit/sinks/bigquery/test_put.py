@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.streams import BadRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
 from airflow_provider_connect.sinks._bigquery.staging import Staging
-from airflow_provider_connect.sinks._bigquery.ways_in import rejects as _rejects
 from airflow_provider_connect.sinks._bigquery.ways_in import storage_write as _storage_write
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import RESTARTS, put_file
 from airflow_provider_connect.stage.rejects import Tolerance
@@ -66,8 +65,7 @@ def put(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusals: int, errors: Literal["none", "all"] = "all"
 ) -> tuple[Picky, Any]:
     service = Picky(refusals)
-    for module in (_storage_write, _rejects):
-        monkeypatch.setattr(module, "Appender", service.appender)
+    monkeypatch.setattr(_storage_write, "Appender", service.appender)
     (tmp_path / FILE).parent.mkdir()
     pq.write_table(pa.table({"n": range(20), "größe": [f"text {n}" for n in range(20)]}, SCHEMA), tmp_path / FILE)
     place, made = Place("a-project", "d", "rows"), columns(SCHEMA)

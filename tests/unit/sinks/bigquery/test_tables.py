@@ -13,12 +13,12 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
 from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.clients.bigquery.tables import create
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery import target as module
-from airflow_provider_connect.sinks._bigquery.ledger_columns import LEDGER_FIELDS
+from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
 from airflow_provider_connect.sinks._bigquery.staging import make_staging
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table

@@ -109,7 +109,7 @@ def failed(message: str) -> tuple[int, Any]:
 def test_columns_that_queries_do_not_know_yet_are_waited_for_by_airflow(server: Server, message: str) -> None:
     """Another publisher has added them: the table has them, and BigQuery's queries learn of it a moment later."""
     plan = PLANS["replace"]
-    server.first, server.answer = [failed(message)], table(*(column.target for column in plan.columns))
+    server.first, server.answer = [failed(message)], table(*(column.target for column in plan.made.columns))
     with api_at(server.url) as api, pytest.raises(RetriableError, match="queries do not know them yet") as caught:
         put_in_place(api, plan, {}, lambda: None)
     assert "or its ledger" in str(caught.value)
@@ -119,7 +119,7 @@ def test_columns_that_queries_do_not_know_yet_are_waited_for_by_airflow(server: 
 
 def test_another_error_is_final_where_the_columns_fit(server: Server) -> None:
     plan = PLANS["replace"]
-    server.first, server.answer = [failed("Division by zero")], table(*(column.target for column in plan.columns))
+    server.first, server.answer = [failed("Division by zero")], table(*(column.target for column in plan.made.columns))
     with api_at(server.url) as api, pytest.raises(ConfigError):
         put_in_place(api, plan, {}, lambda: None)
 

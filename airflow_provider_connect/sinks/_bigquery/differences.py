@@ -63,7 +63,7 @@ def with_differences(api: Api, plan: PublishPlan, labels: Mapping[str, str]) -> 
 def is_reload(plan: PublishPlan) -> bool:
     """Tell whether the day replaces an earlier publish of itself, by rows with keys."""
     seen = plan.publish.manifest.seen
-    return plan.write_mode == "replace" and seen.day == plan.row.day and _key(plan.columns) is not None
+    return plan.write_mode == "replace" and seen.day == plan.row.day and _key(plan.made.columns) is not None
 
 
 def is_by_day(table: Any) -> bool:
@@ -72,9 +72,9 @@ def is_by_day(table: Any) -> bool:
 
 
 def _days_are_together(api: Api, plan: PublishPlan) -> bool:
-    if plan.parts is None:
+    if plan.made.parts is None:
         return is_by_day(find(api, plan.target))
-    return all(part.is_by_day for part in plan.parts if part.had_rows)
+    return all(part.is_by_day for part in plan.made.parts if part.had_rows)
 
 
 def differences_query(plan: PublishPlan) -> str:
@@ -83,9 +83,9 @@ def differences_query(plan: PublishPlan) -> str:
     A column in which no row of the earlier state has a value is taken for one that it did not have yet. Of rows with
     the same key each meets one of the other state, first of all one that is the same in everything.
     """
-    key = _key(plan.columns)
+    key = _key(plan.made.columns)
     assert key is not None
-    compared = [column for column in plan.columns if column is not key]
+    compared = [column for column in plan.made.columns if column is not key]
     filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(compared)) or "TRUE AS none"
     before = _text([f"{TARGET}.{quoted(column.name)}" for column in compared])
     after = _text([column.expression for column in compared])
@@ -119,15 +119,15 @@ def _earlier(plan: PublishPlan, joined: str = "") -> str:
     :param joined: what these rows are joined with.
     """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
-    if plan.parts is None:
+    if plan.made.parts is None:
         if plan.softly:
             this_day += f" AND NOT {IS_DELETED}"
-        any_ = any_partition(plan.filter_column, TARGET)
+        any_ = any_partition(plan.made.filter_column, TARGET)
         return f"FROM {plan.target.sql} AS {TARGET}{joined} WHERE {this_day} AND {any_}"
-    had = [(plan.target.sibling(part.name), part.filter_column) for part in plan.parts if part.had_rows]
+    had = [(plan.target.sibling(part.name), part.filter_column) for part in plan.made.parts if part.had_rows]
     # If it has rows in no table, the head is as empty.
-    tables = had or [(plan.target, plan.filter_column)]
-    columns = names((column.name for column in plan.columns), TARGET)
+    tables = had or [(plan.target, plan.made.filter_column)]
+    columns = names((column.name for column in plan.made.columns), TARGET)
     selects = "\n    UNION ALL ".join(
         f"SELECT {columns} FROM {place.sql} AS {TARGET} WHERE {this_day} AND {any_partition(filter_column, TARGET)}"
         for place, filter_column in tables

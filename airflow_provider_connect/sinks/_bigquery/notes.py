@@ -16,12 +16,13 @@ from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
 from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
+from airflow_provider_connect.sinks._bigquery.ledger_rows import keys_of
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.notes import LedgerNote
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.place import Place
+    from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import StreamKey
 
 NOTE_FIELDS: list[dict[str, Any]] = own_fields(
@@ -85,9 +86,7 @@ def write_note(api: Api, target: Place, key: StreamKey, note: LedgerNote) -> Non
 def note_statement(target: Place, key: StreamKey, note: LedgerNote) -> str:
     """Return the statement that adds a note. Safe to repeat."""
     values = {
-        "target": literal(target.id),
-        "connector": literal(key.connector),
-        "stream": literal(key.stream),
+        **keys_of(target, key),
         "kind": literal(note.kind),
         "id": literal(note.id),
         "noted_at": timestamp(note.noted_at),

@@ -9,15 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.place import Place
+from airflow_provider_connect.clients.bigquery.sql import Place
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.kept import digest_of, kept_before
 from airflow_provider_connect.sinks._bigquery.staging import (
     REJECTS_END,
     Kept,
     Staging,
     beginning_for,
+    digest_of,
+    kept_before,
     new_stage,
     stage_of,
 )

@@ -1,1 +1,0 @@
-"""The definition in force and the notes of a stream's ledger."""

@@ -1,0 +1,182 @@
+"""The rows of a ledger: their columns, the SQL that reads and writes them, and columns that earlier versions lack.
+
+The definition in force stands in the stream's fence row, with the task that published under it. Every publish begins
+with a change of that row (:mod:`.decision`). So the commits of a stream take turns, and the row has the definition of
+the last one. No clock is involved.
+"""
+
+# ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.bigquery.sql import Place, literal, names, quoted, timestamp
+from airflow_provider_connect.ledger import DefinitionInForce, task_of
+from airflow_provider_connect.sink import LedgerRow, StreamKey
+from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
+from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
+from airflow_provider_connect.stage.definition import digest_of
+from airflow_provider_connect.stage.erasing import erase_run
+from airflow_provider_connect.stage.spans import Span
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.clients.bigquery.sql import Place
+
+LATER_FIELDS: list[dict[str, Any]] = [
+    *own_fields(
+        ("checks", "INTEGER", "How often this generation was confirmed: the source gave the same answer again."),
+        ("answer", "STRING", "Digest of what was published, and how."),
+        (
+            "erased",
+            "INTEGER",
+            "In the stream's fence row, the version of the target's erase list; NULL as long as nobody is erased.",
+        ),
+    ),
+    {"name": "tables", "type": "STRING", "mode": "REPEATED", "description": "The tables of a template with its rows."},
+    *own_fields(
+        ("span_number", "INTEGER", "Of an increment, which of the stream's it is."),
+        ("span", "STRING", "What it has read, as JSON: after one position of the source, up to another."),
+        ("definition", "STRING", "Digest of what decided the day's rows; in the fence row, the one in force."),
+    ),
+]
+"""What the ledgers of earlier versions lack, until the next preflight."""
+LEDGER_FIELDS: list[dict[str, Any]] = [
+    *own_fields(
+        ("target", "STRING", "The table written to: project.dataset.table."),
+        ("connector", "STRING", "The source's connector."),
+        ("stream", "STRING", "The source's own name for the stream."),
+        ("day", "DATE", "The published day; NULL in the stream's fence row, which must stay."),
+        ("generation", "INTEGER", "1 for the day's first publish, one more for every reload."),
+        ("token", "STRING", "The intent it was published for."),
+        ("attempt", "STRING", "The attempt that published."),
+        ("run", "STRING", "Where to look in Airflow: dag_id/run_id/task_id; in the fence row, dag_id/task_id."),
+        ("clear_number", "INTEGER", "How often that run was cleared before."),
+        ("row_count", "INTEGER", "Rows of the day visible after the publish."),
+        ("digest", "STRING", "Digest of what was polled."),
+        ("counts", "JSON", "Counts of the poll and the publish."),
+        ("reference", "STRING", "Id of the job that published."),
+        ("link", "STRING", "URL of that job."),
+        ("load_method", "STRING", "How the staging table was filled."),
+        ("stream_count", "INTEGER", "How many write streams filled the staging table."),
+    ),
+    {"name": "streams", "type": "STRING", "mode": "REPEATED", "description": "Names of the first of them."},
+    *own_fields(
+        ("polled_at", "TIMESTAMP", "When the source was polled; for people only, it decides nothing."),
+        ("published_at", "TIMESTAMP", "When it was published; in the fence row, when a publish was last tried."),
+    ),
+    *LATER_FIELDS,
+]
+_ROW = ("day", "generation", "token", "run", "clear_number", "attempt", "row_count", "digest", "reference", "link")
+_FIRST_COLUMNS = f"{names((*_ROW, 'polled_at', 'published_at'), LEDGER)}, TO_JSON_STRING({LEDGER}.`counts`) AS `counts`"
+LEDGER_ROW = (*_ROW, "polled_at", "published_at", "counts", "checks", "answer", "span", "definition")
+"""The columns that :func:`ledger_row` needs."""
+LEDGER_COLUMNS = (
+    f"{_FIRST_COLUMNS}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, {names(('answer', 'span', 'definition'), LEDGER)}"
+)
+"""The same as SQL, of a ledger."""
+NEWEST_FIRST = f"{LEDGER}.`generation` DESC, {LEDGER}.`checks` DESC"
+"""How a day's rows are sorted."""
+
+
+LACKED_LAST = {"definition": literal(None)}
+LACKED_FIRST = {"checks": "0", "answer": literal(None), "span": literal(None), **LACKED_LAST}
+"""What ledgers of earlier versions lack of :data:`LEDGER_ROW`, and SQL in its place."""
+FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
+"""Columns of a stream's fence rows. If there are two rows, every publish has changed both."""
+
+
+def of_today(ledger: Place, lacked: Mapping[str, str]) -> str:
+    """Return SQL for a ledger that an earlier version made, with columns in the place of those that it lacks."""
+    present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in lacked]
+    columns = present if "span" in lacked else [*present, "span_number"]
+    values = ", ".join(f"{value} AS {quoted(name)}" for name, value in lacked.items())
+    return f"(SELECT {names(columns, LEDGER)}, {values} FROM {ledger.sql} AS {LEDGER})"
+
+
+def ledger_row(values: dict[str, Any]) -> LedgerRow:
+    """Return a row of :data:`LEDGER_COLUMNS` as a ledger row."""
+    same = {name: values[name] for name in LedgerRow.model_fields if name in values}
+    return LedgerRow(
+        **same
+        | {
+            "rows": values["row_count"],
+            "clear_number": values["clear_number"] or 0,
+            "counts": json.loads(values["counts"] or "{}"),
+            "span": Span.model_validate_json(values["span"]) if values["span"] else None,
+        }
+    )
+
+
+def ledger_values(target: Place, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
+    """Return a new ledger row of a stream as SQL, by column in the ledger's order.
+
+    :param expressions: SQL for columns that the row lacks, or has otherwise.
+    """
+    number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
+    texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
+    values = {
+        **keys_of(target, key),
+        "day": literal(row.day),
+        "generation": literal(row.generation),
+        **texts,
+        "clear_number": literal(row.clear_number),
+        "row_count": literal(row.rows),
+        "counts": f"PARSE_JSON({literal(json.dumps(row.counts))})",
+        "polled_at": timestamp(row.polled_at),
+        "published_at": "CURRENT_TIMESTAMP()",
+        "checks": "0",
+        "answer": literal(row.answer),
+        "span_number": literal(number, "INT64"),
+        "span": literal(span),
+        "definition": literal(row.definition),
+        **expressions,
+    }
+    return {field["name"]: values[field["name"]] for field in LEDGER_FIELDS if field["name"] in values}
+
+
+def keys_of(target: Place, key: StreamKey) -> dict[str, str]:
+    """Return what says whose a row is, in the ledger and in the tables beside it: SQL by column."""
+    return {"target": literal(target.id), "connector": literal(key.connector), "stream": literal(key.stream)}
+
+
+def of_target(target: Place) -> str:
+    """Return the condition for rows about a target, whichever stream they name."""
+    return f"{LEDGER}.target = {literal(target.id)}"
+
+
+def of_stream(target: Place, key: StreamKey) -> str:
+    """Return the condition for ledger rows of one stream in one table."""
+    return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in keys_of(target, key).items())
+
+
+def increment_first(day: dt.date) -> str:
+    """Return how rows are sorted so that the increment that a day's next one follows is the first: its own, if any."""
+    return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
+
+
+def in_force_of(found: Mapping[str, Any]) -> DefinitionInForce | None:
+    """Return the definition in force from a row of :data:`FENCE_COLUMNS`."""
+    if found["definition"] is None:
+        return None
+    return DefinitionInForce(found["definition"], digest_of(task_of(found["task"] or "")))
+
+
+def last_published(ledger: Place, stream: str) -> str:
+    """Return a query for ``definition`` and ``run`` of a stream's newest publish that has one, beside a column ``one``.
+
+    Used for a fence row that was lost. Only here the time of a publish decides which one is the newest. Confirmations
+    and erases do not count.
+
+    :param stream: the condition for the stream's rows.
+    """
+    erases = erase_run(0).removesuffix("0")
+    return (
+        f"SELECT 1 AS one, {LEDGER}.definition, {LEDGER}.run FROM {ledger.sql} AS {LEDGER}\n"
+        f"  WHERE {stream} AND {LEDGER}.day IS NOT NULL AND {LEDGER}.definition IS NOT NULL\n"
+        f"    AND COALESCE({LEDGER}.checks, 0) = 0 AND NOT STARTS_WITH(COALESCE({LEDGER}.run, ''), {literal(erases)})\n"
+        f"  ORDER BY {LEDGER}.published_at DESC LIMIT 1"
+    )

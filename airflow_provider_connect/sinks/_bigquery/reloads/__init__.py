@@ -1,1 +1,0 @@
-"""What is looked at when a published day comes again."""
