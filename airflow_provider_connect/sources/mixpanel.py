@@ -98,14 +98,14 @@ the future (400, 401, 402, 403, 404). A line that is not a record fails the day,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
 from airflow_provider_connect.capabilities.source import Counts, CountsLate, HasQuota, Inspects, NamesColumns, Proposes
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
-from airflow_provider_connect.polling.findings import Finding, ProposalRequest
+from airflow_provider_connect.polling.findings import Finding, InspectsConnection, ProposalRequest
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller, Source
@@ -119,7 +119,9 @@ from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
 
 
-class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns, Inspects, Proposes):
+class MixpanelSource(
+    MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns, Inspects, InspectsConnection, Proposes
+):
     """One stream of one Mixpanel project.
 
     :raises ConfigError: if an option is wrong or does not belong to the stream, or two promoted properties would share
@@ -191,6 +193,21 @@ class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, Name
 
         report = check(connection, self, store=store)
         return [*report.findings, Finding("requests sent", "ok", report.sent)]
+
+    @classmethod
+    def access(cls, connection: Connection) -> Any:
+        """Return which address to ask, and with which credentials."""
+        from airflow_provider_connect.sources._mixpanel.access import Access  # noqa: PLC0415  # its workshop
+
+        return Access.from_connection(connection)
+
+    @classmethod
+    def inspect_connection(cls, connection: Connection, store: Store | None) -> tuple[bool, str]:
+        """Check the connection as far as the export goes. Sends one request, counted."""
+        from airflow_provider_connect.sources._mixpanel.preflight.check import check  # noqa: PLC0415  # its workshop
+
+        report = check(connection, store=store)
+        return report.passed, str(report)
 
     @classmethod
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: Store | None) -> str:
