@@ -19,6 +19,7 @@ class SourceHook(BaseHook):
     :param conn_id: the connection.
     """
 
+    conn_name_attr: ClassVar[str]
     source_name: ClassVar[str]
 
     def __init__(self, conn_id: str) -> None:

@@ -108,8 +108,7 @@ from airflow_provider_connect.polling.findings import Finding, InspectsConnectio
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller, Source
-from airflow_provider_connect.sources._x_search.access import access, host_of, problems
-from airflow_provider_connect.sources._x_search.limits import quota_of
+from airflow_provider_connect.sources._x_search.access import access, host_of, problems, quota_of
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
@@ -136,7 +135,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
 
     def inspect(self, connection: Connection, day: Day, store: Store | None) -> list[Finding]:
         """Return the finding on the month's posts. Requests the app's usage, which reads no post."""
-        from airflow_provider_connect.sources._x_search.usage import usage  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._x_search.asking import usage  # noqa: PLC0415  # its workshop
 
         return [Finding("usage", "ok", usage(connection))]
 
@@ -148,7 +147,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
     @classmethod
     def inspect_connection(cls, connection: Connection, store: Store | None) -> tuple[bool, str]:
         """Request the app's usage, which reads no post."""
-        from airflow_provider_connect.sources._x_search.usage import usage  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._x_search.asking import usage  # noqa: PLC0415  # its workshop
 
         return True, usage(connection)
 

@@ -11,9 +11,8 @@ from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._mixpanel import promote as promoting
 from airflow_provider_connect.sources._mixpanel.access import problems
-from airflow_provider_connect.sources._mixpanel.columns import Regime
+from airflow_provider_connect.sources._mixpanel.columns import TYPES, Promoted, Regime, normal, promoted_columns
 from airflow_provider_connect.window import zone
 
 StreamName = Literal[
@@ -120,10 +119,10 @@ class MixpanelOptions(Options):
     deduplicate: Literal["key", "off"] = Field(
         default="key", description="Of a day's records with the same key keep the first (key) or all (off)."
     )
-    promote: Annotated[dict[str, str | tuple[str, str]], BeforeValidator(promoting.normal)] = Field(
+    promote: Annotated[dict[str, str | tuple[str, str]], BeforeValidator(normal)] = Field(
         default_factory=dict,
         description="Properties that become columns: {property: type}, {property: (column, type)}, or a list of "
-        f"properties that are strings. Types: {promoting.TYPES}. A value that does not fit becomes null, and is "
+        f"properties that are strings. Types: {TYPES}. A value that does not fit becomes null, and is "
         "counted.",
     )
     null_texts: Annotated[list[str], BeforeValidator(_as_list)] = Field(
@@ -180,9 +179,9 @@ class MixpanelOptions(Options):
         return self.where if self.where is not None and self.where.strip() else None
 
     @property
-    def promoted(self) -> tuple[promoting.Promoted, ...]:
+    def promoted(self) -> tuple[Promoted, ...]:
         """The promoted properties, their columns and types."""
-        return promoting.columns(self.promote)
+        return promoted_columns(self.promote)
 
     def regime(self, connection: Connection) -> Regime:
         """Return what the project's dates and times mean.

@@ -16,11 +16,11 @@ from airflow_provider_connect.polling.findings import ProposalRequest
 from airflow_provider_connect.polling.quota.single import reserved
 from airflow_provider_connect.polling.quota.turns import Store, Turns
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._mixpanel.columns import can_be_promoted, column_name, folded
 from airflow_provider_connect.sources._mixpanel.limits import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller
-from airflow_provider_connect.sources._mixpanel.promote import can_be_promoted, column_name, folded
-from airflow_provider_connect.sources._mixpanel.query import fields
+from airflow_provider_connect.sources._mixpanel.query.answers import text as as_text
 from airflow_provider_connect.sources._mixpanel.query.poller import QueryPoller
 from airflow_provider_connect.sources._mixpanel.records import FIELDS
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
@@ -131,7 +131,7 @@ def propose(
             if name not in skip:
                 found = values.setdefault(name, [])
                 if value is not None:
-                    found.append(fields.text(value) if isinstance(value, str) else value)
+                    found.append(as_text(value) if isinstance(value, str) else value)
     possible = {name: found for name, found in values.items() if can_be_promoted(name)}
     judged = [_judged(name, found) for name, found in possible.items()]
     filled = sorted((one for one in judged if one.values), key=lambda one: (-one.values, one.property))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.late import count_late
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
-from airflow_provider_connect.sources._mixpanel.promote import Promoted
+from airflow_provider_connect.sources._mixpanel.columns import Promoted, Regime, schema
 from airflow_provider_connect.sources._mixpanel.records import Records
 from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
 from airflow_provider_connect.stage.rejects import Reject

@@ -12,13 +12,11 @@ from airflow_provider_connect.clients.http.asking.limits import RateLimits
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.sources._rest.columns import ParentColumn
-from airflow_provider_connect.sources._rest.declared.bounds import Bounds
-from airflow_provider_connect.sources._rest.declared.counting import Count, Snapshot
-from airflow_provider_connect.sources._rest.declared.paging import Cursor, Paging
-from airflow_provider_connect.sources._rest.declared.records import Records, known
-from airflow_provider_connect.sources._rest.declared.request import Request
-from airflow_provider_connect.sources._rest.filling import names_day, only_bound, parent_columns, unknown_steps
+from airflow_provider_connect.sources._rest.bounds import Bounds
+from airflow_provider_connect.sources._rest.paging import Cursor, Paging
+from airflow_provider_connect.sources._rest.records import ParentColumn, Records, known
+from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
+from airflow_provider_connect.sources._rest.template import names_day, only_bound, parent_columns, unknown_steps
 from airflow_provider_connect.sources._rest.template import problems as unfillable
 from airflow_provider_connect.window import SourceKind
 

@@ -10,9 +10,8 @@ from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import as_hex, keys
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._rest.columns import ParentColumn, schema
-from airflow_provider_connect.sources._rest.declared.records import DOCUMENT, RECORD_KEY, Records
 from airflow_provider_connect.sources._rest.reading import Cut
+from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY, ParentColumn, Records, schema
 from airflow_provider_connect.sources._rest.siblings import Siblings
 from airflow_provider_connect.sources._rest.typed import made
 from airflow_provider_connect.sources._rest.values import Decoded, Decoder, Undeclared

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import keys
-from airflow_provider_connect.sources._rest.declared.records import DOCUMENT, RECORD_KEY
 from airflow_provider_connect.sources._rest.options import RestOptions
+from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,8 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.sources._rest.declared.records import Records
 from airflow_provider_connect.sources._rest.reading import Cut
+from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.places import MISSING, steps
 from airflow_provider_connect.values.json.slices import NotJsonError, Slices, no_constant, not_json
 from airflow_provider_connect.values.json.typed import decimal_digits

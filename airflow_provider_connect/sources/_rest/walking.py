@@ -10,18 +10,20 @@ from urllib.parse import urljoin
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body, json_body
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sources._rest.declared.ends import Flag, ShortPage, Total
-from airflow_provider_connect.sources._rest.declared.paging import (
+from airflow_provider_connect.sources._rest.paging import (
     Cursor,
+    Flag,
     LastKey,
     LinkHeader,
     NextLink,
     Offset,
     PageNumber,
     Paging,
+    ShortPage,
     Single,
+    Total,
 )
-from airflow_provider_connect.sources._rest.filling import Asked
+from airflow_provider_connect.sources._rest.template import Asked
 from airflow_provider_connect.values.json.places import MISSING, steps
 
 EMPTY_PAGES = 10

@@ -13,12 +13,11 @@ from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._x_search import asking
-from airflow_provider_connect.sources._x_search.along import along
+from airflow_provider_connect.sources._x_search.access import quota_of
 from airflow_provider_connect.sources._x_search.columns import schema
 from airflow_provider_connect.sources._x_search.counting import hours_of, pieces
-from airflow_provider_connect.sources._x_search.limits import quota_of
 from airflow_provider_connect.sources._x_search.options import QUERY_LENGTHS, Endpoint, XSearchOptions
-from airflow_provider_connect.sources._x_search.rows import batches
+from airflow_provider_connect.sources._x_search.rows import along, batches
 from airflow_provider_connect.sources._x_search.searching import Piece, Searching
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.window import Day

@@ -1,10 +1,10 @@
-"""Turns hits into rows: one for each post, with what belongs to it, and the queries that have found it."""
+"""Turns hits into rows: one for each post, with the queries that have found it, or for each that posts refer to."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.polling.dedupe import KeySet
@@ -169,3 +169,81 @@ def text(value: Any) -> str | None:
 def whole(value: Any) -> int | None:
     """Return a value that is a whole number of 64 bits; None in place of any other."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+
+
+_USER_COUNTS = ("followers_count", "following_count", "post_count", "listed_count")
+
+
+def along(results: Sequence[Iterator[Hit]], stream: StreamName, tally: Tally) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a stream other than that of posts.
+
+    X sends a user once a page, however many posts of it refer to them, so pages are read one after the other. Of what
+    comes on several pages the first is kept.
+
+    :param results: of each query.
+    """
+    import pyarrow as pa
+
+    with KeySet() as keys:
+        for _, of_page in groupby(chain.from_iterable(results), key=lambda hit: id(hit.page)):
+            rows = _rows_along(list(of_page), stream)
+            tally.rows += len(rows)
+            kept = unique(rows, stream, keys) if rows else []
+            tally.counts["duplicates"] += len(rows) - len(kept)
+            if kept:
+                yield pa.RecordBatch.from_pylist(kept, schema=schema(stream))
+
+
+def _rows_along(hits: list[Hit], stream: StreamName) -> list[Row]:
+    """Return what posts of one page refer to; a page may have posts of other days, whose authors are no rows."""
+    page = hits[0].page
+    referenced = _posts_along(hits, page)
+    if stream == "referenced":
+        return [post_row(each, page) for each in referenced]
+    named = {name for post in chain((hit.post for hit in hits), referenced) for name in ids_in(post.value)}
+    if stream == "media":
+        return [_medium(key, each) for key, each in page.includes.get("media", {}).items() if key in named]
+    users = page.includes.get("users", {})
+    return [_user(key, each) for key, each in users.items() if key in named or each.value.get("username") in named]
+
+
+def _posts_along(hits: Iterable[Hit], page: Page) -> list[Text]:
+    """Return the posts that X has sent along, without those that only a post of them refers to."""
+    posts = page.includes.get("posts", {})
+    names: dict[str, None] = {}
+    for hit in hits:
+        references = field(hit.post.value, "referenced_posts")
+        for each in references if isinstance(references, list) else []:
+            names[str(as_object(each).get("id"))] = None
+    return [posts[name] for name in names if name in posts]
+
+
+def _user(key: str, sent: Text) -> Row:
+    user = sent.value
+    metrics = as_object(user.get("public_metrics"))
+    return {
+        "id": key,
+        "username": text(user.get("username")),
+        "name": text(user.get("name")),
+        "created_at": instant(user.get("created_at")),
+        "description": text(user.get("description")),
+        "location": text(user.get("location")),
+        "verified": _flag(user.get("verified")),
+        "protected": _flag(user.get("protected")),
+        **{name: whole(field(metrics, name)) for name in _USER_COUNTS},
+        "user": sent.text,
+    }
+
+
+def _medium(key: str, sent: Text) -> Row:
+    medium = sent.value
+    return {
+        "media_key": key,
+        **{name: text(medium.get(name)) for name in ("type", "url", "preview_image_url", "alt_text")},
+        **{name: whole(medium.get(name)) for name in ("width", "height", "duration_ms")},
+        "media": sent.text,
+    }
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None

@@ -14,12 +14,23 @@ from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.query.answers import listed, member, of_the_day, require_count
-from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
-from airflow_provider_connect.sources._mixpanel.query.fields import number, text, whole
+from airflow_provider_connect.sources._mixpanel.query.answers import (
+    Row,
+    documents,
+    fields,
+    listed,
+    member,
+    number,
+    of_the_day,
+    require_count,
+    text,
+    whole,
+)
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream
 
 _LIST = Call("/api/query/funnels/list", about="saved funnels")
+
+_FIGURES = dict.fromkeys(("step_conv_ratio", "overall_conv_ratio", "avg_time", "avg_time_from_start"), number)
 
 LONGEST = dt.timedelta(days=90)
 """The most time that a funnel gives to complete it. Whoever begins it on a day is counted on that day, however much
@@ -48,17 +59,8 @@ def _steps(there: Asking, funnel_id: int) -> Iterator[Row]:
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise DataError(f"{what}: Mixpanel's answer has no list of steps for {date}: report it to Mixpanel")
     for place, step in enumerate(steps):
-        yield {
-            "step": place,
-            "event": text(step.get("event")),
-            "step_label": text(step.get("step_label")),
-            "custom_event_id": whole(step.get("custom_event_id")),
-            "count": require_count(step.get("count"), what),
-            "step_conv_ratio": number(step.get("step_conv_ratio")),
-            "overall_conv_ratio": number(step.get("overall_conv_ratio")),
-            "avg_time": number(step.get("avg_time")),
-            "avg_time_from_start": number(step.get("avg_time_from_start")),
-        }
+        named = fields(step, event=text, step_label=text, custom_event_id=whole)
+        yield {"step": place, "count": require_count(step.get("count"), what), **named, **fields(step, **_FIGURES)}
 
 
 def _requests(options: MixpanelOptions) -> int:

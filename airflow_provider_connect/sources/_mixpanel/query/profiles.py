@@ -11,7 +11,7 @@ from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.access import UnreadableCohortError
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.query.cohorts import listed
+from airflow_provider_connect.sources._mixpanel.query.lists import listed_cohorts
 from airflow_provider_connect.sources._mixpanel.stream import PROMOTED, RECORD_KEY, Stream
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def _cohorts_to_read(there: Asking) -> dict[int, str]:
     """Return the ids of the cohorts whose members are wanted, and what messages call each."""
     if there.options.cohorts:
         return {cohort: f"cohort {cohort} (option cohorts)" for cohort in there.options.cohorts}
-    return {cohort["id"]: f"cohort {cohort['id']} ({str(cohort.get('name'))[:100]!r})" for cohort in listed(there)}
+    return {
+        cohort["id"]: f"cohort {cohort['id']} ({str(cohort.get('name'))[:100]!r})" for cohort in listed_cohorts(there)
+    }
 
 
 def _cohort(number: int) -> str:

@@ -15,9 +15,14 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
-from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
-from airflow_provider_connect.sources._mixpanel.query.fields import text
+from airflow_provider_connect.sources._mixpanel.query.answers import (
+    Row,
+    documents,
+    member,
+    of_the_day,
+    require_count,
+    text,
+)
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream, told_apart_by
 
 MOST_SEGMENTS = 10_000

@@ -15,8 +15,7 @@ from airflow_provider_connect.polling.keys import as_hex, keys
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import schema
-from airflow_provider_connect.sources._mixpanel.query.pages import PageReader
-from airflow_provider_connect.sources._mixpanel.query.paging import GoneError, Session, gone, is_gone
+from airflow_provider_connect.sources._mixpanel.query.pages import GoneError, PageReader, Session, gone, is_gone
 from airflow_provider_connect.sources._mixpanel.records import Records
 from airflow_provider_connect.sources._mixpanel.stream import Stream
 from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns

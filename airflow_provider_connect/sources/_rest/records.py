@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.config import nearest
+from airflow_provider_connect.polling.columns import Column as RowColumn
+from airflow_provider_connect.polling.columns import arrow_field
 from airflow_provider_connect.values.json.places import Place
 from airflow_provider_connect.values.json.typed import decimal_digits
 from airflow_provider_connect.window import zone as known_zone
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SIMPLE_TYPES = ("string", "bigint", "double", "boolean", "timestamp", "date", "json")
 DOCUMENT, RECORD_KEY = "document", "record_key"
@@ -125,3 +131,33 @@ class Records(Declared):
 
 def _doubled(names: list[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
+class ParentColumn(NamedTuple):
+    """A column whose values are those of a column of the parent."""
+
+    name: str
+    of: str
+    column: Column
+
+
+def schema(records: Records, parents: tuple[ParentColumn, ...]) -> pa.Schema:
+    """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
+    import pyarrow as pa
+
+    of_parent = {one.name: f"The parent's {one.of}." for one in parents}
+    declared: Mapping[str, Column] = {one.name: one.column for one in parents} | records.columns
+    columns = {
+        name: RowColumn(
+            column.type,
+            column.comment or of_parent.get(name) or f"Field {column.at or name!r} of the record.",
+            required=name in records.key,
+        )
+        for name, column in declared.items()
+    }
+    if records.undeclared == "json":
+        comment = "The whole record: its JSON text as sent, byte for byte."
+        columns[DOCUMENT] = RowColumn("json", comment, required=True)
+    comment = f"Identity of the record, 32 hex digits: made of {', '.join(records.key)}."
+    columns[RECORD_KEY] = RowColumn("string", comment, required=True)
+    return pa.schema([arrow_field(name, column) for name, column in columns.items()])

@@ -1,4 +1,4 @@
-"""What is asked: path, query, headers and body, with places for the day's bounds and a parent's values."""
+"""What is asked, with places for the day's bounds and a parent's values; and where a count of the day stands."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from airflow_provider_connect.clients.http.asking.rules import Declared
+from airflow_provider_connect.values.json.places import Place
 
 Value = Annotated[str | bool | int | float, Field(union_mode="left_to_right")]
 Method = Literal["GET", "POST"]
@@ -41,4 +42,26 @@ class Request(Declared):
             found.append("give either body or form")
         if found:
             raise ValueError("; ".join(found))
+        return self
+
+
+Snapshot = Literal["replace", "daily"]
+
+
+class Count(Declared):
+    """A request whose answer tells how many records a day has."""
+
+    request: Request | None = Field(
+        default=None, description="What is asked; by default the first page, whose answer tells the total, too."
+    )
+    at: Place | None = Field(default=None, description="Where the number stands, such as /meta/total.")
+    header: str | None = Field(default=None, description="The header that holds it, such as X-Total-Count.")
+    is_least: bool = Field(
+        default=False, description="Whether a day may rightly have more records than the API counts."
+    )
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> Self:
+        if (self.at is None) == (self.header is None):
+            raise ValueError("give either at or header")
         return self
