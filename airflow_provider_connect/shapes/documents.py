@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_connect.shapes.casting import TimeFormat, cast_of
 from airflow_provider_connect.values.arrow import shape_of
 from airflow_provider_connect.values.ddl import arrow_type
+from airflow_provider_connect.values.json.places import within
 from airflow_provider_connect.values.json.slices import elements, members, no_constant
 from airflow_provider_connect.values.json.typed import dates, decimals, instants, plain
 
@@ -136,14 +137,8 @@ def _document(text: bytes) -> Any:
 
 
 def _inside(value: Any, way: tuple[str, ...]) -> Any:
-    for step in way:
-        if isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isascii() and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return None if value is NO_JSON else value
+    found = within(value, way)
+    return None if found is NO_JSON else found
 
 
 def _listed(documents: pa.Array) -> bytes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.jsonlines import Block, slices
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._mixpanel.cutting import DayCutter
 from airflow_provider_connect.sources._mixpanel.lines import Bounds, line_bounds
 from airflow_provider_connect.sources._mixpanel.records import (
     BlockRecords,
@@ -18,6 +19,7 @@ from airflow_provider_connect.sources._mixpanel.records import (
     RecordReader,
     Records,
 )
+from airflow_provider_connect.sources._mixpanel.rows import RowMaker
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.stage.tolerance import Tolerance
 
@@ -43,13 +45,6 @@ class _Broken:
     size: int = 0
 
 
-class Rows(Protocol):
-    """What turns records into rows."""
-
-    def placed(self, records: Records) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the rows to keep, by day, and the rejects."""
-
-
 class ExportReader:
     """Turns the blocks of one answer into batches of days. Feed it :meth:`read` in order, then :meth:`end`.
 
@@ -59,7 +54,7 @@ class ExportReader:
     def __init__(
         self,
         reader: RecordReader,
-        rows: Rows,
+        rows: RowMaker | DayCutter,
         tolerance: Tolerance,
         tally: Tally,
         max_record_bytes: int,

@@ -27,8 +27,8 @@ from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller
+from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.access import Access, refusal
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
 from airflow_provider_connect.sources._mixpanel.cutting import rows_of
 from airflow_provider_connect.sources._mixpanel.export import ExportReader
@@ -49,11 +49,6 @@ if TYPE_CHECKING:
 
 _EXPORT_PATH = "/api/2.0/export"
 _BLOCKS_AHEAD = 1
-
-
-def now() -> dt.datetime:
-    """Return the present instant; tests replace this clock."""
-    return dt.datetime.now(dt.UTC)
 
 
 class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts):
@@ -79,7 +74,7 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
         """
         regime = self._options.regime(self._connection)
         for day in days:
-            require_over(day, self._options.zone, now())
+            require_over(day, self._options.zone, asking.now())
         together = groups(days, self.days_per_plan)
         wanted = [(group, params) for group in together for params in self._requests(group, regime)]
         return [InputPartition(days=group, index=index, params=params) for index, (group, params) in enumerate(wanted)]
@@ -120,9 +115,9 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
         :raises RetriableError: Mixpanel is away, in trouble or busy.
         """
         options = self._options
-        require_over(day, options.zone, now())
+        require_over(day, options.zone, asking.now())
         access = Access.from_connection(self._connection, "query")
-        with closing(Asking(options, access, day, tally)) as there:
+        with closing(asking.Asking(options, access, day, tally)) as there:
             names = options.event or self._events
             if names is None:
                 names = self._events = frequent_events(there)
@@ -174,7 +169,7 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
                     raise export.not_an_export() from None
                 raise
             except ErrorDocumentError as error:
-                raise refusal(answer.status, str(error), access, now=now(), seen=export.seen()) from None
+                raise refusal(answer.status, str(error), access, now=asking.now(), seen=export.seen()) from None
             finally:
                 answer.interrupt()  # else close() would wait until the thread gets its next bytes
                 lines.close()
@@ -194,8 +189,8 @@ def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: 
     answer = access.request(_EXPORT_PATH, params, options.times, tally.request)
     if answer.status != 200:
         with answer:
-            body, retry_after = answer.text(), answer.header("Retry-After")
-            raise refusal(answer.status, body.text, access, retry_after=retry_after, now=now(), is_cut=body.is_cut)
+            body, after = answer.text(), answer.header("Retry-After")
+            raise refusal(answer.status, body.text, access, retry_after=after, now=asking.now(), is_cut=body.is_cut)
     return answer
 
 

@@ -200,10 +200,7 @@ class RowMaker:
         return pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
 
     def _keep_first(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, about: str) -> None:
-        import numpy as np
-
-        halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
-        first = self._seen.add(halves[keep, 0], halves[keep, 1])
+        first = self._seen.add_keys(key_bytes, keep)
         if self._siblings is not None and len(first):
             self._siblings.require_same(columns, keep, first, about)
         if not first.all():

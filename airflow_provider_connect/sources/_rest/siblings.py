@@ -55,8 +55,8 @@ class Siblings:
 
         names = (RECORD_KEY, *self._names)
         rows = [columns[name].filter(pa.array(kept)) for name in names]
-        is_new = _add(self._contents, keys("", rows))
-        is_first_here = _add(self._of_parents, keys(str(self._parent), rows[:1]))
+        is_new = self._contents.add_keys(keys("", rows))
+        is_first_here = self._of_parents.add_keys(keys(str(self._parent), rows[:1]))
         lost = ~first & is_new & is_first_here
         if lost.any():
             # What the parent has twice on this very page is its own matter.
@@ -69,10 +69,3 @@ class Siblings:
                     "too: name a column of it in parent_columns, and that in records.key. If the key is unique, a "
                     "record has changed meanwhile, and the next try finds it alike"
                 )
-
-
-def _add(seen: KeySet, key_bytes: bytes) -> Any:
-    import numpy as np
-
-    halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
-    return seen.add(halves[:, 0], halves[:, 1])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_connect.sources._rest.reading import Cut
 from airflow_provider_connect.sources._rest.records import Records
-from airflow_provider_connect.values.json.places import MISSING, steps
+from airflow_provider_connect.values.json.places import MISSING, steps, within
 from airflow_provider_connect.values.json.slices import NotJsonError, Slices, no_constant, not_json
 from airflow_provider_connect.values.json.typed import decimal_digits
 
@@ -241,9 +241,7 @@ class Decoder:
         values: dict[str, Any] = {}
         has_surrogates = False
         for name, way in self._ways.items():
-            value: Any = document
-            for step in way:
-                value = value.get(step) if isinstance(value, dict) else None
+            value = within(document, way)
             if name in self._texts:
                 raw = self._slices.at(record, way)
                 value = b"" if raw is MISSING else bytes(raw)
@@ -295,20 +293,10 @@ def _deeper(way: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]]:
     """Return what finds values inside decoded ones; None where there is nothing."""
     first, is_last = way[0], len(way) == 1
 
-    def inside(value: Any) -> Any:
-        for step in way:
-            if isinstance(value, dict):
-                value = value.get(step)
-            elif isinstance(value, list) and step.isascii() and step.isdigit() and int(step) < len(value):
-                value = value[int(step)]
-            else:
-                return None
-        return value
-
     def all_inside(values: Sequence[Any]) -> list[Any]:
         if is_last:  # and nearly all are objects
-            return [value.get(first) if type(value) is dict else inside(value) for value in values]
-        return list(map(inside, values))
+            return [value.get(first) if type(value) is dict else within(value, way) for value in values]
+        return [within(value, way) for value in values]
 
     return all_inside
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice
+from itertools import chain, compress, groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.polling.dedupe import KeySet
@@ -43,15 +43,12 @@ def batches(results: Sequence[Iterator[Hit]], queries: Sequence[str], tally: Tal
 
 def unique(rows: list[Row], stream: StreamName, keys: KeySet) -> list[Row]:
     """Give each row its ``record_key``, and return those whose key has not come before."""
-    import numpy as np
     from xxhash import xxh3_128_digest
 
-    made = b"".join(xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows)
-    halves = np.frombuffer(made, dtype=">u8").astype(np.uint64).reshape(-1, 2)
-    new = keys.add(np.ascontiguousarray(halves[:, 0]), np.ascontiguousarray(halves[:, 1]))
-    for number, row in enumerate(rows):
-        row["record_key"] = made[16 * number : 16 * number + 16].hex()
-    return [row for row, is_new in zip(rows, new.tolist(), strict=True) if is_new]
+    made = [xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows]
+    for row, key in zip(rows, made, strict=True):
+        row["record_key"] = key.hex()
+    return list(compress(rows, keys.add_keys(b"".join(made))))
 
 
 def _batch(rows: list[Row], keys: KeySet, tally: Tally) -> pa.RecordBatch:
