@@ -50,12 +50,6 @@ def passed(findings: Iterable[Finding]) -> bool:
     return not any(finding.level in ("problem", "later") for finding in findings)
 
 
-def lines(asked: str, findings: Iterable[Finding]) -> list[str]:
-    """Return a report's verdict and its rows, problems first; each line is a sentence, also where lines are joined."""
-    rows = sorted(findings, key=lambda finding: _ORDER.index(finding.level))
-    return [f"{asked} {'works' if passed(rows) else 'does not work yet'}.", *map(str, rows)]
-
-
 @dataclass(frozen=True)
 class Report:
     """Findings of one preflight.
@@ -72,8 +66,9 @@ class Report:
         return passed(self.findings)
 
     def __str__(self) -> str:
-        """Return the report as text, problems first."""
-        return "\n".join(lines(self.asked, self.findings))
+        """Return the verdict and the rows, problems first; each line is a sentence, also where lines are joined."""
+        rows = sorted(self.findings, key=lambda finding: _ORDER.index(finding.level))
+        return "\n".join([f"{self.asked} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ from airflow_provider_connect.polling.findings import Finding, InspectsConnectio
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller, Source
-from airflow_provider_connect.sources._mixpanel.limits import quota_of
+from airflow_provider_connect.sources._mixpanel.access import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.planning import PARTS_AT_ONCE, count_problems, may_split, requests_for
 from airflow_provider_connect.sources._mixpanel.query.segmentation import MOST_NAMES, queries_to_count
@@ -275,6 +275,6 @@ class MixpanelSource(
             from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller  # noqa: PLC0415  # too heavy for a DAG file
 
             return MixpanelPoller(self, connection)
-        from airflow_provider_connect.sources._mixpanel.query.poller import QueryPoller  # noqa: PLC0415  # too heavy for a DAG file
+        from airflow_provider_connect.sources._mixpanel.poller import QueryPoller  # noqa: PLC0415  # too heavy for a DAG file
 
         return QueryPoller(stream, self, connection)

@@ -13,7 +13,6 @@ from airflow_provider_connect.sources._mixpanel.cutting import DayCutter
 from airflow_provider_connect.sources._mixpanel.lines import Bounds, line_bounds
 from airflow_provider_connect.sources._mixpanel.records import (
     BlockRecords,
-    ErrorDocumentError,
     NotARecordError,
     Record,
     RecordReader,
@@ -125,8 +124,6 @@ class ExportReader:
     def _odd_line(self, line: bytes, position: int) -> Iterator[Record]:
         try:
             record = self._reader.read_line(line, position)
-        except ErrorDocumentError:
-            raise
         except NotARecordError as error:
             if not line.lstrip().startswith(b"{") and TERMINATED in line.lower():
                 raise RetriableError(f"the export reports 'terminated early'; {self.seen()}") from None
@@ -160,8 +157,6 @@ class ExportReader:
     def _try(self, text: bytes, position: int) -> Record | None:
         try:
             return self._reader.read_line(text, position)
-        except ErrorDocumentError:
-            raise
         except NotARecordError:
             return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.config import Options
@@ -13,7 +13,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._mixpanel.access import problems
 from airflow_provider_connect.sources._mixpanel.columns import TYPES, Promoted, Regime, normal, promoted_columns
-from airflow_provider_connect.window import zone
+from airflow_provider_connect.window import ZoneName
 
 StreamName = Literal[
     "export",
@@ -64,7 +64,7 @@ class MixpanelOptions(Options):
     stream: StreamName = Field(
         default="export", description="What to read; the page of the source says what each stream holds."
     )
-    zone: str = Field(default="UTC", description="The project's time zone (IANA name), which defines its days.")
+    zone: ZoneName = Field(default="UTC", description="The project's time zone (IANA name), which defines its days.")
     timestamps: Regime | None = Field(
         default=None,
         description="What the project's dates and times mean: utc (created since 2023) or project_local (before); may "
@@ -159,14 +159,6 @@ class MixpanelOptions(Options):
     max_record_bytes: int = Field(
         default=16 << 20, ge=1 << 10, description="The longest line that is accepted, without its newline."
     )
-
-    @model_validator(mode="after")
-    def _is_consistent(self) -> MixpanelOptions:
-        try:
-            zone(self.zone)
-        except ConfigError as error:
-            raise ValueError(f"zone: {error}") from None
-        return self
 
     @property
     def times(self) -> Limits:

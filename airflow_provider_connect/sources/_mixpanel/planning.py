@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 
 from airflow_provider_connect.capabilities.poller import Sizes, Together
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._mixpanel.access import VENDORS
 from airflow_provider_connect.sources._mixpanel.columns import Regime
-from airflow_provider_connect.sources._mixpanel.limits import VENDORS
 from airflow_provider_connect.sources._mixpanel.options import MOST_DAYS, MixpanelOptions
 from airflow_provider_connect.window import Day, groups, zone
 

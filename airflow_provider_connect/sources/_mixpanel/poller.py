@@ -1,4 +1,4 @@
-"""One poll of Mixpanel's export: it requests, decodes and reads, and succeeds only if the end was seen."""
+"""Polls of Mixpanel's export and of its Query API: they ask and read, and succeed only if the end was seen."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from airflow_provider_connect.clients.http.inflate import gunzip
 from airflow_provider_connect.clients.http.link import SilenceError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DeadlineError, RetriableError
-from airflow_provider_connect.polling.days import require_over
+from airflow_provider_connect.polling.days import require_begun, require_over
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller
 from airflow_provider_connect.sources._mixpanel import asking
-from airflow_provider_connect.sources._mixpanel.access import Access, refusal
+from airflow_provider_connect.sources._mixpanel.access import Access
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
 from airflow_provider_connect.sources._mixpanel.cutting import rows_of
 from airflow_provider_connect.sources._mixpanel.export import ExportReader
@@ -40,6 +40,8 @@ from airflow_provider_connect.sources._mixpanel.query.segmentation import (
     hours_of_day,
 )
 from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
+from airflow_provider_connect.sources._mixpanel.refusals import refusal
+from airflow_provider_connect.sources._mixpanel.stream import Stream
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.tolerance import Tolerance
 from airflow_provider_connect.window import Day, groups
@@ -220,3 +222,48 @@ def _counted(answer: Answer, tally: Tally) -> Iterator[bytes]:
     for chunk in answer.chunks():
         tally.wire_bytes += len(chunk)
         yield chunk
+
+
+class QueryPoller(Poller):
+    """Polls one stream; a day, or a snapshot, is one partition."""
+
+    def __init__(self, stream: Stream, options: MixpanelOptions, connection: Connection) -> None:
+        self._stream = stream
+        self._options = options
+        self._connection = connection
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the stream's rows."""
+        return schema(self._options.promoted, self._stream.columns)
+
+    def plan(self, days: Sequence[Day]) -> list[InputPartition]:
+        """Return one partition for each day.
+
+        :raises ConfigError: if a day is another zone's, or lies ahead.
+        :raises RetriableError: if a day ends within the hour; a snapshot may be taken while its day lasts.
+        """
+        return [self._partition(index, day) for index, day in enumerate(days)]
+
+    def _partition(self, index: int, day: Day) -> InputPartition:
+        zone = self._options.zone
+        if self._stream.kind == "day":
+            require_over(day, zone, asking.now())
+        else:
+            require_begun(day, zone, asking.now())
+        return InputPartition(days=(day,), index=index)
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of a day, or of the snapshot taken now.
+
+        :raises RetriableError: if the API is away, in trouble or busy, or an answer is not whole.
+        :raises ConfigError: if credentials, rights, plan or options are wrong.
+        :raises DataError: if what came is bad, and not tolerated.
+        """
+        (day,) = part.days
+        read = self._stream.read
+        assert read is not None, "the export has a poller of its own"
+        access = Access.from_connection(self._connection, self._stream.api)
+        with closing(asking.Asking(self._options, access, day, tally)) as there:
+            for batch in read(self._stream, there):
+                if batch.num_rows:
+                    yield day, batch

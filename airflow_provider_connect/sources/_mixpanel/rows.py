@@ -16,6 +16,7 @@ from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.records import Records
 from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
 from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.values.json.typed import fits_bigint
 from airflow_provider_connect.values.walltime import instants
 from airflow_provider_connect.window import Day
 
@@ -160,7 +161,7 @@ class RowMaker:
 
         millis = _whole(values)
         if millis is None:
-            millis = pa.array([one if _fits_bigint(one) else None for one in values], pa.int64())
+            millis = pa.array([one if fits_bigint(one) else None for one in values], pa.int64())
         bounded = _within(millis, MIN_SECONDS * 1000, MAX_SECONDS * 1000)
         read = pc.if_else(bounded, millis, None)
         self._count("processing_time_unreadable", read.null_count - values.count(None))
@@ -228,10 +229,6 @@ def _whole(values: list[Any]) -> pa.Array | None:
         with suppress(pa.ArrowException, OverflowError):
             return pa.array(values, pa.int64())
     return None
-
-
-def _fits_bigint(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
 def _seconds(value: Any) -> int | float | None:

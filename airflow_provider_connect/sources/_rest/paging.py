@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -68,8 +69,9 @@ def _spelled_out(value: Any) -> Any:
     return {"rule": value} if isinstance(value, str) and value in _WORDS else value
 
 
-def _rule(value: Any) -> Any:
-    return value.get("rule") if isinstance(value, dict) else getattr(value, "rule", None)
+def _said(name: str) -> Callable[[Any], Any]:
+    """Return what tells kinds apart: what they say under this name."""
+    return lambda value: value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
 _Rules = Annotated[
@@ -79,7 +81,7 @@ _Rules = Annotated[
     | Annotated[Flag, Tag("flag")]
     | Annotated[Total, Tag("total")],
     Discriminator(
-        _rule,
+        _said("rule"),
         custom_error_type="end_rule",
         custom_error_message="say how the last page is known: 'empty_page', 'no_token', 'short_page', Flag(at=…, "
         "last=…) or Total(at=…); in a file {rule: flag, at: …, last: …} or {rule: total, at: …}",
@@ -193,38 +195,47 @@ class Cursor(_Listing):
         return self
 
 
-class Offset(_Listing):
-    """The next page begins after as many records as have come: those served, not those asked for."""
+class _Numbered(_Listing):
+    """What kinds have whose pages follow from a count."""
 
     fits = _COUNTED
+    sizes: ClassVar[tuple[str, str]]
+    """Names of the fields that say in which parameter which size is asked for."""
+
+    @property
+    def asked_size(self) -> list[tuple[str, str]]:
+        """The parameter that asks for pages of a size; none if none is declared."""
+        name, most = (getattr(self, field) for field in self.sizes)
+        return [(name, str(most))] if name is not None else []
+
+    @model_validator(mode="after")
+    def _sizes_together(self) -> Self:
+        name, most = self.sizes
+        if (getattr(self, name) is None) != (getattr(self, most) is None):
+            raise ValueError(f"{name} and {most} go together")
+        return self
+
+
+class Offset(_Numbered):
+    """The next page begins after as many records as have come: those served, not those asked for."""
+
+    sizes = ("limit_param", "limit")
     kind: Literal["offset"] = "offset"
     param: str = Field(default="offset", min_length=1, description="Name in the query of the offset.")
     first: int = Field(default=0, ge=0, description="Offset of the first record.")
     limit_param: str | None = Field(default=None, description="Name in the query of the page's size.")
     limit: int | None = Field(default=None, ge=1, description="How many records to ask for.")
 
-    @model_validator(mode="after")
-    def _sizes_together(self) -> Self:
-        if (self.limit_param is None) != (self.limit is None):
-            raise ValueError("limit_param and limit go together")
-        return self
 
-
-class PageNumber(_Listing):
+class PageNumber(_Numbered):
     """Pages have numbers."""
 
-    fits = _COUNTED
+    sizes = ("size_param", "size")
     kind: Literal["page_number"] = "page_number"
     param: str = Field(default="page", min_length=1, description="Name in the query of the page's number.")
     first: int = Field(default=1, ge=0, description="Number of the first page.")
     size_param: str | None = Field(default=None, description="Name in the query of the page's size.")
     size: int | None = Field(default=None, ge=1, description="How many records to ask for.")
-
-    @model_validator(mode="after")
-    def _sizes_together(self) -> Self:
-        if (self.size_param is None) != (self.size is None):
-            raise ValueError("size_param and size go together")
-        return self
 
 
 class LastKey(_Paged):
@@ -244,10 +255,6 @@ def last_place(paging: Paging) -> str | None:
     return None if cap is None else cap.field
 
 
-def _kind(value: Any) -> Any:
-    return value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-
-
 Paging = Annotated[
     Annotated[Single, Tag("single")]
     | Annotated[LinkHeader, Tag("link_header")]
@@ -257,7 +264,7 @@ Paging = Annotated[
     | Annotated[PageNumber, Tag("page_number")]
     | Annotated[LastKey, Tag("last_key")],
     Discriminator(
-        _kind,
+        _said("kind"),
         custom_error_type="paging_kind",
         custom_error_message="say how pages follow each other: Single(), LinkHeader(…), NextLink(…), Cursor(…), "
         "Offset(…), PageNumber(…) or LastKey(…); in a file by kind: single, link_header, next_link, cursor, offset, "

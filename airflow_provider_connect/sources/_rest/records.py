@@ -14,7 +14,7 @@ from airflow_provider_connect.polling.columns import Column as RowColumn
 from airflow_provider_connect.polling.columns import arrow_field
 from airflow_provider_connect.values.json.places import Place
 from airflow_provider_connect.values.json.typed import decimal_digits
-from airflow_provider_connect.window import zone as known_zone
+from airflow_provider_connect.window import ZoneName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ class Column(Declared):
         default=None, description="Where the field stands in the record; by default it is named as the column."
     )
     format: Literal["iso", "epoch_s", "epoch_ms"] = Field(default="iso", description="How a timestamp is written.")
-    zone: str = Field(default="UTC", description="IANA zone of a timestamp that is written without one.")
+    zone: ZoneName = Field(default="UTC", description="IANA zone of a timestamp that is written without one.")
     comment: str = Field(default="", description="What it holds; goes to the sink with the column.")
 
     @field_validator("type")
@@ -48,11 +48,6 @@ class Column(Declared):
             raise ValueError(f"unknown type; {nearest(kind, (*SIMPLE_TYPES, 'decimal(38,9)'))}")
         return kind
 
-    @field_validator("zone")
-    @classmethod
-    def _zone_is_known(cls, name: str) -> str:
-        return known(name)
-
     @model_validator(mode="after")
     def _is_a_timestamp(self) -> Self:
         if self.type != "timestamp" and (self.format != "iso" or self.zone != "UTC"):
@@ -60,20 +55,6 @@ class Column(Declared):
         if self.format != "iso" and self.zone != "UTC":
             raise ValueError("an epoch has no zone")
         return self
-
-
-def known(name: str) -> str:
-    """Return the name of a zone.
-
-    :raises ValueError: there is no such zone.
-    """
-    from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
-
-    try:
-        known_zone(name)
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
-    return name
 
 
 def _spelled_out(value: Any) -> Any:

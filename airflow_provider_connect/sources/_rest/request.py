@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -31,16 +32,14 @@ class Request(Declared):
 
     @model_validator(mode="after")
     def _fits_its_method(self) -> Self:
-        found = []
-        if "://" in self.path or self.path.startswith("//"):
-            found.append("path: give the path alone; the connection names the host")
-        if "?" in self.path or "#" in self.path:
-            found.append("path: what comes after a '?' stands in params")
-        if self.method == "GET" and (self.body is not None or self.form is not None):
-            found.append("body and form belong to method='POST'")
-        if self.body is not None and self.form is not None:
-            found.append("give either body or form")
-        if found:
+        sent = [one for one in (self.body, self.form) if one is not None]
+        unfit = {
+            "path: give the path alone; the connection names the host": re.search("://|^//", self.path),
+            "path: what comes after a '?' stands in params": re.search("[?#]", self.path),
+            "body and form belong to method='POST'": sent and self.method == "GET",
+            "give either body or form": len(sent) > 1,
+        }
+        if found := [problem for problem, is_there in unfit.items() if is_there]:
             raise ValueError("; ".join(found))
         return self
 

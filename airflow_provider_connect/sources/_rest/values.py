@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
@@ -12,12 +11,10 @@ from typing import Any, NamedTuple
 from airflow_provider_connect.sources._rest.reading import Cut
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.places import MISSING, steps, within
-from airflow_provider_connect.values.json.slices import NotJsonError, Slices, no_constant, not_json
+from airflow_provider_connect.values.json.slices import HALVES, NotJsonError, Slices, as_text, loaded
 from airflow_provider_connect.values.json.typed import decimal_digits
 
 _MOST_OTHERS = 64
-_UNREPRESENTABLE = re.compile("[\ud800-\udfff]")
-
 
 Columns = list[tuple[Any, ...]]
 
@@ -228,14 +225,7 @@ class Decoder:
 
         :raises NotJsonError: it is no JSON object, either.
         """
-        try:
-            text = record.decode()
-        except UnicodeDecodeError as error:
-            raise NotJsonError(f"invalid UTF-8 at its byte {error.start}") from None
-        try:
-            document = json.loads(text, parse_constant=no_constant)
-        except (ValueError, RecursionError) as error:
-            raise not_json(error) from None
+        document = loaded(as_text(record))
         if not isinstance(document, dict):
             raise NotJsonError("it is no JSON object")
         values: dict[str, Any] = {}
@@ -245,8 +235,8 @@ class Decoder:
             if name in self._texts:
                 raw = self._slices.at(record, way)
                 value = b"" if raw is MISSING else bytes(raw)
-            elif isinstance(value, str) and _UNREPRESENTABLE.search(value):
-                value, has_surrogates = _UNREPRESENTABLE.sub("\ufffd", value), True
+            elif isinstance(value, str) and HALVES.search(value):
+                value, has_surrogates = HALVES.sub("\ufffd", value), True
             values[name] = value
         return values, has_surrogates
 

@@ -90,12 +90,8 @@ class Walk:
             # The link has its own query: ours would stand in it twice.
             return self._made(self._linked(token), (), asked.headers, asked.body, about)
         params, headers, body = list(asked.params), dict(asked.headers), asked.body
-        if isinstance(paging, Offset):
-            params.append((paging.param, token or str(paging.first)))
-            params += [(paging.limit_param, str(paging.limit))] if paging.limit_param else []
-        elif isinstance(paging, PageNumber):
-            params.append((paging.param, token or str(paging.first)))
-            params += [(paging.size_param, str(paging.size))] if paging.size_param else []
+        if isinstance(paging, Offset | PageNumber):
+            params += [(paging.param, token or str(paging.first)), *paging.asked_size]
         elif isinstance(paging, LastKey) and token is not None:
             params.append((paging.param, token))
         elif isinstance(paging, Cursor) and token is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.patience import CLOCK
 from airflow_provider_connect.polling.counted import CountedApi
+from airflow_provider_connect.polling.paging import pages
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
@@ -105,6 +106,16 @@ class Asking:
             else:
                 self._answers += 1
                 return found
+
+    def pages(
+        self, params: Mapping[str, str], read: Callable[[bytes, Asking], _T], next_of: Callable[[_T], str | None]
+    ) -> Iterator[_T]:
+        """Yield what ``read`` makes of page after page, with the errors of :meth:`document`."""
+
+        def fetch(token: str | None) -> _T:
+            return self.document({**params, **({} if token is None else {"next_token": token})}, read)
+
+        return pages(fetch, next_of)
 
     def refused(self, status: int, body: bytes) -> ConnectError:
         """Return the error for a problem that came with status 200."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, groupby, islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,12 @@ from airflow_provider_connect.sources._x_search.dialect import field
 from airflow_provider_connect.sources._x_search.options import StreamName
 from airflow_provider_connect.sources._x_search.page import Page, Text
 from airflow_provider_connect.sources._x_search.searching import Hit, as_json, ids_in, instant
+from airflow_provider_connect.values.json.typed import fits_bigint
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS_AT_ONCE = 1000
-_COUNTS = ("repost_count", "reply_count", "like_count", "quote_count", "bookmark_count", "impression_count")
 Row = dict[str, Any]
 
 
@@ -77,23 +77,15 @@ def post_row(sent: Text, page: Page) -> Row:
     """Return the columns that any post has, with what the page has brought along with it."""
     post, includes = sent.value, page.includes
     author = includes.get("users", {}).get(text(post.get("author_id")) or "")
-    metrics = as_object(post.get("public_metrics"))
     note = as_object(field(post, "note_post")).get("text")
     attachments = as_object(post.get("attachments"))
     place = includes.get("places", {}).get(text(as_object(post.get("geo")).get("place_id")) or "")
-    return {
+    return _named(post, "posts") | {
         "id": str(post["id"]),
-        "created_at": instant(post.get("created_at")),
         "text": text(note) or text(post.get("text")),
-        "lang": text(post.get("lang")),
-        "author_id": text(post.get("author_id")),
         "author_username": text(author.value.get("username")) if author else None,
         "author_name": text(author.value.get("name")) if author else None,
-        "conversation_id": text(post.get("conversation_id")),
-        "in_reply_to_user_id": text(post.get("in_reply_to_user_id")),
-        "possibly_sensitive": post["possibly_sensitive"] if isinstance(post.get("possibly_sensitive"), bool) else None,
         "edit_history": _strings(field(post, "edit_history_post_ids")),
-        **{name: whole(field(metrics, name)) for name in _COUNTS},
         "author": author.text if author else None,
         "referenced": _referenced(post, page),
         "users": _users(post, page),
@@ -104,17 +96,26 @@ def post_row(sent: Text, page: Page) -> Row:
     }
 
 
+def _named(sent: Mapping[str, Any], stream: StreamName) -> Row:
+    """Return the columns that are named like fields, or like public metrics, each as its type reads it."""
+    fields = {**as_object(sent.get("public_metrics")), **sent}
+    columns = STREAMS[stream].columns.items()
+    return {name: _READERS[column.kind](field(fields, name)) for name, column in columns if column.kind in _READERS}
+
+
 def _referenced(post: Mapping[str, Any], page: Page) -> str | None:
-    references = field(post, "referenced_posts")
-    if not isinstance(references, list) or not references:
-        return None
     parts = []
-    for each in references:
-        reference = as_object(each)
+    for reference in _references(post):
         found = page.includes.get("posts", {}).get(str(reference.get("id")))
         own = as_json(reference)
         parts.append(own if found is None else f'{own[:-1]},"post":{found.text}}}')
-    return f"[{','.join(parts)}]"
+    return f"[{','.join(parts)}]" if parts else None
+
+
+def _references(post: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what a post says of the posts that it quotes, replies to or reposts."""
+    references = field(post, "referenced_posts")
+    return [as_object(each) for each in references] if isinstance(references, list) else []
 
 
 def _users(post: Mapping[str, Any], page: Page) -> str | None:
@@ -124,9 +125,8 @@ def _users(post: Mapping[str, Any], page: Page) -> str | None:
     mentions = entities.get("mentions")
     wanted: list[Any] = [post.get("in_reply_to_user_id")]
     wanted += [as_object(each).get("id") for each in (mentions if isinstance(mentions, list) else [])]
-    references = field(post, "referenced_posts")
-    for each in references if isinstance(references, list) else []:
-        found = page.includes.get("posts", {}).get(str(as_object(each).get("id")))
+    for reference in _references(post):
+        found = page.includes.get("posts", {}).get(str(reference.get("id")))
         wanted.append(found.value.get("author_id") if found else None)
     named = dict.fromkeys(str(each) for each in wanted if each and each != post.get("author_id"))
     return _array([users[each] for each in named if each in users])
@@ -165,10 +165,15 @@ def text(value: Any) -> str | None:
 
 def whole(value: Any) -> int | None:
     """Return a value that is a whole number of 64 bits; None in place of any other."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+    return value if fits_bigint(value) else None
 
 
-_USER_COUNTS = ("followers_count", "following_count", "post_count", "listed_count")
+def flag(value: Any) -> bool | None:
+    """Return a value that is true or false; None in place of any other."""
+    return value if isinstance(value, bool) else None
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {"string": text, "bigint": whole, "boolean": flag, "timestamp": instant}
 
 
 def along(results: Sequence[Iterator[Hit]], stream: StreamName, tally: Tally) -> Iterator[pa.RecordBatch]:
@@ -199,9 +204,17 @@ def _rows_along(hits: list[Hit], stream: StreamName) -> list[Row]:
         return [post_row(each, page) for each in referenced]
     named = {name for post in chain((hit.post for hit in hits), referenced) for name in ids_in(post.value)}
     if stream == "media":
-        return [_medium(key, each) for key, each in page.includes.get("media", {}).items() if key in named]
+        return [
+            _named(each.value, stream) | {"media_key": key, "media": each.text}
+            for key, each in page.includes.get("media", {}).items()
+            if key in named
+        ]
     users = page.includes.get("users", {})
-    return [_user(key, each) for key, each in users.items() if key in named or each.value.get("username") in named]
+    return [
+        _named(each.value, stream) | {"id": key, "user": each.text}
+        for key, each in users.items()
+        if key in named or each.value.get("username") in named
+    ]
 
 
 def _posts_along(hits: Iterable[Hit], page: Page) -> list[Text]:
@@ -209,38 +222,6 @@ def _posts_along(hits: Iterable[Hit], page: Page) -> list[Text]:
     posts = page.includes.get("posts", {})
     names: dict[str, None] = {}
     for hit in hits:
-        references = field(hit.post.value, "referenced_posts")
-        for each in references if isinstance(references, list) else []:
-            names[str(as_object(each).get("id"))] = None
+        for reference in _references(hit.post.value):
+            names[str(reference.get("id"))] = None
     return [posts[name] for name in names if name in posts]
-
-
-def _user(key: str, sent: Text) -> Row:
-    user = sent.value
-    metrics = as_object(user.get("public_metrics"))
-    return {
-        "id": key,
-        "username": text(user.get("username")),
-        "name": text(user.get("name")),
-        "created_at": instant(user.get("created_at")),
-        "description": text(user.get("description")),
-        "location": text(user.get("location")),
-        "verified": _flag(user.get("verified")),
-        "protected": _flag(user.get("protected")),
-        **{name: whole(field(metrics, name)) for name in _USER_COUNTS},
-        "user": sent.text,
-    }
-
-
-def _medium(key: str, sent: Text) -> Row:
-    medium = sent.value
-    return {
-        "media_key": key,
-        **{name: text(medium.get(name)) for name in ("type", "url", "preview_image_url", "alt_text")},
-        **{name: whole(medium.get(name)) for name in ("width", "height", "duration_ms")},
-        "media": sent.text,
-    }
-
-
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None

@@ -15,6 +15,7 @@ from airflow_provider_connect.polling.keys import hex_keys
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import schema
 from airflow_provider_connect.sources._mixpanel.stream import Read, Stream
+from airflow_provider_connect.values.json.typed import fits_bigint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def whole(value: Any) -> int | None:
     """Return a whole number that a BIGINT holds."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+    return value if fits_bigint(value) else None
 
 
 def number(value: Any) -> float | None:
@@ -70,9 +71,19 @@ def instant(value: Any) -> dt.datetime | None:
         return None
 
 
-def fields(entry: Mapping[str, Any], **readers: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return fields of an object, each as its reader reads it."""
-    return {name: read(entry.get(name)) for name, read in readers.items()}
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "string": text,
+    "bigint": whole,
+    "double": number,
+    "boolean": flag,
+    "wall": wall,
+}
+
+
+def named(stream: Stream, sent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that are named like fields of an object, each as its type reads it."""
+    columns = stream.columns.items()
+    return {name: _READERS[column.kind](sent.get(name)) for name, column in columns if column.kind in _READERS}
 
 
 def member(there: Asking, asked: Call, *path: str, kind: type) -> Any:

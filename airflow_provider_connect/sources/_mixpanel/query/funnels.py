@@ -7,30 +7,26 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import (
     Row,
     documents,
-    fields,
     listed,
     member,
-    number,
+    named,
     of_the_day,
     require_count,
     text,
-    whole,
 )
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream
 
 _LIST = Call("/api/query/funnels/list", about="saved funnels")
-
-_FIGURES = dict.fromkeys(("step_conv_ratio", "overall_conv_ratio", "avg_time", "avg_time_from_start"), number)
 
 LONGEST = dt.timedelta(days=90)
 """The most time that a funnel gives to complete it. Whoever begins it on a day is counted on that day, however much
@@ -47,10 +43,10 @@ def _rows(there: Asking) -> Iterator[Row]:
         for row in _steps(there, funnel_id):
             if may_change:
                 there.tally.counts["may_change"] += 1
-            yield {"date": there.day.date, "funnel_id": funnel_id, "funnel_name": name, **row}
+            yield row | {"date": there.day.date, "funnel_id": funnel_id, "funnel_name": name}
 
 
-def _steps(there: Asking, funnel_id: int) -> Iterator[Row]:
+def _steps(there: Asking, funnel_id: int) -> Iterator[dict[str, Any]]:
     what, date = f"funnel {funnel_id}", str(there.day)
     params = {"funnel_id": str(funnel_id), "from_date": date, "to_date": date, "unit": "day"}
     asked = Call("/api/query/funnels", params=params, about=f"{what} (option funnels)")
@@ -59,12 +55,7 @@ def _steps(there: Asking, funnel_id: int) -> Iterator[Row]:
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise DataError(f"{what}: Mixpanel's answer has no list of steps for {date}: report it to Mixpanel")
     for place, step in enumerate(steps):
-        named = fields(step, event=text, step_label=text, custom_event_id=whole)
-        yield {"step": place, "count": require_count(step.get("count"), what), **named, **fields(step, **_FIGURES)}
-
-
-def _requests(options: MixpanelOptions) -> int:
-    return len(options.funnels) if options.funnels else 2  # the list, and a funnel
+        yield named(FUNNELS, step) | {"step": place, "count": require_count(step.get("count"), what)}
 
 
 FUNNELS = Stream(
@@ -91,7 +82,7 @@ FUNNELS = Stream(
     },
     key=("date", "funnel_id", "step"),
     options=frozenset({"funnels"}),
-    requests=_requests,
+    requests=lambda options: len(options.funnels) if options.funnels else 2,  # the list, and a funnel
     cost="1 for each funnel, and 1 for the list unless funnels names them",
     counts={"may_change": "rows of days that ended less than 90 days ago", **OTHER_DAY},
     read=documents(_rows),

@@ -109,10 +109,6 @@ def _problems(options: MixpanelOptions) -> list[str]:
     return ["bookmark_id: required by stream 'insights': the number after 'report-' in the URL of the saved report"]
 
 
-def _report(options: MixpanelOptions) -> str:
-    return str(options.bookmark_id or "")
-
-
 INSIGHTS = Stream(
     name="insights",
     kind="snapshot",
@@ -139,7 +135,7 @@ INSIGHTS = Stream(
     },
     key=("bookmark_id", "path", "time"),
     options=frozenset({"bookmark_id"}),
-    variant=_report,
+    variant=lambda options: str(options.bookmark_id or ""),
     problems=_problems,
     counts={"value_unreadable": "values that are neither a number nor null; the row has null"},
     read=documents(_rows),

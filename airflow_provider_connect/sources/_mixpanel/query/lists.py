@@ -12,17 +12,7 @@ from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body
 from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.query.answers import (
-    Row,
-    document,
-    documents,
-    fields,
-    flag,
-    listed,
-    text,
-    wall,
-    whole,
-)
+from airflow_provider_connect.sources._mixpanel.query.answers import Row, document, documents, listed, named
 from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
 
 _ANNOTATIONS = Call("/api/app/projects/{project_id}/annotations", about="annotations")
@@ -32,12 +22,8 @@ def _annotations(there: Asking) -> Iterator[Row]:
     for entry in listed(there, _ANNOTATIONS, "results", what="annotations"):
         user = entry.get("user")
         user = user if isinstance(user, dict) else {}
-        named = fields(user, id=whole, first_name=text, last_name=text)
-        yield {
-            "annotation_id": entry["id"],
-            **fields(entry, date=wall, description=text, tags=_tags),
-            **{f"user_{name}": value for name, value in named.items()},
-        }
+        sent = entry | {f"user_{name}": user.get(name) for name in ("id", "first_name", "last_name")}
+        yield named(ANNOTATIONS, sent) | {"annotation_id": entry["id"], "tags": _tags(entry.get("tags"))}
 
 
 def _tags(tags: Any) -> str:
@@ -75,10 +61,7 @@ def listed_cohorts(there: Asking) -> list[dict[str, Any]]:
 
 def _cohorts(there: Asking) -> Iterator[Row]:
     for cohort in listed_cohorts(there):
-        found = fields(
-            cohort, name=text, description=text, count=whole, created=wall, is_visible=flag, project_id=whole
-        )
-        yield {"cohort_id": cohort["id"], **found}
+        yield named(COHORTS, cohort) | {"cohort_id": cohort["id"]}
 
 
 COHORTS = Stream(

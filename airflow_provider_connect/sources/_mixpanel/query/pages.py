@@ -164,6 +164,7 @@ class PageReader:
         self._there = there
         self._no_properties = b"{}" if of_cohort else b"null"
         self._lines = RecordReader(promoted)
+        self.names = self._lines.names
         profile: Any = msgspec.defstruct(
             "Profile",
             [("id", msgspec.Raw, msgspec.Raw()), ("properties", msgspec.Raw, msgspec.Raw())],
@@ -175,11 +176,6 @@ class PageReader:
         )
         self._page = msgspec.json.Decoder(page)
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the decoded properties, in the order of the records' values."""
-        return self._lines.names
 
     def read(self, data: bytes) -> tuple[Page, list[Any]]:
         """Return what a page says of itself, and its profiles still encoded.

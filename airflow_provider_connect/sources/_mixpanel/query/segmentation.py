@@ -155,10 +155,6 @@ def _problems(options: MixpanelOptions) -> list[str]:
     return ["event: required by stream 'segmentation': the names of the events to count, each of them one query"]
 
 
-def _requests(options: MixpanelOptions) -> int:
-    return max(1, len(dict.fromkeys(options.event or ())))
-
-
 SEGMENTATION = Stream(
     name="segmentation",
     kind="day",
@@ -175,7 +171,7 @@ SEGMENTATION = Stream(
     options=frozenset({"event", "on", "where"}),
     variant=told_apart_by("event", "on", "where"),
     problems=_problems,
-    requests=_requests,
+    requests=lambda options: max(1, len(dict.fromkeys(options.event or ()))),
     cost="1 for each event",
     counts=OTHER_DAY,
     read=documents(_rows),

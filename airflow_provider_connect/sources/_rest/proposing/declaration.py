@@ -92,7 +92,7 @@ _CHECK_END = "check what the API says on its last page: rows are lost if this is
 
 
 class _Guess(NamedTuple):
-    value: dict[str, Any]
+    value: Any
     why: str
 
 
@@ -121,7 +121,7 @@ def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str
     if params:
         lines += [
             "  params:",
-            *(f"    {_text(name)}: {_text(guess.value['is'])}  # {guess.why}" for name, guess in params.items()),
+            *(f"    {_text(name)}: {_text(guess.value)}  # {guess.why}" for name, guess in params.items()),
         ]
     if not bounds:
         lines += [
@@ -134,7 +134,7 @@ def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str
         ]
     lines += [f"paging: {_text(paging.value)}  # guess: {paging.why}", "records:"]
     lines += [f"  at: {_text(shape.at)}"] if shape.at else []
-    lines += [f"  key: {_text([key.value['is']])}  # guess: {key.why}", "  columns:"]
+    lines += [f"  key: {_text([key.value])}  # guess: {key.why}", "  columns:"]
     lines += [f"    {_text(name)}: {_column(name, *field)}" for name, field in columns.items()]
     if day is not None and bounds:
         lines += [
@@ -173,9 +173,9 @@ def _key(columns: Mapping[str, tuple[str, str]]) -> _Guess:
     found = next((name for name in plain if name.lower() in ("id", "uuid", "guid", "key")), None)
     found = found or next((name for name in plain if name.lower().endswith("id")), None)
     if found is not None:
-        return _Guess({"is": found}, "its name; does it identify a record?")
+        return _Guess(found, "its name; does it identify a record?")
     return _Guess(
-        {"is": next(iter(plain or columns))}, "the first column, as none is named like a key: name what identifies one"
+        next(iter(plain or columns)), "the first column, as none is named like a key: name what identifies one"
     )
 
 
@@ -194,14 +194,14 @@ def _params(names: Mapping[str, Parameter]) -> tuple[dict[str, _Guess], bool]:
                 parameter.format, ":epoch_s" if parameter.type == "integer" else ""
             )
             found[parameter.name] = _Guess(
-                {"is": f"{{day.{edge}{way}}}"}, f"guess: its name; does it ask for the day's {edge}?"
+                f"{{day.{edge}{way}}}", f"guess: its name; does it ask for the day's {edge}?"
             )
     size = next((names[name] for name in _SIZES if name in names), None)
     if size is not None:
         found[size.name] = _Guess(
-            {"is": size.most or 100}, "the largest page" if size.most else "guess: how large may a page be?"
+            size.most or 100, "the largest page" if size.most else "guess: how large may a page be?"
         )
-    return found, any("{day." in str(each.value["is"]) for each in found.values())
+    return found, any("{day." in str(each.value) for each in found.values())
 
 
 def _paging(names: Mapping[str, Parameter], shape: Shape) -> _Guess:
