@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
@@ -13,9 +14,7 @@ _TEXT = "Part of the count of a vendor's requests; all that it says is in its ke
 def read(key: str) -> str | None:
     """Return a Variable's text; None if there is no such Variable."""
     if not in_task():
-        from airflow.models.variable import Variable as Stored  # noqa: PLC0415  # a task must not load the database
-
-        return Stored.get(key, default_var=None)  # type: ignore[no-any-return]
+        return _variables().get(key, default_var=None)  # type: ignore[no-any-return]
     try:
         return Variable.get(key)  # type: ignore[no-any-return]
     except AirflowRuntimeError as error:
@@ -26,34 +25,32 @@ def read(key: str) -> str | None:
 
 def write(key: str, text: str, description: str) -> None:
     """Set a Variable to a text."""
-    if not in_task():
-        from airflow.models.variable import Variable as Stored  # noqa: PLC0415
-
-        Stored.set(key, text, description=description)
-    else:
-        Variable.set(key, text, description=description)
+    _variables().set(key, text, description=description)
 
 
 def delete(key: str) -> None:
     """Delete a Variable, if there is one."""
-    if not in_task():
-        from airflow.models.variable import Variable as Stored  # noqa: PLC0415
+    _variables().delete(key)
 
-        Stored.delete(key)
-    else:
-        Variable.delete(key)
+
+def _variables() -> Any:
+    if in_task():
+        return Variable
+    from airflow.models.variable import Variable as Stored  # noqa: PLC0415  # a task must not load the database
+
+    return Stored
 
 
 def keys(prefix: str) -> list[str]:
     """Return the keys that start with ``prefix``, sorted, without those of secrets backends: Airflow lists none."""
     if in_task():
         return sorted(Variable.keys(prefix=prefix))
-    from airflow.models.variable import Variable as Stored  # noqa: PLC0415
     from airflow.utils.session import create_session  # noqa: PLC0415
     from sqlalchemy import select  # noqa: PLC0415
 
+    stored = _variables().key
     with create_session() as session:
-        found = session.scalars(select(Stored.key).where(Stored.key.startswith(prefix, autoescape=True)))
+        found = session.scalars(select(stored).where(stored.startswith(prefix, autoescape=True)))
         return sorted(found)
 
 

@@ -169,6 +169,17 @@ class KeySet:
         first[order] = new
         return first
 
+    def add_keys(self, key_bytes: bytes, kept: Mask | None = None) -> Mask:
+        """Add keys of 16 bytes, one after the other, and tell for each whether it is new.
+
+        :param kept: which of them to add; by default all.
+        """
+        import numpy as np
+
+        halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
+        halves = halves if kept is None else halves[kept]
+        return self.add(halves[:, 0], halves[:, 1])
+
     def close(self) -> None:
         """Forget all keys and let go of the files."""
         self._runs.clear()

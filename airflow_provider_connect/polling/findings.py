@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.polling.quota.turns import Store
 
 Level = Literal["ok", "note", "problem", "later", "unknown"]
 """``note``: it works, but somebody should know. ``later``: a retry may work. ``unknown``: it could not be seen."""
@@ -45,12 +50,6 @@ def passed(findings: Iterable[Finding]) -> bool:
     return not any(finding.level in ("problem", "later") for finding in findings)
 
 
-def lines(asked: str, findings: Iterable[Finding]) -> list[str]:
-    """Return a report's verdict and its rows, problems first; each line is a sentence, also where lines are joined."""
-    rows = sorted(findings, key=lambda finding: _ORDER.index(finding.level))
-    return [f"{asked} {'works' if passed(rows) else 'does not work yet'}.", *map(str, rows)]
-
-
 @dataclass(frozen=True)
 class Report:
     """Findings of one preflight.
@@ -67,8 +66,9 @@ class Report:
         return passed(self.findings)
 
     def __str__(self) -> str:
-        """Return the report as text, problems first."""
-        return "\n".join(lines(self.asked, self.findings))
+        """Return the verdict and the rows, problems first; each line is a sentence, also where lines are joined."""
+        rows = sorted(self.findings, key=lambda finding: _ORDER.index(finding.level))
+        return "\n".join([f"{self.asked} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
 
 
 @dataclass(frozen=True)
@@ -94,3 +94,24 @@ class ProposalRequest:
     def given(self) -> frozenset[str]:
         """Names of the fields that are set."""
         return frozenset(name for name, value in vars(self).items() if value is not None)
+
+
+class InspectsConnection(ABC):
+    """A source class with a connection type of its own: the type's hook asks it."""
+
+    @classmethod
+    @abstractmethod
+    def access(cls, connection: Connection) -> Any:
+        """Return which address to ask, and with which credentials. No network.
+
+        :raises ConfigError: naming everything that is wrong with the connection.
+        """
+
+    @classmethod
+    @abstractmethod
+    def inspect_connection(cls, connection: Connection, store: Store | None) -> tuple[bool, str]:
+        """Return whether the connection works, and the findings as text. Loads nothing.
+
+        :param store: where the requests of all tasks are counted. With None they are not counted.
+        :raises ConnectError: the system cannot be reached, or refuses.
+        """

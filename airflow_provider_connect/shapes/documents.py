@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_connect.shapes.casting import TimeFormat, cast_of
 from airflow_provider_connect.values.arrow import shape_of
 from airflow_provider_connect.values.ddl import arrow_type
-from airflow_provider_connect.values.json.slices import elements, members, no_constant
+from airflow_provider_connect.values.json.places import within
+from airflow_provider_connect.values.json.slices import HALVES, elements, loaded, members
 from airflow_provider_connect.values.json.typed import dates, decimals, instants, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_UNREPRESENTABLE = re.compile("[\ud800-\udfff]")
 _PLAIN = {"text": "string", "integer": "bigint", "float": "double", "boolean": "boolean"}
 
 
@@ -130,20 +128,14 @@ class _Decoder:
 def _document(text: bytes) -> Any:
     """Return what msgspec does not read: half a surrogate pair, a document that is no object."""
     try:
-        return json.loads(text.decode(), parse_constant=no_constant)
+        return loaded(text.decode())
     except (ValueError, RecursionError):
         return NO_JSON
 
 
 def _inside(value: Any, way: tuple[str, ...]) -> Any:
-    for step in way:
-        if isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(value, list) and step.isascii() and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return None if value is NO_JSON else value
+    found = within(value, way)
+    return None if found is NO_JSON else found
 
 
 def _listed(documents: pa.Array) -> bytes:
@@ -215,4 +207,4 @@ def _text(row: int, value: Any, source: Callable[[int], str]) -> Any:
 
 def _representable(values: list[Any]) -> list[Any]:
     """Return texts with U+FFFD for half a surrogate pair, which no column holds."""
-    return [_UNREPRESENTABLE.sub("\ufffd", value) if isinstance(value, str) else value for value in values]
+    return [HALVES.sub("\ufffd", value) if isinstance(value, str) else value for value in values]

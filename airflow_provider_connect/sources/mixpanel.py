@@ -98,28 +98,29 @@ the future (400, 401, 402, 403, 404). A line that is not a record fails the day,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
 from airflow_provider_connect.capabilities.source import Counts, CountsLate, HasQuota, Inspects, NamesColumns, Proposes
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
-from airflow_provider_connect.polling.findings import Finding, ProposalRequest
+from airflow_provider_connect.polling.findings import Finding, InspectsConnection, ProposalRequest
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller, Source
-from airflow_provider_connect.sources._mixpanel.limits import quota_of
+from airflow_provider_connect.sources._mixpanel.access import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.planning import PARTS_AT_ONCE, count_problems, may_split, requests_for
 from airflow_provider_connect.sources._mixpanel.query.segmentation import MOST_NAMES, queries_to_count
-from airflow_provider_connect.sources._mixpanel.span import requests_for
-from airflow_provider_connect.sources._mixpanel.split import PARTS_AT_ONCE, count_problems, may_split
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS, connection_problems, option_problems
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
 
 
-class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns, Inspects, Proposes):
+class MixpanelSource(
+    MixpanelOptions, Source, HasQuota, Counts, CountsLate, NamesColumns, Inspects, InspectsConnection, Proposes
+):
     """One stream of one Mixpanel project.
 
     :raises ConfigError: if an option is wrong or does not belong to the stream, or two promoted properties would share
@@ -193,6 +194,21 @@ class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, Name
         return [*report.findings, Finding("requests sent", "ok", report.sent)]
 
     @classmethod
+    def access(cls, connection: Connection) -> Any:
+        """Return which address to ask, and with which credentials."""
+        from airflow_provider_connect.sources._mixpanel.access import Access  # noqa: PLC0415  # its workshop
+
+        return Access.from_connection(connection)
+
+    @classmethod
+    def inspect_connection(cls, connection: Connection, store: Store | None) -> tuple[bool, str]:
+        """Check the connection as far as the export goes. Sends one request, counted."""
+        from airflow_provider_connect.sources._mixpanel.preflight.check import check  # noqa: PLC0415  # its workshop
+
+        report = check(connection, store=store)
+        return report.passed, str(report)
+
+    @classmethod
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: Store | None) -> str:
         """Return the option ``promote`` for a sample of events or profiles. Costs one query of the project's hour."""
         from airflow_provider_connect.sources._mixpanel.propose import proposed  # noqa: PLC0415  # its workshop
@@ -259,6 +275,6 @@ class MixpanelSource(MixpanelOptions, Source, HasQuota, Counts, CountsLate, Name
             from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller  # noqa: PLC0415  # too heavy for a DAG file
 
             return MixpanelPoller(self, connection)
-        from airflow_provider_connect.sources._mixpanel.query.poller import QueryPoller  # noqa: PLC0415  # too heavy for a DAG file
+        from airflow_provider_connect.sources._mixpanel.poller import QueryPoller  # noqa: PLC0415  # too heavy for a DAG file
 
         return QueryPoller(stream, self, connection)

@@ -98,22 +98,25 @@ from airflow_provider_connect.polling.findings import Finding, ProposalRequest
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller
-from airflow_provider_connect.sources._rest.declared.bounds import Bounds
-from airflow_provider_connect.sources._rest.declared.counting import Count
-from airflow_provider_connect.sources._rest.declared.ends import EmptyPage, Flag, NoToken, ShortPage, Total
-from airflow_provider_connect.sources._rest.declared.paging import (
+from airflow_provider_connect.sources._rest.bounds import Bounds
+from airflow_provider_connect.sources._rest.options import RestOptions, endless_problems, option_problems
+from airflow_provider_connect.sources._rest.paging import (
     Cap,
     Cursor,
+    EmptyPage,
+    Flag,
     LastKey,
     LinkHeader,
     NextLink,
+    NoToken,
     Offset,
     PageNumber,
+    ShortPage,
     Single,
+    Total,
 )
-from airflow_provider_connect.sources._rest.declared.records import Column, Records
-from airflow_provider_connect.sources._rest.declared.request import Request
-from airflow_provider_connect.sources._rest.options import RestOptions, endless_problems, option_problems
+from airflow_provider_connect.sources._rest.records import Column, Records
+from airflow_provider_connect.sources._rest.request import Count, Request
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
@@ -232,7 +235,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
     @classmethod
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: Store | None) -> str:
         """Return a declaration, YAML, whose guesses are comments: from an OpenAPI document, or from one answer."""
-        from airflow_provider_connect.sources._rest.proposing.proposal import proposed  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._rest.proposing.declaration import proposed  # noqa: PLC0415  # its workshop
 
         return proposed(request, connection)
 
@@ -246,7 +249,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     def column_names(self) -> list[str]:
         """Return the names of the declared columns."""
-        from airflow_provider_connect.sources._rest.columns import schema  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._rest.records import schema  # noqa: PLC0415  # its workshop
 
         return list(schema(self.records, self.of_parent).names)
 

@@ -100,22 +100,21 @@ and nothing is tried again. A post without id or time fails the day, unless it i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from airflow_provider_connect.capabilities.source import Counts, HasQuota, Inspects, NamesColumns
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.polling.findings import Finding
+from airflow_provider_connect.polling.findings import Finding, InspectsConnection
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller, Source
-from airflow_provider_connect.sources._x_search.access import host_of, problems
-from airflow_provider_connect.sources._x_search.limits import quota_of
+from airflow_provider_connect.sources._x_search.access import access, host_of, problems, quota_of
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
 
-class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Inspects):
+class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Inspects, InspectsConnection):
     """The posts that some queries find on X.
 
     :raises ConfigError: if an option is wrong, or a query is longer than X takes.
@@ -136,9 +135,21 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
 
     def inspect(self, connection: Connection, day: Day, store: Store | None) -> list[Finding]:
         """Return the finding on the month's posts. Requests the app's usage, which reads no post."""
-        from airflow_provider_connect.sources._x_search.usage import usage  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._x_search.asking import usage  # noqa: PLC0415  # its workshop
 
         return [Finding("usage", "ok", usage(connection))]
+
+    @classmethod
+    def access(cls, connection: Connection) -> Any:
+        """Return which address to ask, and with which token."""
+        return access(connection)
+
+    @classmethod
+    def inspect_connection(cls, connection: Connection, store: Store | None) -> tuple[bool, str]:
+        """Request the app's usage, which reads no post."""
+        from airflow_provider_connect.sources._x_search.asking import usage  # noqa: PLC0415  # its workshop
+
+        return True, usage(connection)
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the app's limit on the endpoint; of both, the archive's, which is the smaller one."""

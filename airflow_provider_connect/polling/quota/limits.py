@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_connect.errors import ConfigError
@@ -71,8 +71,7 @@ class Quota:
             if not is_number or isinstance(value, bool) or value <= 0 or (name != "seconds" and value != int(value)):
                 kind = "number" if name == "seconds" else "whole number"
                 raise ConfigError(f"{where}: {name} must be a {kind} above 0")
-        fields = {name: getattr(self, name) for name in _FIELDS} | dict(settings)
-        return Quota(name=self.name, **fields)
+        return replace(self, **settings)
 
     def describe(self) -> str:
         """Return the limit in words."""

@@ -1,4 +1,4 @@
-"""How a task gets its part of a quota, over a store that cannot compare and set.
+"""How a task gets its part of a quota, or a person a request, over a store that cannot compare and set.
 
 The store adds keys, lists them and deletes them. That is enough, as nobody changes what another has written:
 
@@ -20,10 +20,12 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from airflow_provider_connect.errors import QuotaError
 from airflow_provider_connect.patience import CLOCK
 from airflow_provider_connect.polling.quota.book import Book, Hold, Said, Sent, Waiting, prefix_of
 from airflow_provider_connect.polling.quota.limits import Quota, Want
@@ -93,7 +95,8 @@ class Turns:
             self._add(hold.name)
             if (left := self._left_beside(hold)) is not None:
                 self._clean(want)
-                return self._grant(hold, left)
+                until = hold.at + self.quota.valid_seconds - self.quota.lag_seconds
+                return Grant(hold, requests, width, until, left)
             self._delete(hold.name)
             self._queue(want, since, self.now())
             self.sleep(self.quota.slack_seconds * _PAUSE_SECONDS * (look + random.random()))  # noqa: S311
@@ -148,10 +151,6 @@ class Turns:
         fits = hold.id in book.holds and is_fresh and room >= 0 and (lanes is None or lanes >= 0)
         return room if fits else None
 
-    def _grant(self, hold: Hold, left: int) -> Grant:
-        until = hold.at + self.quota.valid_seconds - self.quota.lag_seconds
-        return Grant(hold, hold.requests, hold.width, until, left)
-
     def _queue(self, want: Want, since: float, back: float) -> None:
         place = Waiting(want.rank, since, want.asker, want.requests, back)
         self._add(place.name)
@@ -175,3 +174,62 @@ class Turns:
 
     def _delete(self, name: str) -> None:
         self.store.delete(prefix_of(self.quota) + name)
+
+
+_T = TypeVar("_T")
+
+
+class NoRoomError(QuotaError):
+    """The hour's requests are used up, by our own count."""
+
+
+@contextmanager
+def reserved(turns: Turns | None, asker: str, trouble: Callable[[str], None], sent: Sequence[float]) -> Iterator[None]:
+    """Reserve a request while the block runs. A vendor's refusal that the block raises is told, too.
+
+    A person does not queue: tasks come first.
+
+    :param turns: None if nothing counts it.
+    :param asker: what asks, for the key.
+    :param trouble: called with what to tell if the count cannot be reached: the request is sent without it.
+    :param sent: when requests were sent, as the block notes it.
+    :raises NoRoomError: there is no room for one.
+    """
+    grant = counting(lambda: _reserved(turns, asker), trouble) if turns is not None else None
+    try:
+        yield
+    except QuotaError as error:
+        tell(turns, error, trouble)
+        raise
+    finally:
+        if turns is not None and grant is not None:
+            counting(lambda: turns.settle(grant, sent), trouble)
+
+
+def tell(turns: Turns | None, error: QuotaError, trouble: Callable[[str], None]) -> None:
+    """Note for the tasks what the vendor said of the hour."""
+    said = error.said
+    if turns is not None and said is not None:
+        counting(lambda: turns.tell(*said), trouble)
+
+
+def counting(step: Callable[[], _T], trouble: Callable[[str], None]) -> _T | None:
+    """Do something with the count of requests; None if it cannot be reached: the rest can be done without."""
+    try:
+        return step()
+    except NoRoomError:
+        raise
+    except Exception as error:  # noqa: BLE001  # whatever trouble Airflow's store is in
+        trouble(f"the count of requests cannot be reached ({type(error).__name__})")
+        return None
+
+
+def _reserved(turns: Turns, asker: str) -> Grant:
+    want = Want(asker=f"{asker}-{secrets.token_hex(4)}", requests=1)
+    got = turns.reserve(want) if turns.has_room(want) else None
+    if isinstance(got, Grant):
+        return got
+    raise NoRoomError(
+        f"{turns.quota.describe()} of {turns.quota.name} are used up or reserved, by the count that this Airflow's "
+        "tasks keep, so nothing was asked"
+    )

@@ -12,8 +12,9 @@ from airflow_provider_connect.clients.http.asking.call import Call, Reply
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._mixpanel.access import Access, refusal
+from airflow_provider_connect.sources._mixpanel.access import Access
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.refusals import refusal
 from airflow_provider_connect.window import Day
 
 

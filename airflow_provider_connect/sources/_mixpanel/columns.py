@@ -1,15 +1,139 @@
-"""The columns of Mixpanel's rows: names, types, meanings. DAG files import this: keep it light."""
+"""The columns of Mixpanel's rows: names, types, meanings; and the properties that become some. Light, for DAG files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from airflow_provider_connect.polling.columns import Column, arrow_field
-from airflow_provider_connect.sources._mixpanel.promote import Promoted
+from airflow_provider_connect.values.json.typed import MAX_DIGITS, decimal_digits
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+SIMPLE_TYPES = ("string", "double", "bigint", "boolean", "timestamp", "date")
+
+TYPES = f"{', '.join(SIMPLE_TYPES)}, decimal(p,s) with p from 1 to {MAX_DIGITS} and s from 0 to p"
+
+_ILLEGAL_IN_COLUMNS = re.compile(r"[ ,;{}()=.]")
+_ESCAPED_IN_JSON = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
+
+
+class Promoted(NamedTuple):
+    """A property, the column that it becomes, and the column's type."""
+
+    property: str
+    column: str
+    type: str
+
+
+def normal(value: Any) -> Any:
+    """Return the option as ``{property: type}`` or ``{property: (column, type)}``; what is neither stays as it is.
+
+    :raises ValueError: naming every property that is wrong.
+    """
+    if value == "auto":
+        raise ValueError(
+            "'auto' is refused, because a column's type must not change with what a day holds: let 'airflow "
+            "connect propose mixpanel --conn-id <conn_id>' propose a dict from a sample, and set that"
+        )
+    problems: list[str] = []
+    if isinstance(value, list | tuple):
+        names = [name for name in value if isinstance(name, str)]
+        if len(names) < len(value):
+            raise ValueError("a list holds names of properties, which become strings; for other types set a dict")
+        problems += [f"property {shown(name)} stands twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+        value = dict.fromkeys(names, "string")
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[Any, Any] = {}
+    for name, wanted in value.items():
+        try:
+            found[name] = _entry(name, wanted)
+        except ValueError as error:
+            problems.append(f"property {shown(name)} {error}")
+    if problems:
+        raise ValueError("; ".join(problems))
+    return found
+
+
+def can_be_promoted(name: str) -> bool:
+    """Tell whether a property's name is one that decoders take: without characters that JSON escapes."""
+    return _ESCAPED_IN_JSON.search(name) is None
+
+
+def _entry(name: Any, wanted: Any) -> str | tuple[str, str]:
+    if not isinstance(name, str):
+        raise ValueError("is not a text")  # not a TypeError: pydantic reports no other
+    if not can_be_promoted(name):
+        raise ValueError("cannot be a column: its name has quotes, backslashes or control characters")
+    if isinstance(wanted, str):
+        if not name:
+            raise ValueError("has no name that a column could have: " + alias_of(name))
+        return _type(wanted)
+    if not isinstance(wanted, list | tuple) or len(wanted) != 2 or not all(isinstance(one, str) for one in wanted):
+        raise ValueError(f"takes a type or (column, type): {alias_of(name)}")
+    column, kind = wanted
+    if not column or column != column_name(column) or not can_be_promoted(column):
+        raise ValueError("has a column name with characters that sinks refuse: take letters, digits and _")
+    return column, _type(kind)
+
+
+def _type(kind: str) -> str:
+    digits = decimal_digits(kind)
+    if digits is not None:
+        return "decimal({},{})".format(*digits)
+    if kind not in SIMPLE_TYPES:
+        raise ValueError(f"has a type that is not known; known: {TYPES}")
+    return kind
+
+
+def column_name(name: str) -> str:
+    """Return the column of a property without an alias: its name, with ``_`` for each space and each of ``,;{}()=.``.
+
+    Sinks refuse these characters.
+    """
+    return _ILLEGAL_IN_COLUMNS.sub("_", name)
+
+
+def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[Promoted, ...]:
+    """Return the promoted properties in their order."""
+    return tuple(
+        Promoted(name, column_name(name), wanted) if isinstance(wanted, str) else Promoted(name, *wanted)
+        for name, wanted in promote.items()
+    )
+
+
+def collisions(promoted: Iterable[Promoted], fixed: Iterable[str]) -> list[str]:
+    """Name the properties whose column is taken, by another property or by a column of every row."""
+    found = []
+    taken = {folded(name): "a column of every row" for name in fixed}
+    for name, column, _ in promoted:
+        owner = taken.setdefault(folded(column), f"the column of property {shown(name)}")
+        if owner != f"the column of property {shown(name)}":
+            found.append(
+                f"promote: property {shown(name)} would become column {shown(column)}, which is {owner} (sinks tell "
+                f"neither case nor Unicode forms apart): {alias_of(name)}"
+            )
+    return found
+
+
+def folded(column: str) -> str:
+    """Return what columns have in common that a sink may take for one."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", column).casefold())
+
+
+def alias_of(name: str) -> str:
+    """Say how a property gets another column."""
+    return f"give it a column of its own, such as {{{shown(name)}: ('my_column', 'string')}}"
+
+
+def shown(name: Any) -> str:
+    """Return a name for a message: one that looks like another when printed, in ASCII."""
+    return repr(name) if isinstance(name, str) and unicodedata.is_normalized("NFKC", name) else ascii(name)
+
 
 Regime = Literal["utc", "project_local"]
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.sources._mixpanel.export import Rows
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.records import Records
-from airflow_provider_connect.sources._mixpanel.rows import RowMaker, RowOptions, dayless, times
+from airflow_provider_connect.sources._mixpanel.rows import RowMaker, dayless, times
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.window import Day
 
@@ -23,13 +22,19 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _NO_DAY = -1
 
 
-def rows_of(part: InputPartition, options: MixpanelOptions, names: tuple[str, ...], keys: KeySet, tally: Tally) -> Rows:
+def rows_of(
+    part: InputPartition, options: MixpanelOptions, names: tuple[str, ...], keys: KeySet, tally: Tally
+) -> RowMaker | DayCutter:
     """Return what makes rows of the records of one request.
 
     :param names: of the records' fields.
     :param keys: of all the request's days: a key has the time in it, so no two days share one.
     """
-    makers = [RowMaker(made, names, keys, tally.for_day(made.day)) for made in _row_options(part, options)]
+    regime, covers_more = part.params["timestamps"], _with_more_than_their_own(part)
+    makers = [
+        RowMaker(options, day, regime, names=names, keys=keys, tally=tally.for_day(day), only_day=day in covers_more)
+        for day in part.days
+    ]
     if len(makers) == 1:
         return makers[0]
     return DayCutter(part, makers, names.index("time"), tally.for_day(part.days[0]))
@@ -95,30 +100,14 @@ class DayCutter:
         return dayless(records, list(range(len(records))))
 
 
-def _row_options(part: InputPartition, options: MixpanelOptions) -> list[RowOptions]:
-    """Return the options of each day's rows.
-
-    Rows outside the days are dropped where the request covers more than the days, which can only be at its two ends.
-    """
+def _with_more_than_their_own(part: InputPartition) -> set[Day]:
+    """Return the days beside which the request covers parts of others, which can only be at its two ends."""
     first, last = (dt.date.fromisoformat(part.params[name]) for name in ("from_date", "to_date"))
-    covers_more: set[Day] = set()
+    found: set[Day] = set()
     if part.params["timestamps"] == "utc":
-        if part.days[0].start != _midnight(first):
-            covers_more.add(part.days[0])
-        if part.days[-1].end != _midnight(last + dt.timedelta(days=1)):
-            covers_more.add(part.days[-1])
-    return [
-        RowOptions(
-            regime=part.params["timestamps"],
-            zone=options.zone,
-            day=day,
-            only_day=day in covers_more,
-            deduplicate=options.deduplicate,
-            promote=options.promoted,
-            null_texts=tuple(options.null_texts),
-        )
-        for day in part.days
-    ]
+        found |= {part.days[0]} if part.days[0].start != _midnight(first) else set()
+        found |= {part.days[-1]} if part.days[-1].end != _midnight(last + dt.timedelta(days=1)) else set()
+    return found
 
 
 def _midnight(date: dt.date) -> dt.datetime:

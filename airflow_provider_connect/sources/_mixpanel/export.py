@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.jsonlines import Block, slices
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._mixpanel.cutting import DayCutter
 from airflow_provider_connect.sources._mixpanel.lines import Bounds, line_bounds
 from airflow_provider_connect.sources._mixpanel.records import (
     BlockRecords,
-    ErrorDocumentError,
     NotARecordError,
     Record,
     RecordReader,
     Records,
 )
+from airflow_provider_connect.sources._mixpanel.rows import RowMaker
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 
 if TYPE_CHECKING:
@@ -42,13 +43,6 @@ class _Broken:
     size: int = 0
 
 
-class Rows(Protocol):
-    """What turns records into rows."""
-
-    def placed(self, records: Records) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the rows to keep, by day, and the rejects."""
-
-
 class ExportReader:
     """Turns the blocks of one answer into batches of days. Feed it :meth:`read` in order, then :meth:`end`.
 
@@ -58,7 +52,7 @@ class ExportReader:
     def __init__(
         self,
         reader: RecordReader,
-        rows: Rows,
+        rows: RowMaker | DayCutter,
         tolerance: Tolerance,
         tally: Tally,
         max_record_bytes: int,
@@ -129,8 +123,6 @@ class ExportReader:
     def _odd_line(self, line: bytes, position: int) -> Iterator[Record]:
         try:
             record = self._reader.read_line(line, position)
-        except ErrorDocumentError:
-            raise
         except NotARecordError as error:
             if not line.lstrip().startswith(b"{") and TERMINATED in line.lower():
                 raise RetriableError(f"the export reports 'terminated early'; {self.seen()}") from None
@@ -164,8 +156,6 @@ class ExportReader:
     def _try(self, text: bytes, position: int) -> Record | None:
         try:
             return self._reader.read_line(text, position)
-        except ErrorDocumentError:
-            raise
         except NotARecordError:
             return None
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._mixpanel import promote as promoting
 from airflow_provider_connect.sources._mixpanel.access import problems
-from airflow_provider_connect.sources._mixpanel.columns import Regime
-from airflow_provider_connect.window import zone
+from airflow_provider_connect.sources._mixpanel.columns import TYPES, Promoted, Regime, normal, promoted_columns
+from airflow_provider_connect.window import ZoneName
 
 StreamName = Literal[
     "export",
@@ -65,7 +64,7 @@ class MixpanelOptions(Options):
     stream: StreamName = Field(
         default="export", description="What to read; the page of the source says what each stream holds."
     )
-    zone: str = Field(default="UTC", description="The project's time zone (IANA name), which defines its days.")
+    zone: ZoneName = Field(default="UTC", description="The project's time zone (IANA name), which defines its days.")
     timestamps: Regime | None = Field(
         default=None,
         description="What the project's dates and times mean: utc (created since 2023) or project_local (before); may "
@@ -120,10 +119,10 @@ class MixpanelOptions(Options):
     deduplicate: Literal["key", "off"] = Field(
         default="key", description="Of a day's records with the same key keep the first (key) or all (off)."
     )
-    promote: Annotated[dict[str, str | tuple[str, str]], BeforeValidator(promoting.normal)] = Field(
+    promote: Annotated[dict[str, str | tuple[str, str]], BeforeValidator(normal)] = Field(
         default_factory=dict,
         description="Properties that become columns: {property: type}, {property: (column, type)}, or a list of "
-        f"properties that are strings. Types: {promoting.TYPES}. A value that does not fit becomes null, and is "
+        f"properties that are strings. Types: {TYPES}. A value that does not fit becomes null, and is "
         "counted.",
     )
     null_texts: Annotated[list[str], BeforeValidator(_as_list)] = Field(
@@ -161,14 +160,6 @@ class MixpanelOptions(Options):
         default=16 << 20, ge=1 << 10, description="The longest line that is accepted, without its newline."
     )
 
-    @model_validator(mode="after")
-    def _is_consistent(self) -> MixpanelOptions:
-        try:
-            zone(self.zone)
-        except ConfigError as error:
-            raise ValueError(f"zone: {error}") from None
-        return self
-
     @property
     def times(self) -> Limits:
         """How long each part of a request may take."""
@@ -180,9 +171,9 @@ class MixpanelOptions(Options):
         return self.where if self.where is not None and self.where.strip() else None
 
     @property
-    def promoted(self) -> tuple[promoting.Promoted, ...]:
+    def promoted(self) -> tuple[Promoted, ...]:
         """The promoted properties, their columns and types."""
-        return promoting.columns(self.promote)
+        return promoted_columns(self.promote)
 
     def regime(self, connection: Connection) -> Regime:
         """Return what the project's dates and times mean.

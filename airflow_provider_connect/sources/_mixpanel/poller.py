@@ -1,4 +1,4 @@
-"""One poll of Mixpanel's export: it requests, decodes and reads, and succeeds only if the end was seen."""
+"""Polls of Mixpanel's export and of its Query API: they ask and read, and succeed only if the end was seen."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ from airflow_provider_connect.clients.http.inflate import gunzip
 from airflow_provider_connect.clients.http.link import SilenceError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DeadlineError, RetriableError
-from airflow_provider_connect.polling.days import require_over
+from airflow_provider_connect.polling.days import require_begun, require_over
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller
-from airflow_provider_connect.sources._mixpanel.access import Access, refusal
-from airflow_provider_connect.sources._mixpanel.asking import Asking
+from airflow_provider_connect.sources._mixpanel import asking
+from airflow_provider_connect.sources._mixpanel.access import Access
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
 from airflow_provider_connect.sources._mixpanel.cutting import rows_of
 from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.planning import both, choose, conditions, days_per_plan, marks
 from airflow_provider_connect.sources._mixpanel.query.segmentation import (
     events_of_day,
     frequent_events,
     hours_of_day,
 )
 from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
-from airflow_provider_connect.sources._mixpanel.span import choose, days_per_plan
-from airflow_provider_connect.sources._mixpanel.split import both, conditions, marks
+from airflow_provider_connect.sources._mixpanel.refusals import refusal
+from airflow_provider_connect.sources._mixpanel.stream import Stream
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.window import Day, groups
@@ -50,11 +51,6 @@ if TYPE_CHECKING:
 
 _EXPORT_PATH = "/api/2.0/export"
 _BLOCKS_AHEAD = 1
-
-
-def now() -> dt.datetime:
-    """Return the present instant; tests replace this clock."""
-    return dt.datetime.now(dt.UTC)
 
 
 class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts):
@@ -80,7 +76,7 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
         """
         regime = self._options.regime(self._connection)
         for day in days:
-            require_over(day, self._options.zone, now())
+            require_over(day, self._options.zone, asking.now())
         together = groups(days, self.days_per_plan)
         wanted = [(group, params) for group in together for params in self._requests(group, regime)]
         return [InputPartition(days=group, index=index, params=params) for index, (group, params) in enumerate(wanted)]
@@ -121,9 +117,9 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
         :raises RetriableError: Mixpanel is away, in trouble or busy.
         """
         options = self._options
-        require_over(day, options.zone, now())
+        require_over(day, options.zone, asking.now())
         access = Access.from_connection(self._connection, "query")
-        with closing(Asking(options, access, day, tally)) as there:
+        with closing(asking.Asking(options, access, day, tally)) as there:
             names = options.event or self._events
             if names is None:
                 names = self._events = frequent_events(there)
@@ -175,7 +171,7 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
                     raise export.not_an_export() from None
                 raise
             except ErrorDocumentError as error:
-                raise refusal(answer.status, str(error), access, now=now(), seen=export.seen()) from None
+                raise refusal(answer.status, str(error), access, now=asking.now(), seen=export.seen()) from None
             finally:
                 answer.interrupt()  # else close() would wait until the thread gets its next bytes
                 lines.close()
@@ -195,8 +191,8 @@ def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: 
     answer = access.request(_EXPORT_PATH, params, options.times, tally.request)
     if answer.status != 200:
         with answer:
-            body, retry_after = answer.text(), answer.header("Retry-After")
-            raise refusal(answer.status, body.text, access, retry_after=retry_after, now=now(), is_cut=body.is_cut)
+            body, after = answer.text(), answer.header("Retry-After")
+            raise refusal(answer.status, body.text, access, retry_after=after, now=asking.now(), is_cut=body.is_cut)
     return answer
 
 
@@ -226,3 +222,48 @@ def _counted(answer: Answer, tally: Tally) -> Iterator[bytes]:
     for chunk in answer.chunks():
         tally.wire_bytes += len(chunk)
         yield chunk
+
+
+class QueryPoller(Poller):
+    """Polls one stream; a day, or a snapshot, is one partition."""
+
+    def __init__(self, stream: Stream, options: MixpanelOptions, connection: Connection) -> None:
+        self._stream = stream
+        self._options = options
+        self._connection = connection
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the stream's rows."""
+        return schema(self._options.promoted, self._stream.columns)
+
+    def plan(self, days: Sequence[Day]) -> list[InputPartition]:
+        """Return one partition for each day.
+
+        :raises ConfigError: if a day is another zone's, or lies ahead.
+        :raises RetriableError: if a day ends within the hour; a snapshot may be taken while its day lasts.
+        """
+        return [self._partition(index, day) for index, day in enumerate(days)]
+
+    def _partition(self, index: int, day: Day) -> InputPartition:
+        zone = self._options.zone
+        if self._stream.kind == "day":
+            require_over(day, zone, asking.now())
+        else:
+            require_begun(day, zone, asking.now())
+        return InputPartition(days=(day,), index=index)
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of a day, or of the snapshot taken now.
+
+        :raises RetriableError: if the API is away, in trouble or busy, or an answer is not whole.
+        :raises ConfigError: if credentials, rights, plan or options are wrong.
+        :raises DataError: if what came is bad, and not tolerated.
+        """
+        (day,) = part.days
+        read = self._stream.read
+        assert read is not None, "the export has a poller of its own"
+        access = Access.from_connection(self._connection, self._stream.api)
+        with closing(asking.Asking(self._options, access, day, tally)) as there:
+            for batch in read(self._stream, there):
+                if batch.num_rows:
+                    yield day, batch

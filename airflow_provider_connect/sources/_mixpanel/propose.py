@@ -13,15 +13,13 @@ from typing import Any, Literal, NamedTuple
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.findings import ProposalRequest
-from airflow_provider_connect.polling.quota.single import reserved
-from airflow_provider_connect.polling.quota.turns import Store, Turns
+from airflow_provider_connect.polling.quota.turns import Store, Turns, reserved
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._mixpanel.limits import quota_of
+from airflow_provider_connect.sources._mixpanel.access import quota_of
+from airflow_provider_connect.sources._mixpanel.columns import can_be_promoted, column_name, folded
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller
-from airflow_provider_connect.sources._mixpanel.promote import can_be_promoted, column_name, folded
-from airflow_provider_connect.sources._mixpanel.query import fields
-from airflow_provider_connect.sources._mixpanel.query.poller import QueryPoller
+from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller, QueryPoller
+from airflow_provider_connect.sources._mixpanel.query.answers import text as as_text
 from airflow_provider_connect.sources._mixpanel.records import FIELDS
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.values.json.typed import dates, instants, plain
@@ -131,7 +129,7 @@ def propose(
             if name not in skip:
                 found = values.setdefault(name, [])
                 if value is not None:
-                    found.append(fields.text(value) if isinstance(value, str) else value)
+                    found.append(as_text(value) if isinstance(value, str) else value)
     possible = {name: found for name, found in values.items() if can_be_promoted(name)}
     judged = [_judged(name, found) for name, found in possible.items()]
     filled = sorted((one for one in judged if one.values), key=lambda one: (-one.values, one.property))
@@ -181,15 +179,15 @@ def _sample(connection: Connection, stream: SampledStream, day: Day, records: in
     turns = Turns(store, quota) if store is not None and quota is not None else None
     found: list[str] = []
     tally = Tally()
-    with reserved(turns, "propose", _not_counted) as sent:
-        try:
-            with poller, closing(poller.poll(asked, tally)) as batches:  # type: ignore[type-var]  # a generator
-                for _, batch in batches:
-                    found += batch["properties"].to_pylist()
-                    if len(found) >= records:
-                        break
-        finally:
-            sent.extend(tally.sent)
+    with (
+        reserved(turns, "propose", _not_counted, tally.sent),
+        poller,
+        closing(poller.poll(asked, tally)) as batches,  # type: ignore[type-var]  # a generator
+    ):
+        for _, batch in batches:
+            found += batch["properties"].to_pylist()
+            if len(found) >= records:
+                break
     return found[:records]
 
 

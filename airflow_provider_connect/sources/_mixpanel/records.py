@@ -6,7 +6,6 @@ the few that become columns are decoded.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.sources._mixpanel.lines import Bounds, blank_lines, is_utf8, neighbours, stands_at
-from airflow_provider_connect.values.json.slices import NotJsonError, members, no_constant, not_json
+from airflow_provider_connect.values.json.slices import HALVES, NotJsonError, as_text, loaded, members
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,14 +27,12 @@ _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
-_UNREPRESENTABLE = re.compile("[\ud800-\udfff]")
-
 
 NotARecordError = NotJsonError
 """A line is not a record; the text says why, without its values."""
 
 
-class ErrorDocumentError(NotARecordError):
+class ErrorDocumentError(Exception):
     """A line is a JSON object with an ``error``: the server failed while it was answering."""
 
 
@@ -130,13 +127,14 @@ class RecordReader:
     def __init__(self, promoted: tuple[str, ...] = ()) -> None:
         import msgspec
 
-        self._names = tuple(dict.fromkeys(FIELDS + promoted))
+        self.names = tuple(dict.fromkeys(FIELDS + promoted))
+        """Of the decoded properties, in the order of ``values``."""
         self._made: list[Any] = []  # every decoded properties object, in order
-        attributes = [f"f{i}" for i in range(len(self._names))]
+        attributes = [f"f{i}" for i in range(len(self.names))]
         wanted = msgspec.defstruct(
             "Wanted",
             [(attribute, Any, None) for attribute in attributes],
-            rename=dict(zip(attributes, self._names, strict=True)).get,
+            rename=dict(zip(attributes, self.names, strict=True)).get,
             gc=False,
             namespace={"__post_init__": self._made.append},
         )
@@ -151,11 +149,6 @@ class RecordReader:
         self._line = msgspec.json.Decoder(line)
         self._columns = _attribute_lists(attributes)
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the decoded properties, in the order of ``values``."""
-        return self._names
 
     def read_block(self, block: Block, bounds: Bounds) -> BlockRecords:
         """Read the usual lines of a block."""
@@ -226,7 +219,7 @@ class RecordReader:
 
         :raises NotARecordError: if it is not a record; :class:`ErrorDocumentError` if it reports a failure.
         """
-        text = _text(line)
+        text = as_text(line)
         notes: tuple[str, ...] = ()
         try:
             parsed: Any = self._line.decode(line)
@@ -247,16 +240,16 @@ class RecordReader:
         """Read a line that msgspec cannot: with other top-level keys, lone surrogates, numbers beyond a double."""
         top = dict(members(text))
         if "error" in top and "event" not in top:
-            error = _loads(top["error"])
+            error = loaded(top["error"])
             raise ErrorDocumentError(error if isinstance(error, str) else "")
         notes = ["unknown_fields"] * bool(top.keys() - {"event", "properties"})
-        event = _loads(top.get("event", "null"))
-        decoded = _loads(top.get("properties", "null"))
+        event = loaded(top.get("event", "null"))
+        decoded = loaded(top.get("properties", "null"))
         values: list[Any] = []
         if isinstance(decoded, dict):
-            values = [decoded.get(name) for name in self._names]
+            values = [decoded.get(name) for name in self.names]
         strings = [value for value in (event, *values) if isinstance(value, str)]
-        if any(map(_UNREPRESENTABLE.search, strings)):
+        if any(map(HALVES.search, strings)):
             notes.append("lone_surrogates")
             event, *values = [_representable(value) for value in (event, *values)]
         return event, top.get("properties", "").encode(), tuple(values), tuple(notes)
@@ -287,19 +280,5 @@ def _attribute_lists(attributes: list[str]) -> Callable[[list[Any]], list[list[A
     return lambda decoded: [list(map(getter, decoded)) for getter in getters]
 
 
-def _text(line: bytes) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        raise NotARecordError(f"invalid UTF-8 at its byte {error.start}") from None
-
-
-def _loads(text: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=no_constant)
-    except (ValueError, RecursionError) as error:
-        raise not_json(error) from None
-
-
 def _representable(value: Any) -> Any:
-    return _UNREPRESENTABLE.sub("\ufffd", value) if isinstance(value, str) else value
+    return HALVES.sub("\ufffd", value) if isinstance(value, str) else value

@@ -5,17 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import json
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.polling.dedupe import KeySet
+from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.late import count_late
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
-from airflow_provider_connect.sources._mixpanel.promote import Promoted
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.records import Records
 from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
 from airflow_provider_connect.stage.rejects import Reject
+from airflow_provider_connect.values.json.typed import fits_bigint
 from airflow_provider_connect.values.walltime import instants
 from airflow_provider_connect.window import Day
 
@@ -31,41 +32,41 @@ _FALLBACK_MARK = b"\xfe"
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True)
-class RowOptions:
-    """Options that decide what rows look like.
+class RowMaker:
+    """Turns records into batches of the rows of one day, and counts those it drops.
 
-    :param promote: the promoted columns.
-    :param null_texts: texts that mean null in them.
+    :param names: of the records' fields.
+    :param keys: those of the rows so far.
     :param only_day: drop rows of other days, because the answer covers more than the day.
     """
 
-    regime: Regime
-    zone: str
-    day: Day
-    only_day: bool
-    deduplicate: Literal["key", "off"]
-    promote: tuple[Promoted, ...]
-    null_texts: tuple[str, ...]
-
-
-class RowMaker:
-    """Turns records into batches of the rows to keep, and counts those it drops."""
-
-    def __init__(self, options: RowOptions, names: tuple[str, ...], keys: KeySet, tally: Tally) -> None:
+    def __init__(
+        self,
+        options: MixpanelOptions,
+        day: Day,
+        regime: Regime,
+        *,
+        names: tuple[str, ...],
+        keys: KeySet,
+        tally: Tally,
+        only_day: bool = False,
+    ) -> None:
         self._options = options
+        self._day = day
+        self._regime = regime
+        self._only_day = only_day
         self._index = {name: at for at, name in enumerate(names)}
         self._keys = keys
         self._tally = tally
-        self._schema = schema(options.promote)
-        self._promoted = PromotedColumns(options.promote, options.null_texts, self._count)
+        self._schema = schema(options.promoted)
+        self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
 
     def batch(self, records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
         """Return the rows to keep, and the records that cannot be read or put into a day."""
         import numpy as np
         import pyarrow as pa
 
-        value = {name: records.values[self._index[name]] for name in self._index}
+        value = {name: records.values[at] for name, at in self._index.items()}
         identifiers = {name: self._identifier(name, records, value) for name in ("distinct_id", "$insert_id")}
         too_deep = sorted({row for _, rows in identifiers.values() for row in rows})
         if too_deep:
@@ -77,7 +78,7 @@ class RowMaker:
         columns["insert_id"] = identifiers["$insert_id"][0]
         columns["processing_time"] = self._processing_time(value["mp_processing_time_ms"])
         key_bytes, is_vendor = _keys(records, columns["distinct_id"], columns["insert_id"], seconds)
-        columns["record_key"] = _hex(key_bytes)
+        columns["record_key"] = as_hex(key_bytes)
         columns["key_origin"] = pa.array(["fallback", "vendor"]).take(pa.array(is_vendor.astype(np.int8)))
         columns |= self._promoted.of(value, records)
         self._count("fallback_keys", len(records) - int(is_vendor.sum()))
@@ -88,13 +89,13 @@ class RowMaker:
             columns = {name: column.filter(pa.array(keep)) for name, column in columns.items()}
         columns["properties"] = records.properties(np.flatnonzero(keep))
         self._see(columns["time"])
-        count_late(self._tally, self._options.day, columns["processing_time"])
+        count_late(self._tally, self._day, columns["processing_time"])
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
     def placed(self, records: Records) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
         """Return the rows to keep with their day, and the rejects."""
         batch, rejects = self.batch(records)
-        return [(self._options.day, batch)] if batch.num_rows else [], rejects
+        return [(self._day, batch)] if batch.num_rows else [], rejects
 
     def _batch_without(self, rows: list[int], records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
         """Return the batch without these rows, which become rejects."""
@@ -122,7 +123,7 @@ class RowMaker:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if self._options.regime == "utc":
+        if self._regime == "utc":
             return {
                 "time": micros.cast(pa.timestamp("us", tz="UTC")),
                 "time_local": pa.nulls(len(micros), pa.timestamp("us")),
@@ -160,7 +161,7 @@ class RowMaker:
 
         millis = _whole(values)
         if millis is None:
-            millis = pa.array([one if _fits_bigint(one) else None for one in values], pa.int64())
+            millis = pa.array([one if fits_bigint(one) else None for one in values], pa.int64())
         bounded = _within(millis, MIN_SECONDS * 1000, MAX_SECONDS * 1000)
         read = pc.if_else(bounded, millis, None)
         self._count("processing_time_unreadable", read.null_count - values.count(None))
@@ -171,12 +172,12 @@ class RowMaker:
         import numpy as np
         import pyarrow.compute as pc
 
-        day = self._options.day
+        day = self._day
         inside = _within(time, day.start, day.end - dt.timedelta(microseconds=1))
         inside = pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
         readable = time.is_valid().to_numpy(zero_copy_only=False)
         elsewhere = int((readable & ~inside).sum())
-        if not self._options.only_day:
+        if not self._only_day:
             self._count("outside_day", elsewhere)
             return np.ones(len(time), dtype=bool), []
         self._count("other_day", elsewhere)
@@ -184,12 +185,9 @@ class RowMaker:
 
     def _first(self, key_bytes: bytes, keep: Any) -> Any:
         """Narrow ``keep`` to the first row of each key, unless duplicates are kept."""
-        import numpy as np
-
         if self._options.deduplicate == "off":
             return keep
-        halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
-        first = self._keys.add(halves[keep, 0], halves[keep, 1])
+        first = self._keys.add_keys(key_bytes, keep)
         self._count("duplicates", int((~first).sum()))
         keep = keep.copy()
         keep[keep] = first
@@ -233,10 +231,6 @@ def _whole(values: list[Any]) -> pa.Array | None:
     return None
 
 
-def _fits_bigint(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-
-
 def _seconds(value: Any) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -277,15 +271,6 @@ def _keys(records: Records, distinct_id: pa.Array, insert_id: pa.Array, seconds:
         event, properties = records.event[row].as_py(), records.properties_of(row)
         texts[row] = _FALLBACK_MARK + event.encode() + _SEPARATOR + properties.encode()
     return b"".join(map(xxh3_128_digest, texts)), is_vendor
-
-
-def _hex(key_bytes: bytes) -> pa.StringArray:
-    import numpy as np
-    import pyarrow as pa
-
-    count = len(key_bytes) // 16
-    offsets = np.arange(0, 32 * count + 1, 32, dtype=np.int32)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(key_bytes.hex().encode()))
 
 
 def _line(records: Records, row: int) -> bytes:

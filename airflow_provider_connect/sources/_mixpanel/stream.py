@@ -31,18 +31,6 @@ Read = Callable[["Stream", Asking], Iterator["pa.RecordBatch"]]
 """Asks the API for a day, or a snapshot, and yields all its rows; ends normally only at the end of the data."""
 
 
-def _none(_: MixpanelOptions) -> str:
-    return ""
-
-
-def _one(_: MixpanelOptions) -> int:
-    return 1
-
-
-def _no_problems(_: MixpanelOptions) -> list[str]:
-    return []
-
-
 def told_apart_by(*names: str) -> Callable[[MixpanelOptions], str]:
     """Return a variant for streams whose options make the question: another question is another stream."""
 
@@ -77,9 +65,9 @@ class Stream:
     columns: Mapping[str, Column]
     key: tuple[str, ...]
     options: frozenset[str] = field(default_factory=frozenset)
-    variant: Callable[[MixpanelOptions], str] = _none
-    problems: Callable[[MixpanelOptions], list[str]] = _no_problems
-    requests: Callable[[MixpanelOptions], int] = _one
+    variant: Callable[[MixpanelOptions], str] = lambda _: ""
+    problems: Callable[[MixpanelOptions], list[str]] = lambda _: []
+    requests: Callable[[MixpanelOptions], int] = lambda _: 1
     cost: str = "1"
     counts: Mapping[str, str] = field(default_factory=dict)
     read: Read | None = None

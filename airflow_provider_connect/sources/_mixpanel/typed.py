@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.sources._mixpanel.promote import Promoted
+from airflow_provider_connect.sources._mixpanel.columns import Promoted
 from airflow_provider_connect.sources._mixpanel.records import NotARecordError, Records
 from airflow_provider_connect.values.json.slices import members
 from airflow_provider_connect.values.json.typed import dates, decimal_digits, decimals, instants, plain

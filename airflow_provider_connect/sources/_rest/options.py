@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from airflow_provider_connect.clients.http.asking.limits import RateLimits
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.sources._rest.columns import ParentColumn
-from airflow_provider_connect.sources._rest.declared.bounds import Bounds
-from airflow_provider_connect.sources._rest.declared.counting import Count, Snapshot
-from airflow_provider_connect.sources._rest.declared.paging import Cursor, Paging
-from airflow_provider_connect.sources._rest.declared.records import Records, known
-from airflow_provider_connect.sources._rest.declared.request import Request
-from airflow_provider_connect.sources._rest.filling import names_day, only_bound, parent_columns, unknown_steps
+from airflow_provider_connect.sources._rest.bounds import Bounds
+from airflow_provider_connect.sources._rest.paging import Cursor, Paging
+from airflow_provider_connect.sources._rest.records import ParentColumn, Records
+from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
+from airflow_provider_connect.sources._rest.template import names_day, only_bound, parent_columns, unknown_steps
 from airflow_provider_connect.sources._rest.template import problems as unfillable
-from airflow_provider_connect.window import SourceKind
+from airflow_provider_connect.window import SourceKind, ZoneName
 
 _INSERTED = ("string", "bigint")
 _CREDENTIALS = re.compile(r"authorization|proxy-authorization|cookie|(x-)?api[-_]?key|access[-_]token|client[-_]secret")
@@ -58,9 +56,7 @@ class RestOptions(Source):
         description="Where the records stand, what identifies them, and which columns they become.",
     )
     bounds: Bounds = Field(default_factory=Bounds, description="How the API is told the bounds of a day.")
-    zone: Annotated[str, AfterValidator(known)] = Field(
-        default="UTC", description="IANA zone whose calendar days are loaded."
-    )
+    zone: ZoneName = Field(default="UTC", description="IANA zone whose calendar days are loaded.")
     snapshot: Snapshot | None = Field(
         default=None,
         description="For an API that cannot be asked for a day: replace takes all there is and replaces what was "
@@ -167,6 +163,7 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
         return found + (
             ["partitions: one day is one walk through pages; only parents are shared"] * (options.partitions > 1)
         )
+    named = parent_columns(options.request)
     found = [
         f"parent_columns.{name}: the parent has no column {of!r}; {nearest(of, known_columns)}"
         for name, of in options.parent_columns.items()
@@ -179,27 +176,21 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
     found += [
         f"request: {{parent.{name}}} is of type {parent.records.columns[name].type}; only {' and '.join(_INSERTED)} "
         "can be part of a request"
-        for name in sorted(parent_columns(options.request) & set(known_columns))
+        for name in sorted(named & set(known_columns))
         if parent.records.columns[name].type not in _INSERTED
     ]
-    if not parent_columns(options.request):
-        found.append("request: it names no {parent.…}, so every parent would be answered the same")
-    if parent.parent is not None:
-        found.append("parent: it has a parent itself, which is one level too many")
-    if parent.conn_id != options.conn_id:
-        found.append("parent.conn_id: parent and children share one connection")
-    if parent.errors_tolerance != "none":
-        found.append("parent.errors_tolerance: a parent that is set aside would leave out its children")
-    if parent.limits is not None:
-        found.append("parent.limits: set limits on the child; they hold for both")
-    if parent.zone != options.zone:
-        found.append("parent.zone: parent and children share the zone of their days")
-    if options.partitions > 1 and not set(options.parent_columns) & set(options.records.key):
-        found.append(
-            "records.key: with several partitions it needs one of parent_columns, as two of them could not see that "
-            "they have the same record"
-        )
-    return found
+    is_tolerant = parent.errors_tolerance != "none"
+    unfit = {
+        "request: it names no {parent.…}, so every parent would be answered the same": not named,
+        "parent: it has a parent itself, which is one level too many": parent.parent is not None,
+        "parent.conn_id: parent and children share one connection": parent.conn_id != options.conn_id,
+        "parent.errors_tolerance: a parent that is set aside would leave out its children": is_tolerant,
+        "parent.limits: set limits on the child; they hold for both": parent.limits is not None,
+        "parent.zone: parent and children share the zone of their days": parent.zone != options.zone,
+        "records.key: with several partitions it needs one of parent_columns, as two of them could not see that they "
+        "have the same record": options.partitions > 1 and not set(options.parent_columns) & set(options.records.key),
+    }
+    return found + [problem for problem, is_there in unfit.items() if is_there]
 
 
 _UNKNOWN_STEPS = {

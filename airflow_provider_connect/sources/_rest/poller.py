@@ -19,14 +19,12 @@ from airflow_provider_connect.polling.paging import SeenRows, pages
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
-from airflow_provider_connect.sources._rest.columns import schema
-from airflow_provider_connect.sources._rest.declared.paging import Single, last_place
-from airflow_provider_connect.sources._rest.declared.records import RECORD_KEY
-from airflow_provider_connect.sources._rest.filling import asked, parent_columns, require_exact
 from airflow_provider_connect.sources._rest.options import RestOptions
+from airflow_provider_connect.sources._rest.paging import Single, last_place
 from airflow_provider_connect.sources._rest.reading import Cut, PageCutter
-from airflow_provider_connect.sources._rest.rows import RowMaker, Rows
-from airflow_provider_connect.sources._rest.siblings import Siblings
+from airflow_provider_connect.sources._rest.records import RECORD_KEY, schema
+from airflow_provider_connect.sources._rest.rows import RowMaker, Rows, Siblings
+from airflow_provider_connect.sources._rest.template import asked, parent_columns, require_exact
 from airflow_provider_connect.sources._rest.walking import PageFacts, Walk, places, whole_number
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance

@@ -8,8 +8,7 @@ from contextlib import closing
 from airflow_provider_connect.capabilities.source import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.findings import Finding
-from airflow_provider_connect.polling.quota.single import reserved
-from airflow_provider_connect.polling.quota.turns import Store, Turns
+from airflow_provider_connect.polling.quota.turns import Store, Turns, reserved
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest.options import RestOptions
@@ -27,11 +26,8 @@ def inspect(options: RestOptions, connection: Connection, day: Day, store: Store
     quota = options.quota(connection) if isinstance(options, HasQuota) else None
     turns = Turns(store, quota) if store is not None and quota is not None else None
     tally = Tally([day])
-    with reserved(turns, "check", _warn, 1) as sent:
-        try:
-            rows = _first_rows(options, connection, day, tally)
-        finally:
-            sent.extend(tally.sent)
+    with reserved(turns, "check", _warn, tally.sent):
+        rows = _first_rows(options, connection, day, tally)
     if rows:
         return [Finding("first page", "ok", f"{rows:,} rows of {day}, as declared")]
     return [Finding("first page", "note", f"{day} has no rows", "check a day that is known to have some, with --day")]

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from airflow_provider_connect.sources._rest.declared.records import Column
+from airflow_provider_connect.sources._rest.records import Column
 from airflow_provider_connect.values.json.typed import dates, decimal_digits, decimals, instants, plain
 
 if TYPE_CHECKING:

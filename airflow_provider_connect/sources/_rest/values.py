@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.sources._rest.declared.records import Records
 from airflow_provider_connect.sources._rest.reading import Cut
-from airflow_provider_connect.values.json.places import MISSING, steps
-from airflow_provider_connect.values.json.slices import NotJsonError, Slices, no_constant, not_json
+from airflow_provider_connect.sources._rest.records import Records
+from airflow_provider_connect.values.json.places import MISSING, steps, within
+from airflow_provider_connect.values.json.slices import HALVES, NotJsonError, Slices, as_text, loaded
 from airflow_provider_connect.values.json.typed import decimal_digits
 
 _MOST_OTHERS = 64
-_UNREPRESENTABLE = re.compile("[\ud800-\udfff]")
-
 
 Columns = list[tuple[Any, ...]]
 
@@ -228,27 +225,18 @@ class Decoder:
 
         :raises NotJsonError: it is no JSON object, either.
         """
-        try:
-            text = record.decode()
-        except UnicodeDecodeError as error:
-            raise NotJsonError(f"invalid UTF-8 at its byte {error.start}") from None
-        try:
-            document = json.loads(text, parse_constant=no_constant)
-        except (ValueError, RecursionError) as error:
-            raise not_json(error) from None
+        document = loaded(as_text(record))
         if not isinstance(document, dict):
             raise NotJsonError("it is no JSON object")
         values: dict[str, Any] = {}
         has_surrogates = False
         for name, way in self._ways.items():
-            value: Any = document
-            for step in way:
-                value = value.get(step) if isinstance(value, dict) else None
+            value = within(document, way)
             if name in self._texts:
                 raw = self._slices.at(record, way)
                 value = b"" if raw is MISSING else bytes(raw)
-            elif isinstance(value, str) and _UNREPRESENTABLE.search(value):
-                value, has_surrogates = _UNREPRESENTABLE.sub("\ufffd", value), True
+            elif isinstance(value, str) and HALVES.search(value):
+                value, has_surrogates = HALVES.sub("\ufffd", value), True
             values[name] = value
         return values, has_surrogates
 
@@ -295,20 +283,10 @@ def _deeper(way: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]]:
     """Return what finds values inside decoded ones; None where there is nothing."""
     first, is_last = way[0], len(way) == 1
 
-    def inside(value: Any) -> Any:
-        for step in way:
-            if isinstance(value, dict):
-                value = value.get(step)
-            elif isinstance(value, list) and step.isascii() and step.isdigit() and int(step) < len(value):
-                value = value[int(step)]
-            else:
-                return None
-        return value
-
     def all_inside(values: Sequence[Any]) -> list[Any]:
         if is_last:  # and nearly all are objects
-            return [value.get(first) if type(value) is dict else inside(value) for value in values]
-        return list(map(inside, values))
+            return [value.get(first) if type(value) is dict else within(value, way) for value in values]
+        return [within(value, way) for value in values]
 
     return all_inside
 

@@ -10,18 +10,20 @@ from urllib.parse import urljoin
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body, json_body
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sources._rest.declared.ends import Flag, ShortPage, Total
-from airflow_provider_connect.sources._rest.declared.paging import (
+from airflow_provider_connect.sources._rest.paging import (
     Cursor,
+    Flag,
     LastKey,
     LinkHeader,
     NextLink,
     Offset,
     PageNumber,
     Paging,
+    ShortPage,
     Single,
+    Total,
 )
-from airflow_provider_connect.sources._rest.filling import Asked
+from airflow_provider_connect.sources._rest.template import Asked
 from airflow_provider_connect.values.json.places import MISSING, steps
 
 EMPTY_PAGES = 10
@@ -88,12 +90,8 @@ class Walk:
             # The link has its own query: ours would stand in it twice.
             return self._made(self._linked(token), (), asked.headers, asked.body, about)
         params, headers, body = list(asked.params), dict(asked.headers), asked.body
-        if isinstance(paging, Offset):
-            params.append((paging.param, token or str(paging.first)))
-            params += [(paging.limit_param, str(paging.limit))] if paging.limit_param else []
-        elif isinstance(paging, PageNumber):
-            params.append((paging.param, token or str(paging.first)))
-            params += [(paging.size_param, str(paging.size))] if paging.size_param else []
+        if isinstance(paging, Offset | PageNumber):
+            params += [(paging.param, token or str(paging.first)), *paging.asked_size]
         elif isinstance(paging, LastKey) and token is not None:
             params.append((paging.param, token))
         elif isinstance(paging, Cursor) and token is not None:

@@ -6,10 +6,11 @@ An app's window holds for all its requests, so whoever asks waits here until the
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
@@ -19,6 +20,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.patience import CLOCK
 from airflow_provider_connect.polling.counted import CountedApi
+from airflow_provider_connect.polling.paging import pages
 from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.secrets import Secrets
@@ -105,6 +107,16 @@ class Asking:
                 self._answers += 1
                 return found
 
+    def pages(
+        self, params: Mapping[str, str], read: Callable[[bytes, Asking], _T], next_of: Callable[[_T], str | None]
+    ) -> Iterator[_T]:
+        """Yield what ``read`` makes of page after page, with the errors of :meth:`document`."""
+
+        def fetch(token: str | None) -> _T:
+            return self.document({**params, **({} if token is None else {"next_token": token})}, read)
+
+        return pages(fetch, next_of)
+
     def refused(self, status: int, body: bytes) -> ConnectError:
         """Return the error for a problem that came with status 200."""
         reply = Reply(status, {}, body, self._url, secrets=self._secrets)
@@ -119,3 +131,34 @@ class Asking:
 
     def _refusal(self, reply: Reply, *, is_later_page: bool) -> ConnectError | None:
         return None if reply.status == 200 else refusal(reply, self.day, now(), is_later_page=is_later_page)
+
+
+def usage(connection: Connection) -> str:
+    """Return, in words, what the app has used of its month: the question that reads no post.
+
+    It has limits of its own: 50 requests in 15 minutes.
+
+    :raises ConnectError: X cannot be reached, or refuses the token.
+    """
+    options = XSearchOptions(
+        conn_id=connection.conn_id, queries=["x"], request_deadline_seconds=30, read_timeout_seconds=15
+    )
+    there = Asking(options, connection, "/2/usage/tweets", None, Tally(), quota=None)
+    found = there.document({}, _figures)
+    used, cap = (found.get(name) for name in ("project_usage", "project_cap"))
+    if used is None or cap is None:
+        return "X knows the token; it does not say how much of the month's posts is used up"
+    return f"X knows the token; {_shown(used)} of {_shown(cap)} posts of this month are used up"
+
+
+def _figures(data: bytes, _: Asking) -> dict[str, Any]:
+    try:
+        found = json.loads(data)["data"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _shown(figure: Any) -> str:
+    text = str(figure)
+    return f"{int(text):,}" if text.isdecimal() else "?"

@@ -1,4 +1,4 @@
-"""The two dialects of X's field names: how requests are written, and how answers are read. DAG files import this.
+"""The names that X knows, in two dialects: how requests are written, and how answers are read. DAG files import this.
 
 X's specification (2.167, 2026-08) says ``post.fields``, its guides of the same days ``tweet.fields``. The server takes
 both, and answers in the names of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md, 2026-09).
@@ -6,6 +6,12 @@ So a request is written in one dialect, and an answer is read in both.
 
 They differ in one thing: the newer dialect has no fields for the ids of author and referenced posts. They come with the
 expansions alone, which bring users and posts that X bills.
+
+X answers a request with a name that it does not know as if the name had not been there: with status 200, no error, and
+posts that are billed and lack the field. A client measured it on 2026-09-21 (there, and
+tests/api-field-validity.test.ts). So such names are refused before anything is sent. The names are those of the
+specification, https://api.x.com/2/openapi.json: 2.167 (2026-08) for ``post``, 2.159 for ``tweet``. Both lists have the
+newer names, as options have.
 """
 
 from __future__ import annotations
@@ -71,3 +77,64 @@ def _old_expansion(name: str) -> str:
     if head == "referenced_posts":
         return _OLD_EXPANSIONS[head] + dot + rest
     return _OLD_EXPANSIONS.get(name, name)
+
+
+_IN_BOTH: dict[str, str] = {
+    "post_fields": (
+        "article attachments card_uri community_id context_annotations conversation_id created_at "
+        "display_text_range edit_controls entities geo id lang media_metadata non_public_metrics note_post "
+        "organic_metrics possibly_sensitive promoted_metrics public_metrics reply_settings scopes source "
+        "suggested_source_links suggested_source_links_with_counts text withheld"
+    ),
+    "expansions": (
+        "article.cover_media article.media_entities attachments.media_keys attachments.media_source_tweet "
+        "attachments.poll_ids author_id edit_history_post_ids entities.mentions.username geo.place_id "
+        "in_reply_to_user_id referenced_posts"
+    ),
+    "user_fields": (
+        "confirmed_email connection_status created_at description entities id is_identity_verified location "
+        "name parody profile_banner_url profile_image_url protected public_metrics receives_your_dm "
+        "subscription subscription_type url username verified verified_followers_count verified_type withheld"
+    ),
+    "media_fields": (
+        "alt_text duration_ms height media_key non_public_metrics organic_metrics preview_image_url "
+        "promoted_metrics public_metrics type url variants width"
+    ),
+    "poll_fields": "duration_minutes end_datetime id options voting_status",
+    "place_fields": "contained_within country country_code full_name geo id name place_type",
+}
+
+_IN_ONE: dict[Dialect, dict[str, str]] = {
+    "post": {
+        "post_fields": "article_title matched_media_notes note_request_suggestions paid_partnership",
+        "expansions": "username",
+        "user_fields": "subscribes_to_you",
+    },
+    "tweet": {
+        "post_fields": "author_id edit_history_post_ids in_reply_to_user_id referenced_posts",
+        "expansions": (
+            "entities.note.mentions.username referenced_posts.attachments.media_keys referenced_posts.author_id"
+        ),
+        "user_fields": "affiliation most_recent_tweet_id pinned_tweet_id",
+    },
+}
+
+_OTHERWISE_SENT: dict[Dialect, frozenset[str]] = {
+    "post": frozenset({*SENT_WITH_EXPANSIONS, SENT_WITHOUT_ASKING}),
+    "tweet": frozenset(),
+}
+
+
+def _vocabulary(dialect: Dialect) -> Mapping[str, frozenset[str]]:
+    names = {
+        option: frozenset(both.split()) | frozenset(_IN_ONE[dialect].get(option, "").split())
+        for option, both in _IN_BOTH.items()
+    }
+    return names | {"post_fields": names["post_fields"] | _OTHERWISE_SENT[dialect]}
+
+
+VOCABULARY: Mapping[Dialect, Mapping[str, frozenset[str]]] = {
+    "post": _vocabulary("post"),
+    "tweet": _vocabulary("tweet"),
+}
+"""The names of each option, by dialect."""

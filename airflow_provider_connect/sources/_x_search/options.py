@@ -11,8 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.config import Options
-from airflow_provider_connect.sources._x_search.dialect import Dialect, newer_name
-from airflow_provider_connect.sources._x_search.vocabulary import VOCABULARY
+from airflow_provider_connect.sources._x_search.dialect import VOCABULARY, Dialect, newer_name
 
 Endpoint = Literal["recent", "all"]
 

@@ -1,9 +1,16 @@
-"""Polls posts: a day, or a part of it, with all queries, and succeeds only if the end of each was seen."""
+"""Polls posts: a day, or a part of it, with all queries, and succeeds only if the end of each was seen.
+
+Counts are an upper bound: they hold posts that were deleted or are withheld, which a search leaves out
+(https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.capabilities.poller import CountsRows
@@ -13,18 +20,61 @@ from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._x_search import asking
-from airflow_provider_connect.sources._x_search.along import along
+from airflow_provider_connect.sources._x_search.access import quota_of
+from airflow_provider_connect.sources._x_search.asking import Asking
 from airflow_provider_connect.sources._x_search.columns import schema
-from airflow_provider_connect.sources._x_search.counting import hours_of, pieces
-from airflow_provider_connect.sources._x_search.limits import quota_of
 from airflow_provider_connect.sources._x_search.options import QUERY_LENGTHS, Endpoint, XSearchOptions
-from airflow_provider_connect.sources._x_search.rows import batches
-from airflow_provider_connect.sources._x_search.searching import Piece, Searching
+from airflow_provider_connect.sources._x_search.page import buckets
+from airflow_provider_connect.sources._x_search.rows import along, batches
+from airflow_provider_connect.sources._x_search.searching import Piece, Searching, written
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MOST_PARTS = 24
+"""Counts are by hour."""
+
+
+def hours_of(there: Asking, piece: Piece, query: str) -> dict[dt.datetime, int]:
+    """Return how many posts X counts in each hour, by its beginning.
+
+    :raises RetriableError: the counts end before they have reached the beginning of the piece, as twarc has seen
+        (https://github.com/DocNow/twarc, client2.py, 2026-11).
+    :raises ConnectError: as :meth:`.CountsRows.count`.
+    """
+    params = piece.params | {"query": query, "granularity": "hour"}
+    found: dict[dt.datetime, int] = {}
+    for counted, _ in there.pages(params, buckets, itemgetter(1)):
+        for start, count in counted:
+            try:
+                found[dt.datetime.fromisoformat(start).astimezone(dt.UTC)] = count
+            except ValueError:
+                raise there.not_an_answer(0) from None
+    if found and min(found) > piece.start:
+        raise RetriableError(f"X's counts of posts begin at {written(min(found))}, not at {written(piece.start)}")
+    return found
+
+
+def pieces(day: Day, endpoint: Endpoint, hours: Mapping[dt.datetime, int], split_rows: int | None) -> list[Piece]:
+    """Cut a day into parts of about as many posts, at full hours; together they are the whole day.
+
+    :param hours: how many posts there are in each hour.
+    :param split_rows: how many make a day large; None for a day that is not cut.
+    """
+    total = sum(hours.values())
+    parts = 1 if split_rows is None else min(MOST_PARTS, max(1, math.ceil(total / split_rows)))
+    cuts: list[dt.datetime] = []
+    before = 0
+    for hour, count in sorted(hours.items()):
+        is_due = len(cuts) + 1 < parts and before * parts >= (len(cuts) + 1) * total
+        if is_due and day.start < hour < day.end:
+            cuts.append(hour)
+        before += count
+    edges = [day.start, *cuts, day.end]
+    return [Piece(endpoint, start, end) for start, end in itertools.pairwise(edges)]
+
 
 _ZONE = "UTC"
 _WEEK = dt.timedelta(days=7)

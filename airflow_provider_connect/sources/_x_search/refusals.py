@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Reply
@@ -35,27 +34,6 @@ class TokenError(RetriableError):
     """X takes its own next_token no more: asking again with it is no use."""
 
 
-@dataclass(frozen=True)
-class Window:
-    """What an answer's headers say of the app's window.
-
-    :param limit: requests in a window; None if the answer does not say.
-    :param remaining: how many are left of them.
-    :param reset_seconds: until the next one begins.
-    """
-
-    limit: int | None = None
-    remaining: int | None = None
-    reset_seconds: float | None = None
-
-
-def window(reply: Reply, now: dt.datetime) -> Window:
-    """Read the headers, by the server's clock where the answer shows it."""
-    limit, remaining, reset = (_whole(reply.header(f"x-rate-limit-{name}")) for name in ("limit", "remaining", "reset"))
-    wait = None if reset is None else wait_seconds(RESET, reply, now)
-    return Window(limit, remaining, None if wait is None else min(max(wait, 1.0), MOST_WAIT_SECONDS))
-
-
 def refusal(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
     """Return the error to raise for a refusal.
 
@@ -69,7 +47,7 @@ def refusal(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: b
     if is_cap(status, problem):
         return _capped(status, problem, day, host, quoted)
     if status == 429:
-        return _slowed(host, window(reply, now), wait, quoted)
+        return _slowed(reply, now, wait, quoted)
     if status == 400 and is_later_page:
         return TokenError(
             f"{host} answered 400 to a later page: it takes its own next_token no more, and the day begins anew{quoted}"
@@ -103,18 +81,20 @@ _MEANINGS = {
 }
 
 
-def _slowed(host: str, window: Window, wait: float | None, quoted: str) -> RetriableError:
-    """Return the error for a rate limit.
+def _slowed(reply: Reply, now: dt.datetime, wait: float | None, quoted: str) -> RetriableError:
+    """Return the error for a rate limit, by the headers that tell of the app's window.
 
     :param wait: as the header Retry-After says.
     """
-    if window.remaining:  # it is the limit on a second: the window has room
-        message = f"{host} answered 429: the app asks too fast{quoted}"
+    limit, remaining, reset = (_whole(reply.header(f"x-rate-limit-{name}")) for name in ("limit", "remaining", "reset"))
+    if remaining:  # it is the limit on a second: the window has room
+        message = f"{reply.host} answered 429: the app asks too fast{quoted}"
         return RetriableError(message, retry_after_seconds=_TOO_FAST_SECONDS if wait is None else wait)
-    after = window.reset_seconds if window.reset_seconds is not None else wait
-    message = f"{host} answered 429: the app's requests of this window are used up{quoted}"
-    if window.limit is not None and after is not None:
-        return QuotaError(message, said=(window.limit, window.limit, after), retry_after_seconds=after)
+    ends = None if reset is None else wait_seconds(RESET, reply, now)
+    after = wait if ends is None else min(max(ends, 1.0), MOST_WAIT_SECONDS)
+    message = f"{reply.host} answered 429: the app's requests of this window are used up{quoted}"
+    if limit is not None and after is not None:
+        return QuotaError(message, said=(limit, limit, after), retry_after_seconds=after)
     return RetriableError(message, retry_after_seconds=_UNKNOWN_SECONDS if after is None else after)
 
 

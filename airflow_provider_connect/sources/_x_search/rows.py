@@ -1,10 +1,10 @@
-"""Turns hits into rows: one for each post, with what belongs to it, and the queries that have found it."""
+"""Turns hits into rows: one for each post, with the queries that have found it, or for each that posts refer to."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, compress, groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.polling.dedupe import KeySet
@@ -14,12 +14,12 @@ from airflow_provider_connect.sources._x_search.dialect import field
 from airflow_provider_connect.sources._x_search.options import StreamName
 from airflow_provider_connect.sources._x_search.page import Page, Text
 from airflow_provider_connect.sources._x_search.searching import Hit, as_json, ids_in, instant
+from airflow_provider_connect.values.json.typed import fits_bigint
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS_AT_ONCE = 1000
-_COUNTS = ("repost_count", "reply_count", "like_count", "quote_count", "bookmark_count", "impression_count")
 Row = dict[str, Any]
 
 
@@ -43,15 +43,12 @@ def batches(results: Sequence[Iterator[Hit]], queries: Sequence[str], tally: Tal
 
 def unique(rows: list[Row], stream: StreamName, keys: KeySet) -> list[Row]:
     """Give each row its ``record_key``, and return those whose key has not come before."""
-    import numpy as np
     from xxhash import xxh3_128_digest
 
-    made = b"".join(xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows)
-    halves = np.frombuffer(made, dtype=">u8").astype(np.uint64).reshape(-1, 2)
-    new = keys.add(np.ascontiguousarray(halves[:, 0]), np.ascontiguousarray(halves[:, 1]))
-    for number, row in enumerate(rows):
-        row["record_key"] = made[16 * number : 16 * number + 16].hex()
-    return [row for row, is_new in zip(rows, new.tolist(), strict=True) if is_new]
+    made = [xxh3_128_digest(row[STREAMS[stream].key].encode()) for row in rows]
+    for row, key in zip(rows, made, strict=True):
+        row["record_key"] = key.hex()
+    return list(compress(rows, keys.add_keys(b"".join(made))))
 
 
 def _batch(rows: list[Row], keys: KeySet, tally: Tally) -> pa.RecordBatch:
@@ -80,23 +77,15 @@ def post_row(sent: Text, page: Page) -> Row:
     """Return the columns that any post has, with what the page has brought along with it."""
     post, includes = sent.value, page.includes
     author = includes.get("users", {}).get(text(post.get("author_id")) or "")
-    metrics = as_object(post.get("public_metrics"))
     note = as_object(field(post, "note_post")).get("text")
     attachments = as_object(post.get("attachments"))
     place = includes.get("places", {}).get(text(as_object(post.get("geo")).get("place_id")) or "")
-    return {
+    return _named(post, "posts") | {
         "id": str(post["id"]),
-        "created_at": instant(post.get("created_at")),
         "text": text(note) or text(post.get("text")),
-        "lang": text(post.get("lang")),
-        "author_id": text(post.get("author_id")),
         "author_username": text(author.value.get("username")) if author else None,
         "author_name": text(author.value.get("name")) if author else None,
-        "conversation_id": text(post.get("conversation_id")),
-        "in_reply_to_user_id": text(post.get("in_reply_to_user_id")),
-        "possibly_sensitive": post["possibly_sensitive"] if isinstance(post.get("possibly_sensitive"), bool) else None,
         "edit_history": _strings(field(post, "edit_history_post_ids")),
-        **{name: whole(field(metrics, name)) for name in _COUNTS},
         "author": author.text if author else None,
         "referenced": _referenced(post, page),
         "users": _users(post, page),
@@ -107,17 +96,26 @@ def post_row(sent: Text, page: Page) -> Row:
     }
 
 
+def _named(sent: Mapping[str, Any], stream: StreamName) -> Row:
+    """Return the columns that are named like fields, or like public metrics, each as its type reads it."""
+    fields = {**as_object(sent.get("public_metrics")), **sent}
+    columns = STREAMS[stream].columns.items()
+    return {name: _READERS[column.kind](field(fields, name)) for name, column in columns if column.kind in _READERS}
+
+
 def _referenced(post: Mapping[str, Any], page: Page) -> str | None:
-    references = field(post, "referenced_posts")
-    if not isinstance(references, list) or not references:
-        return None
     parts = []
-    for each in references:
-        reference = as_object(each)
+    for reference in _references(post):
         found = page.includes.get("posts", {}).get(str(reference.get("id")))
         own = as_json(reference)
         parts.append(own if found is None else f'{own[:-1]},"post":{found.text}}}')
-    return f"[{','.join(parts)}]"
+    return f"[{','.join(parts)}]" if parts else None
+
+
+def _references(post: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what a post says of the posts that it quotes, replies to or reposts."""
+    references = field(post, "referenced_posts")
+    return [as_object(each) for each in references] if isinstance(references, list) else []
 
 
 def _users(post: Mapping[str, Any], page: Page) -> str | None:
@@ -127,9 +125,8 @@ def _users(post: Mapping[str, Any], page: Page) -> str | None:
     mentions = entities.get("mentions")
     wanted: list[Any] = [post.get("in_reply_to_user_id")]
     wanted += [as_object(each).get("id") for each in (mentions if isinstance(mentions, list) else [])]
-    references = field(post, "referenced_posts")
-    for each in references if isinstance(references, list) else []:
-        found = page.includes.get("posts", {}).get(str(as_object(each).get("id")))
+    for reference in _references(post):
+        found = page.includes.get("posts", {}).get(str(reference.get("id")))
         wanted.append(found.value.get("author_id") if found else None)
     named = dict.fromkeys(str(each) for each in wanted if each and each != post.get("author_id"))
     return _array([users[each] for each in named if each in users])
@@ -168,4 +165,63 @@ def text(value: Any) -> str | None:
 
 def whole(value: Any) -> int | None:
     """Return a value that is a whole number of 64 bits; None in place of any other."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
+    return value if fits_bigint(value) else None
+
+
+def flag(value: Any) -> bool | None:
+    """Return a value that is true or false; None in place of any other."""
+    return value if isinstance(value, bool) else None
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {"string": text, "bigint": whole, "boolean": flag, "timestamp": instant}
+
+
+def along(results: Sequence[Iterator[Hit]], stream: StreamName, tally: Tally) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a stream other than that of posts.
+
+    X sends a user once a page, however many posts of it refer to them, so pages are read one after the other. Of what
+    comes on several pages the first is kept.
+
+    :param results: of each query.
+    """
+    import pyarrow as pa
+
+    with KeySet() as keys:
+        for _, of_page in groupby(chain.from_iterable(results), key=lambda hit: id(hit.page)):
+            rows = _rows_along(list(of_page), stream)
+            tally.rows += len(rows)
+            kept = unique(rows, stream, keys) if rows else []
+            tally.counts["duplicates"] += len(rows) - len(kept)
+            if kept:
+                yield pa.RecordBatch.from_pylist(kept, schema=schema(stream))
+
+
+def _rows_along(hits: list[Hit], stream: StreamName) -> list[Row]:
+    """Return what posts of one page refer to; a page may have posts of other days, whose authors are no rows."""
+    page = hits[0].page
+    referenced = _posts_along(hits, page)
+    if stream == "referenced":
+        return [post_row(each, page) for each in referenced]
+    named = {name for post in chain((hit.post for hit in hits), referenced) for name in ids_in(post.value)}
+    if stream == "media":
+        return [
+            _named(each.value, stream) | {"media_key": key, "media": each.text}
+            for key, each in page.includes.get("media", {}).items()
+            if key in named
+        ]
+    users = page.includes.get("users", {})
+    return [
+        _named(each.value, stream) | {"id": key, "user": each.text}
+        for key, each in users.items()
+        if key in named or each.value.get("username") in named
+    ]
+
+
+def _posts_along(hits: Iterable[Hit], page: Page) -> list[Text]:
+    """Return the posts that X has sent along, without those that only a post of them refers to."""
+    posts = page.includes.get("posts", {})
+    names: dict[str, None] = {}
+    for hit in hits:
+        for reference in _references(hit.post.value):
+            names[str(reference.get("id"))] = None
+    return [posts[name] for name in names if name in posts]

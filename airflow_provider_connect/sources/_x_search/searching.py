@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.polling.paging import pages
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._x_search import dialect
 from airflow_provider_connect.sources._x_search.asking import Asking
@@ -26,6 +25,7 @@ _MOST_PAGES_AGAIN = 5
 """Some lists of X repeat a page for ever, each time with another next_token (measured 2026-09 by
 https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md). A page may come again once by chance."""
 
+_KINDS = ("user", "media", "poll", "place")
 _ALWAYS = ("id", "text", "created_at", "edit_history_post_ids")
 
 
@@ -73,10 +73,7 @@ def asked(options: XSearchOptions, endpoint: Endpoint) -> dict[str, str]:
         "max_results": str(options.size_of_page(endpoint)),
         "sort_order": "recency",
         **dialect.parameters(options.dialect, [*_ALWAYS, *options.post_fields], options.expansions),
-        "user.fields": ",".join(options.user_fields),
-        "media.fields": ",".join(options.media_fields),
-        "poll.fields": ",".join(options.poll_fields),
-        "place.fields": ",".join(options.place_fields),
+        **{f"{kind}.fields": ",".join(getattr(options, f"{kind}_fields")) for kind in _KINDS},
     }
     return {name: value for name, value in params.items() if value}
 
@@ -102,13 +99,9 @@ class Searching:
         params = asked(self._options, self._piece.endpoint) | self._piece.params
         params["query"] = self._options.queries[query]
 
-        def fetch(token: str | None) -> Page:
-            more = {} if token is None else {"next_token": token}
-            return self._there.document(params | more, read)
-
         without = again = 0
         before: list[object] = []
-        for page in pages(fetch, _next_token):
+        for page in self._there.pages(params, read, _next_token):
             ids = [post.value.get("id") for post in page.posts]
             without = 0 if ids else without + 1
             again = again + 1 if ids and ids == before else 0
@@ -151,13 +144,12 @@ class Searching:
 
     def _count_errors(self, page: Page) -> None:
         """Count what could not be sent along; what is in no row's ``errors`` is kept as a reject."""
-        for error in page.errors:
-            self._tally.counts[f"partial_errors.{kind_of(error.value)}"] += 1
         if not page.errors:
             return
         named = {each for post in page.posts for each in ids_in(post.value)} if self._has_posts else set()
         in_rows = {number for each, numbers in page.errors_by_id.items() if each in named for number in numbers}
         for number, error in enumerate(page.errors):
+            self._tally.counts[f"partial_errors.{kind_of(error.value)}"] += 1
             if number not in in_rows:
                 self._tally.reject(Reject(self._read, "X could not send something along", error.text.encode()))
 

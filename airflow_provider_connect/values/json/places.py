@@ -9,6 +9,7 @@ Not jmespath, for which a missing field is null, nor jsonpath-ng: both split bar
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
@@ -47,13 +48,18 @@ Place = Annotated[str, AfterValidator(_checked)]
 
 def found(document: Any, place: str) -> Any:
     """Return what stands at a place in a decoded document; :data:`MISSING` if nothing does."""
-    for step in steps(place):
+    return within(document, steps(place), MISSING)
+
+
+def within(document: Any, way: Sequence[str], nothing: Any = None) -> Any:
+    """Return what stands in a decoded document at the end of these steps; ``nothing`` if they lead nowhere."""
+    for step in way:
         if isinstance(document, dict):
-            document = document.get(step, MISSING)
+            document = document.get(step, nothing)
         elif isinstance(document, list) and step.isascii() and step.isdigit() and int(step) < len(document):
             document = document[int(step)]
         else:
-            return MISSING
+            return nothing
     return document
 
 

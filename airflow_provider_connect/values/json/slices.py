@@ -11,6 +11,8 @@ from airflow_provider_connect.values.json.places import MISSING
 
 _TOLERANT = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[ \t\r\n]*")
+HALVES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which JSON may hold and no column does."""
 
 
 class NotJsonError(ValueError):
@@ -74,6 +76,28 @@ def elements(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[str
         at = space_after(text, end)
         if text[at : at + 1] == ",":
             at = space_after(text, at + 1)
+
+
+def as_text(data: bytes) -> str:
+    """Return a document as text.
+
+    :raises NotJsonError: it is not UTF-8.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise NotJsonError(f"invalid UTF-8 at its byte {error.start}") from None
+
+
+def loaded(text: str) -> Any:
+    """Return a document decoded.
+
+    :raises NotJsonError: it is not JSON.
+    """
+    try:
+        return json.loads(text, parse_constant=no_constant)
+    except (ValueError, RecursionError) as error:
+        raise not_json(error) from None
 
 
 def no_constant(name: str) -> Any:

@@ -47,7 +47,7 @@ def plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int
     fits, type_ = {
         "string": (_fits_string, pa.string()),
         "double": (_fits_double, pa.float64()),
-        "bigint": (_fits_bigint, pa.int64()),
+        "bigint": (fits_bigint, pa.int64()),
         "boolean": (_fits_boolean, pa.bool_()),
     }[kind]
     if types <= {_PLAIN[kind], _NONE}:
@@ -146,7 +146,8 @@ def _fits_boolean(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _fits_bigint(value: Any) -> bool:
+def fits_bigint(value: Any) -> bool:
+    """Tell whether a value is a whole number that a BIGINT holds."""
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 

@@ -18,7 +18,7 @@ from airflow_provider_connect.cli import preview as preview_module
 from airflow_provider_connect.cli import propose as propose_module
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.polling.quota.book import Book, Hold, prefix_of
-from airflow_provider_connect.sources._mixpanel.limits import quota_of
+from airflow_provider_connect.sources._mixpanel.access import quota_of
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel_answers import Mixpanel, mixpanel
 from tests.equipment.quota import Keys

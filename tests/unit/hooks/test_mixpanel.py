@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.hooks import mixpanel as hook_module
+from airflow_provider_connect.hooks import source as hook_module
 from airflow_provider_connect.hooks.mixpanel import MixpanelHook
 from tests.equipment.mixpanel_answers import EVENT, Mixpanel, mixpanel
 from tests.equipment.quota import Keys

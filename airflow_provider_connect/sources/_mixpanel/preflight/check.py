@@ -11,21 +11,19 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import get_args
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError
+from airflow_provider_connect.errors import ConnectError, QuotaError
 from airflow_provider_connect.polling import findings
 from airflow_provider_connect.polling.findings import Finding, Level, level_of
 from airflow_provider_connect.polling.quota.book import Book, prefix_of
 from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.polling.quota.single import NoRoomError, counting, reserved, tell
-from airflow_provider_connect.polling.quota.turns import Store, Turns
+from airflow_provider_connect.polling.quota.turns import NoRoomError, Store, Turns, counting, reserved, tell
 from airflow_provider_connect.sources._mixpanel import access as accesses
-from airflow_provider_connect.sources._mixpanel.access import HOSTS, Access, Api
+from airflow_provider_connect.sources._mixpanel import asking
+from airflow_provider_connect.sources._mixpanel.access import HOSTS, Access, Api, quota_of
 from airflow_provider_connect.sources._mixpanel.columns import Regime
-from airflow_provider_connect.sources._mixpanel.limits import quota_of
-from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.preflight.probe import Probed, probe
 from airflow_provider_connect.sources._mixpanel.preflight.regime import Reading, read_regime, shown
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
@@ -55,22 +53,18 @@ class Report(findings.Report):
 
 def check(
     connection: Connection,
-    what: MixpanelOptions | StreamName | None = None,
+    options: MixpanelOptions | None = None,
     *,
     store: Store | None = None,
-    clock: Callable[[], dt.datetime] | None = None,
+    clock: Callable[[], dt.datetime] = asking.now,
 ) -> Report:
     """Check a connection.
 
-    :param what: the source that will use it, or the name of its stream; None for the export, whatever the source's
-        zone.
+    :param options: of the source that will use it; None for the export, whatever the source's zone.
     :param store: where the requests of all tasks are counted; None for nowhere.
     :param clock: tells the present instant, in UTC.
-    :raises ConfigError: if there is no stream of this name.
     """
-    if isinstance(what, str) and what not in get_args(StreamName):
-        raise ConfigError(f"there is no stream {what!r}: it is one of {', '.join(get_args(StreamName))}")
-    return _Check(connection, what, store, clock or (lambda: dt.datetime.now(dt.UTC))).report()
+    return _Check(connection, options, store, clock).report()
 
 
 class _Check:
@@ -79,13 +73,13 @@ class _Check:
     def __init__(
         self,
         connection: Connection,
-        what: MixpanelOptions | StreamName | None,
+        options: MixpanelOptions | None,
         store: Store | None,
         clock: Callable[[], dt.datetime],
     ) -> None:
         self._connection = connection
-        self._options = what if isinstance(what, MixpanelOptions) else None
-        self._stream = STREAMS[self._options.stream if self._options else what if isinstance(what, str) else "export"]
+        self._options = options
+        self._stream = STREAMS["export" if options is None else options.stream]
         self._api = self._stream.api
         self._store = store
         self._clock = clock
@@ -237,7 +231,8 @@ class _Check:
         """
         access, quota = Access.from_connection(connection, self._api), quota_of(connection, self._api)
         turns = self._turns(quota)
-        with reserved(turns, "check", self._not_counted) as times:
+        times: list[float] = []
+        with reserved(turns, "check", self._not_counted, times):
             try:
                 probed = probe(access, self._clock, lambda: times.append(time.time()))
             finally:

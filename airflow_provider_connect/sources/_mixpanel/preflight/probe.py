@@ -13,8 +13,9 @@ from airflow_provider_connect.clients.http.client import Answer, form_body
 from airflow_provider_connect.clients.http.inflate import gunzip
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import ConnectError, RetriableError
-from airflow_provider_connect.sources._mixpanel.access import Access, refusal, refused_status
+from airflow_provider_connect.sources._mixpanel.access import Access
 from airflow_provider_connect.sources._mixpanel.preflight.regime import Sample
+from airflow_provider_connect.sources._mixpanel.refusals import refusal, refused_status
 
 _EVENTS = 10_000
 """How many events of a day are asked for: enough to tell the regime, and a megabyte or so on the wire."""

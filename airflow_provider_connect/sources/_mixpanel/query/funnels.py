@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.query.answers import listed, member, of_the_day, require_count
-from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
-from airflow_provider_connect.sources._mixpanel.query.fields import number, text, whole
+from airflow_provider_connect.sources._mixpanel.query.answers import (
+    Row,
+    documents,
+    listed,
+    member,
+    named,
+    of_the_day,
+    require_count,
+    text,
+)
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream
 
 _LIST = Call("/api/query/funnels/list", about="saved funnels")
@@ -36,10 +43,10 @@ def _rows(there: Asking) -> Iterator[Row]:
         for row in _steps(there, funnel_id):
             if may_change:
                 there.tally.counts["may_change"] += 1
-            yield {"date": there.day.date, "funnel_id": funnel_id, "funnel_name": name, **row}
+            yield row | {"date": there.day.date, "funnel_id": funnel_id, "funnel_name": name}
 
 
-def _steps(there: Asking, funnel_id: int) -> Iterator[Row]:
+def _steps(there: Asking, funnel_id: int) -> Iterator[dict[str, Any]]:
     what, date = f"funnel {funnel_id}", str(there.day)
     params = {"funnel_id": str(funnel_id), "from_date": date, "to_date": date, "unit": "day"}
     asked = Call("/api/query/funnels", params=params, about=f"{what} (option funnels)")
@@ -48,21 +55,7 @@ def _steps(there: Asking, funnel_id: int) -> Iterator[Row]:
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise DataError(f"{what}: Mixpanel's answer has no list of steps for {date}: report it to Mixpanel")
     for place, step in enumerate(steps):
-        yield {
-            "step": place,
-            "event": text(step.get("event")),
-            "step_label": text(step.get("step_label")),
-            "custom_event_id": whole(step.get("custom_event_id")),
-            "count": require_count(step.get("count"), what),
-            "step_conv_ratio": number(step.get("step_conv_ratio")),
-            "overall_conv_ratio": number(step.get("overall_conv_ratio")),
-            "avg_time": number(step.get("avg_time")),
-            "avg_time_from_start": number(step.get("avg_time_from_start")),
-        }
-
-
-def _requests(options: MixpanelOptions) -> int:
-    return len(options.funnels) if options.funnels else 2  # the list, and a funnel
+        yield named(FUNNELS, step) | {"step": place, "count": require_count(step.get("count"), what)}
 
 
 FUNNELS = Stream(
@@ -89,7 +82,7 @@ FUNNELS = Stream(
     },
     key=("date", "funnel_id", "step"),
     options=frozenset({"funnels"}),
-    requests=_requests,
+    requests=lambda options: len(options.funnels) if options.funnels else 2,  # the list, and a funnel
     cost="1 for each funnel, and 1 for the list unless funnels names them",
     counts={"may_change": "rows of days that ended less than 90 days ago", **OTHER_DAY},
     read=documents(_rows),

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.columns import Column
-from airflow_provider_connect.sources._mixpanel.access import UnreadableCohortError
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.query.cohorts import listed
+from airflow_provider_connect.sources._mixpanel.query.lists import listed_cohorts
+from airflow_provider_connect.sources._mixpanel.refusals import UnreadableCohortError
 from airflow_provider_connect.sources._mixpanel.stream import PROMOTED, RECORD_KEY, Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def _group(options: MixpanelOptions) -> str:
-    return options.data_group_id or ""
 
 
 def _not_asked_for(options: MixpanelOptions) -> list[str]:
@@ -37,16 +33,13 @@ def _engage(stream: Stream, there: Asking) -> Iterator[pa.RecordBatch]:
     from airflow_provider_connect.sources._mixpanel.query.sessions import Profiling  # noqa: PLC0415  # too heavy for a DAG file
 
     options = there.options
-    form = {}
-    if options.where is not None:
-        form["where"] = options.where
-    if options.data_group_id is not None:
-        form["data_group_id"] = options.data_group_id
+    about, chosen = "", {"where": options.where, "data_group_id": options.data_group_id}
     if options.filter_by_cohort is not None:
-        form["filter_by_cohort"] = _cohort(options.filter_by_cohort)
+        chosen["filter_by_cohort"] = _cohort(options.filter_by_cohort)
+        about = f"cohort {options.filter_by_cohort} (option filter_by_cohort)"
     if options.output_properties is not None:
-        form["output_properties"] = json.dumps(options.output_properties, ensure_ascii=False)
-    about = "" if options.filter_by_cohort is None else f"cohort {options.filter_by_cohort} (option filter_by_cohort)"
+        chosen["output_properties"] = json.dumps(options.output_properties, ensure_ascii=False)
+    form = {name: value for name, value in chosen.items() if value is not None}
     with Profiling(stream, there) as profiling:
         yield from profiling.read(form, about)
 
@@ -69,15 +62,13 @@ def _cohorts_to_read(there: Asking) -> dict[int, str]:
     """Return the ids of the cohorts whose members are wanted, and what messages call each."""
     if there.options.cohorts:
         return {cohort: f"cohort {cohort} (option cohorts)" for cohort in there.options.cohorts}
-    return {cohort["id"]: f"cohort {cohort['id']} ({str(cohort.get('name'))[:100]!r})" for cohort in listed(there)}
+    return {
+        cohort["id"]: f"cohort {cohort['id']} ({str(cohort.get('name'))[:100]!r})" for cohort in listed_cohorts(there)
+    }
 
 
 def _cohort(number: int) -> str:
     return json.dumps({"id": number})
-
-
-def _requests_of_members(options: MixpanelOptions) -> int:
-    return len(options.cohorts) if options.cohorts else 2  # the list, and a cohort
 
 
 _COUNTS = {
@@ -113,7 +104,7 @@ ENGAGE = Stream(
             "max_rejects",
         }
     ),
-    variant=_group,
+    variant=lambda options: options.data_group_id or "",
     problems=_not_asked_for,
     cost="1, however many pages there are",
     counts=_COUNTS | PROMOTED,
@@ -135,7 +126,7 @@ COHORT_MEMBERS = Stream(
     },
     key=("cohort_id", "distinct_id"),
     options=frozenset({"cohorts", "on_unreadable", "errors_tolerance", "max_rejects"}),
-    requests=_requests_of_members,
+    requests=lambda options: len(options.cohorts) if options.cohorts else 2,  # the list, and a cohort
     cost="1 for each cohort, and 1 for the list unless cohorts names them",
     counts=_COUNTS | {"unreadable_cohorts": "cohorts that are left out, because their data group was deleted"},
     read=_members,

@@ -15,8 +15,7 @@ from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
-from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
+from airflow_provider_connect.sources._mixpanel.query.answers import Row, documents, member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream, told_apart_by
 from airflow_provider_connect.window import ONE_DAY, Day, start_of
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
@@ -15,9 +16,14 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.query.answers import member, of_the_day, require_count
-from airflow_provider_connect.sources._mixpanel.query.documents import Row, documents
-from airflow_provider_connect.sources._mixpanel.query.fields import text
+from airflow_provider_connect.sources._mixpanel.query.answers import (
+    Row,
+    documents,
+    member,
+    of_the_day,
+    require_count,
+    text,
+)
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream, told_apart_by
 
 MOST_SEGMENTS = 10_000
@@ -40,10 +46,7 @@ def events_of_day(there: Asking, names: Sequence[str], where: str | None = None)
     if where is not None:
         return {name: _total(there, name, _segments(there, name, where)) for name in names}
     found: dict[str, int] = {}
-    for start in range(0, len(names), _NAMES_AT_ONCE):
-        some = names[start : start + _NAMES_AT_ONCE]
-        params = {"event": json.dumps(some, ensure_ascii=False), "type": "general"}
-        values = _values(there, "/api/query/events", params, "events of these names")
+    for some, values in _some_at_once(there, names, "day"):
         found |= {name: _count(there, values.get(name, {}), f"event {name!r}") for name in some}
     return found
 
@@ -55,23 +58,27 @@ def hours_of_day(there: Asking, names: Sequence[str], where: str | None = None) 
 
     :raises ConnectError: as :meth:`.Asking.whole`, or the answer is not for the day.
     """
+    if where is None:
+        answers: Iterable[Mapping[str, Any]] = (values for _, values in _some_at_once(there, names, "hour"))
+    else:
+        answers = (_segments(there, name, where, unit="hour") for name in names)
     found: Counter[str] = Counter()
-    for start in range(0, len(names), 1 if where is not None else _NAMES_AT_ONCE):
-        if where is not None:
-            params = {"event": names[start], "type": "general", "where": where}
-            values = _values(there, "/api/query/segmentation", params, f"event {names[start]!r}", unit="hour")
-        else:
-            some = names[start : start + _NAMES_AT_ONCE]
-            params = {"event": json.dumps(some, ensure_ascii=False), "type": "general"}
-            values = _values(there, "/api/query/events", params, "events of these names", unit="hour")
-        for by_hour in values.values():
-            if not isinstance(by_hour, dict):
-                raise RetriableError("events by hour: in the answer of Mixpanel the hours are missing")
-            hours = {hour: count for hour, count in by_hour.items() if hour[:10] == str(there.day)}
-            if by_hour and not hours:
-                raise RetriableError(f"events by hour: Mixpanel answered for other days than {there.day}")
-            found.update({hour: require_count(count, "events by hour") for hour, count in hours.items()})
+    for by_hour in chain.from_iterable(values.values() for values in answers):
+        if not isinstance(by_hour, dict):
+            raise RetriableError("events by hour: in the answer of Mixpanel the hours are missing")
+        hours = {hour: count for hour, count in by_hour.items() if hour[:10] == str(there.day)}
+        if by_hour and not hours:
+            raise RetriableError(f"events by hour: Mixpanel answered for other days than {there.day}")
+        found.update({hour: require_count(count, "events by hour") for hour, count in hours.items()})
     return found
+
+
+def _some_at_once(there: Asking, names: Sequence[str], unit: str) -> Iterator[tuple[Sequence[str], Mapping[str, Any]]]:
+    """Ask for the counts of some names after the other; yield each with them."""
+    for start in range(0, len(names), _NAMES_AT_ONCE):
+        some = names[start : start + _NAMES_AT_ONCE]
+        params = {"event": json.dumps(some, ensure_ascii=False), "type": "general"}
+        yield some, _values(there, "/api/query/events", params, "events of these names", unit)
 
 
 def frequent_events(there: Asking) -> list[str]:
@@ -101,12 +108,14 @@ def _rows(there: Asking) -> Iterator[Row]:
             yield row | {"segment": text(segment), "count": _count(there, by_date, f"event {name!r}")}
 
 
-def _segments(there: Asking, name: str, where: str | None, on: str | None = None) -> Mapping[str, Any]:
+def _segments(
+    there: Asking, name: str, where: str | None, on: str | None = None, unit: str = "day"
+) -> Mapping[str, Any]:
     """Return the counts by date of each segment; without ``on`` there is one, and it is the event."""
     limit = None if on is None else str(MOST_SEGMENTS)
     chosen = {"event": name, "type": "general", "where": where, "on": on, "limit": limit}
     params = {key: value for key, value in chosen.items() if value is not None}
-    segments = _values(there, "/api/query/segmentation", params, f"event {name!r} (options event, on and where)")
+    segments = _values(there, "/api/query/segmentation", params, f"event {name!r} (options event, on and where)", unit)
     if len(segments) >= MOST_SEGMENTS:
         raise ConfigError(
             f"on: event {name!r} has {len(segments):,} segments or more on {there.day}, and Mixpanel returns no more "
@@ -119,7 +128,7 @@ def _total(there: Asking, name: str, segments: Mapping[str, Any]) -> int:
     return sum(_count(there, by_date, f"event {name!r}") for by_date in segments.values())
 
 
-def _values(there: Asking, path: str, params: Mapping[str, str], what: str, *, unit: str = "day") -> Mapping[str, Any]:
+def _values(there: Asking, path: str, params: Mapping[str, str], what: str, unit: str) -> Mapping[str, Any]:
     """Ask for counts by name and date.
 
     :raises RetriableError: the day asked for is not among the days of the answer.
@@ -146,10 +155,6 @@ def _problems(options: MixpanelOptions) -> list[str]:
     return ["event: required by stream 'segmentation': the names of the events to count, each of them one query"]
 
 
-def _requests(options: MixpanelOptions) -> int:
-    return max(1, len(dict.fromkeys(options.event or ())))
-
-
 SEGMENTATION = Stream(
     name="segmentation",
     kind="day",
@@ -166,7 +171,7 @@ SEGMENTATION = Stream(
     options=frozenset({"event", "on", "where"}),
     variant=told_apart_by("event", "on", "where"),
     problems=_problems,
-    requests=_requests,
+    requests=lambda options: max(1, len(dict.fromkeys(options.event or ()))),
     cost="1 for each event",
     counts=OTHER_DAY,
     read=documents(_rows),

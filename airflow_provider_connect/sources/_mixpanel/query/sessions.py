@@ -15,8 +15,7 @@ from airflow_provider_connect.polling.keys import as_hex, keys
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import schema
-from airflow_provider_connect.sources._mixpanel.query.pages import PageReader
-from airflow_provider_connect.sources._mixpanel.query.paging import GoneError, Session, gone, is_gone
+from airflow_provider_connect.sources._mixpanel.query.pages import GoneError, PageReader, Session, gone, is_gone
 from airflow_provider_connect.sources._mixpanel.records import Records
 from airflow_provider_connect.sources._mixpanel.stream import Stream
 from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
@@ -145,8 +144,7 @@ class Profiling:
         columns |= self._promoted.of(values, records)
         key_bytes = keys(self._variant, [columns[name] for name in self._key])
         columns["record_key"] = as_hex(key_bytes)
-        halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
-        is_new = self._keys.add(halves[:, 0], halves[:, 1])
+        is_new = self._keys.add_keys(key_bytes)
         if "properties" in self._schema.names:
             columns["properties"] = records.properties(np.arange(len(records)))
         batch = pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)

@@ -1,4 +1,4 @@
-"""Writes what is known of an API as a declaration, each guess with a comment that says what to check."""
+"""Proposes a declaration, by the API's own description or one answer: of each guess a comment says what to check."""
 
 from __future__ import annotations
 
@@ -6,10 +6,54 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sources._rest.proposing.shape import Parameter, Shape, place
+from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.clients.http.json_api import JsonApi
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.polling.findings import ProposalRequest
+from airflow_provider_connect.sources._rest.files import read
+from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi
+from airflow_provider_connect.sources._rest.proposing.sample import Parameter, Shape, place, shape_of
+
+_PATIENCE_SECONDS = 20.0  # somebody waits
+
+
+def proposed(request: ProposalRequest, connection: Connection | None) -> str:
+    """Return a declaration, YAML, of a document or else of one answer.
+
+    :raises ConfigError: the path is missing, or not exactly one of document and connection is given.
+    :raises ConnectError: as a poll does.
+    """
+    if request.path is None:
+        raise ConfigError("--path: name the request's path, such as /v1/events")
+    if (request.openapi is None) == (connection is None):
+        raise ConfigError("give --conn-id, whose API is asked for one answer, or --openapi, the API's own description")
+    if request.openapi is not None:
+        return proposed_by_document(request.path, request.openapi)
+    assert connection is not None, "one of them is given"
+    return proposed_by_answer(request.path, connection)
+
+
+def proposed_by_document(path: str, document: Path) -> str:
+    """Return a declaration, YAML, of what an OpenAPI 3 document says of ``GET path``. No network.
+
+    :raises ConfigError: it says nothing of that, or is no such document.
+    """
+    return declaration(path, *OpenApi(read(document)).described(path))
+
+
+def proposed_by_answer(path: str, connection: Connection) -> str:
+    """Return a declaration, YAML, of what one answer looks like: one request, whose values are not kept.
+
+    :raises ConnectError: as a poll does; :class:`.DataError` if the answer holds no records.
+    """
+    with JsonApi(connection, patience_seconds=_PATIENCE_SECONDS) as api:
+        reply = api.ask(Call(path))
+    return declaration(path, [], shape_of(reply.body, reply.headers))
+
 
 _STARTS = re.compile(
     r"since|(from|start|after|begin)([_-]?(date|time|at))?|(start|from|since)[_-]?\w*|\w+[_-](after|since|from)"
@@ -48,7 +92,7 @@ _CHECK_END = "check what the API says on its last page: rows are lost if this is
 
 
 class _Guess(NamedTuple):
-    value: dict[str, Any]
+    value: Any
     why: str
 
 
@@ -77,7 +121,7 @@ def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str
     if params:
         lines += [
             "  params:",
-            *(f"    {_text(name)}: {_text(guess.value['is'])}  # {guess.why}" for name, guess in params.items()),
+            *(f"    {_text(name)}: {_text(guess.value)}  # {guess.why}" for name, guess in params.items()),
         ]
     if not bounds:
         lines += [
@@ -90,7 +134,7 @@ def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str
         ]
     lines += [f"paging: {_text(paging.value)}  # guess: {paging.why}", "records:"]
     lines += [f"  at: {_text(shape.at)}"] if shape.at else []
-    lines += [f"  key: {_text([key.value['is']])}  # guess: {key.why}", "  columns:"]
+    lines += [f"  key: {_text([key.value])}  # guess: {key.why}", "  columns:"]
     lines += [f"    {_text(name)}: {_column(name, *field)}" for name, field in columns.items()]
     if day is not None and bounds:
         lines += [
@@ -129,9 +173,9 @@ def _key(columns: Mapping[str, tuple[str, str]]) -> _Guess:
     found = next((name for name in plain if name.lower() in ("id", "uuid", "guid", "key")), None)
     found = found or next((name for name in plain if name.lower().endswith("id")), None)
     if found is not None:
-        return _Guess({"is": found}, "its name; does it identify a record?")
+        return _Guess(found, "its name; does it identify a record?")
     return _Guess(
-        {"is": next(iter(plain or columns))}, "the first column, as none is named like a key: name what identifies one"
+        next(iter(plain or columns)), "the first column, as none is named like a key: name what identifies one"
     )
 
 
@@ -150,14 +194,14 @@ def _params(names: Mapping[str, Parameter]) -> tuple[dict[str, _Guess], bool]:
                 parameter.format, ":epoch_s" if parameter.type == "integer" else ""
             )
             found[parameter.name] = _Guess(
-                {"is": f"{{day.{edge}{way}}}"}, f"guess: its name; does it ask for the day's {edge}?"
+                f"{{day.{edge}{way}}}", f"guess: its name; does it ask for the day's {edge}?"
             )
     size = next((names[name] for name in _SIZES if name in names), None)
     if size is not None:
         found[size.name] = _Guess(
-            {"is": size.most or 100}, "the largest page" if size.most else "guess: how large may a page be?"
+            size.most or 100, "the largest page" if size.most else "guess: how large may a page be?"
         )
-    return found, any("{day." in str(each.value["is"]) for each in found.values())
+    return found, any("{day." in str(each.value) for each in found.values())
 
 
 def _paging(names: Mapping[str, Parameter], shape: Shape) -> _Guess:

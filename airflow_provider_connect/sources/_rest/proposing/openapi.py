@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._rest.proposing.shape import Parameter, Shape, place
+from airflow_provider_connect.sources._rest.proposing.sample import Parameter, Shape, place
 
 _DEEPEST = 3
 _MOST_REFERENCES = 50

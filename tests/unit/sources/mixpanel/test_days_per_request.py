@@ -12,7 +12,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.planning import plan
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel.span import TARGET_BYTES
+from airflow_provider_connect.sources._mixpanel.planning import TARGET_BYTES
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day, parse_days, span
 

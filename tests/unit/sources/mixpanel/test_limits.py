@@ -10,8 +10,8 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, QuotaError
-from airflow_provider_connect.sources._mixpanel.access import Access, refusal
-from airflow_provider_connect.sources._mixpanel.limits import quota_of
+from airflow_provider_connect.sources._mixpanel.access import Access, quota_of
+from airflow_provider_connect.sources._mixpanel.refusals import refusal
 from airflow_provider_connect.sources._mixpanel.stream import Stream
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource

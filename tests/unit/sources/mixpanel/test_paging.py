@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import Failure, RetriableError
-from airflow_provider_connect.sources._mixpanel.query.paging import Page, Session, is_gone
+from airflow_provider_connect.sources._mixpanel.query.pages import Page, Session, is_gone
 
 
 def session_pages(size: int, total: int) -> list[Page]:

@@ -20,7 +20,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel import poller as poller_module
+from airflow_provider_connect.sources._mixpanel import asking
 from airflow_provider_connect.sources._mixpanel.access import HOSTS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
@@ -124,7 +124,7 @@ def test_a_date_in_the_future_ended_the_stream_in_silence_23662_30028(
     tomorrow = Day(date=standin.today + dt.timedelta(days=1))
     with pytest.raises(ConfigError, match="not over yet"):
         poll(standin, day=tomorrow)
-    monkeypatch.setattr(poller_module, "now", lambda: tomorrow.end)
+    monkeypatch.setattr(asking, "now", lambda: tomorrow.end)
     with pytest.raises(ConfigError, match="future of the project's zone: zone or timestamps"):
         poll(standin, day=tomorrow)
 

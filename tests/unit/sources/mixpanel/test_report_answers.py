@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel.query import fields
+from airflow_provider_connect.sources._mixpanel.query import answers as fields
 from airflow_provider_connect.sources._mixpanel.query.retention import interval
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark.poll import PollTask, freeze

@@ -15,7 +15,7 @@ from airflow_provider_connect.polling.jsonlines import blocks
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.records import RecordReader
-from airflow_provider_connect.sources._mixpanel.rows import RowMaker, RowOptions
+from airflow_provider_connect.sources._mixpanel.rows import RowMaker
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.window import Day
@@ -36,9 +36,8 @@ def read(
     source = source or MixpanelSource()
     tally = Tally()
     reader = RecordReader(tuple(source.promote))
-    options = RowOptions("utc", "UTC", DAY, only_day, source.deduplicate, source.promoted, tuple(source.null_texts))
     with KeySet() as keys:
-        rows = RowMaker(options, reader.names, keys, tally)
+        rows = RowMaker(source, DAY, "utc", names=reader.names, keys=keys, tally=tally, only_day=only_day)
         export = ExportReader(reader, rows, Tolerance(tolerance, 1000), tally, max_record_bytes)
         found = [
             row

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sources._mixpanel.query.series import leaves, points
+from airflow_provider_connect.sources._mixpanel.query.insights import leaves, points
 
 NAMES = st.text(max_size=5)
 VALUES = st.one_of(st.none(), st.integers(), st.floats(allow_nan=False), st.text(max_size=3), st.booleans())

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.sources._rest.declared.records import Records
 from airflow_provider_connect.sources._rest.reading import Cut, PageCutter
+from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.sources._rest.values import Decoded, Decoder
 from airflow_provider_connect.values.json.slices import Slices
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._rest.filling import asked
-from airflow_provider_connect.sources._rest.times import bound
+from airflow_provider_connect.sources._rest.bounds import bound
+from airflow_provider_connect.sources._rest.template import asked
 from airflow_provider_connect.sources.rest import Bounds, PageNumber, Request
 from airflow_provider_connect.window import Day
 from tests.equipment.rest_api.reading import DAY, declared, records

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from airflow_provider_connect.sources._rest.declared.bounds import Bounds
-from airflow_provider_connect.sources._rest.times import Bound, bound
+from airflow_provider_connect.sources._rest.bounds import Bound, Bounds, bound
 from airflow_provider_connect.window import Day
 
 

@@ -9,10 +9,9 @@ import pytest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._x_search.dialect import Dialect
+from airflow_provider_connect.sources._x_search.asking import usage
+from airflow_provider_connect.sources._x_search.dialect import VOCABULARY, Dialect
 from airflow_provider_connect.sources._x_search.options import StreamName
-from airflow_provider_connect.sources._x_search.usage import usage
-from airflow_provider_connect.sources._x_search.vocabulary import VOCABULARY
 from airflow_provider_connect.sources.x_search import XSearchSource
 from tests.equipment.specifications.requests import recorded_requests
 from tests.equipment.specifications.specification import name_of, problems, x_requests

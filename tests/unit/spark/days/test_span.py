@@ -21,7 +21,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.registry import requests_for
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel import span as span_module
+from airflow_provider_connect.sources._mixpanel import planning as span_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark import poll
 from airflow_provider_connect.spark.capabilities.allowance import Dealer

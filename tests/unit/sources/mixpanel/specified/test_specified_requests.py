@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from airflow_provider_connect.polling.findings import ProposalRequest
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.preflight.check import check
 from airflow_provider_connect.sources._mixpanel.propose import proposed
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
@@ -158,7 +159,7 @@ def test_counts_are_asked_for_as_specified(standin: StandIn, options: dict[str, 
 @pytest.mark.parametrize("stream", ["export", "engage", "annotations"])
 def test_a_check_of_each_api_is_asked_for_as_specified(standin: StandIn, stream: Any) -> None:
     with recorded_requests() as sent:
-        assert check(connection(standin), stream).passed
+        assert check(connection(standin), MixpanelOptions(stream=stream)).passed
     require_specified(sent)
 
 

@@ -1,14 +1,97 @@
-"""How one page leads to the next. Each kind says which end rules fit it."""
+"""How one page leads to the next, and how the last one is known. It is said, never guessed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from airflow_provider_connect.clients.http.asking.rules import Declared
-from airflow_provider_connect.sources._rest.declared.ends import Ends
 from airflow_provider_connect.values.json.places import Place
+
+_WORDS = ("empty_page", "no_token", "short_page")
+
+
+class EmptyPage(Declared):
+    """The page after the last one has no records."""
+
+    rule: Literal["empty_page"] = "empty_page"
+
+
+class NoToken(Declared):
+    """The last page names no next one: the token is missing, null, false or empty."""
+
+    rule: Literal["no_token"] = "no_token"
+
+
+class ShortPage(Declared):
+    """The last page has fewer records than the API serves on a full one, or none.
+
+    Only for an API that never filters after it has cut its pages.
+    """
+
+    rule: Literal["short_page"] = "short_page"
+    serves: int | None = Field(
+        default=None,
+        ge=1,
+        description="How many records the API serves on a full page: not what it is asked for. By default the largest "
+        "page so far says it; then the first page is never taken for the last one, unless it is empty.",
+    )
+
+
+class Flag(Declared):
+    """A field of the answer says whether there are more."""
+
+    rule: Literal["flag"] = "flag"
+    at: Place = Field(description="Where it stands, such as has_more or /meta/end_of_stream.")
+    last: str | bool | int | None = Field(
+        description="Its value on the last page: False for has_more, True for end_of_stream."
+    )
+
+
+class Total(Declared):
+    """The answer says how many records, or pages, there are in all."""
+
+    rule: Literal["total"] = "total"
+    at: Place | None = Field(default=None, description="Where it stands in the body, such as /meta/total.")
+    header: str | None = Field(default=None, description="The header that says it, such as X-WP-Total.")
+    of: Literal["records", "pages"] = Field(default="records", description="What is counted.")
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> Self:
+        if (self.at is None) == (self.header is None):
+            raise ValueError("give either at or header")
+        return self
+
+
+def _spelled_out(value: Any) -> Any:
+    return {"rule": value} if isinstance(value, str) and value in _WORDS else value
+
+
+def _said(name: str) -> Callable[[Any], Any]:
+    """Return what tells kinds apart: what they say under this name."""
+    return lambda value: value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+_Rules = Annotated[
+    Annotated[EmptyPage, Tag("empty_page")]
+    | Annotated[NoToken, Tag("no_token")]
+    | Annotated[ShortPage, Tag("short_page")]
+    | Annotated[Flag, Tag("flag")]
+    | Annotated[Total, Tag("total")],
+    Discriminator(
+        _said("rule"),
+        custom_error_type="end_rule",
+        custom_error_message="say how the last page is known: 'empty_page', 'no_token', 'short_page', Flag(at=…, "
+        "last=…) or Total(at=…); in a file {rule: flag, at: …, last: …} or {rule: total, at: …}",
+    ),
+]
+Ends = Annotated[
+    _Rules,
+    BeforeValidator(_spelled_out, json_schema_input_type=Literal["empty_page", "no_token", "short_page"] | _Rules),
+]
+
 
 _COUNTED = ("empty_page", "short_page", "flag", "total")
 _TOKENS = ("no_token", "empty_page", "flag", "total")
@@ -112,38 +195,47 @@ class Cursor(_Listing):
         return self
 
 
-class Offset(_Listing):
-    """The next page begins after as many records as have come: those served, not those asked for."""
+class _Numbered(_Listing):
+    """What kinds have whose pages follow from a count."""
 
     fits = _COUNTED
+    sizes: ClassVar[tuple[str, str]]
+    """Names of the fields that say in which parameter which size is asked for."""
+
+    @property
+    def asked_size(self) -> list[tuple[str, str]]:
+        """The parameter that asks for pages of a size; none if none is declared."""
+        name, most = (getattr(self, field) for field in self.sizes)
+        return [(name, str(most))] if name is not None else []
+
+    @model_validator(mode="after")
+    def _sizes_together(self) -> Self:
+        name, most = self.sizes
+        if (getattr(self, name) is None) != (getattr(self, most) is None):
+            raise ValueError(f"{name} and {most} go together")
+        return self
+
+
+class Offset(_Numbered):
+    """The next page begins after as many records as have come: those served, not those asked for."""
+
+    sizes = ("limit_param", "limit")
     kind: Literal["offset"] = "offset"
     param: str = Field(default="offset", min_length=1, description="Name in the query of the offset.")
     first: int = Field(default=0, ge=0, description="Offset of the first record.")
     limit_param: str | None = Field(default=None, description="Name in the query of the page's size.")
     limit: int | None = Field(default=None, ge=1, description="How many records to ask for.")
 
-    @model_validator(mode="after")
-    def _sizes_together(self) -> Self:
-        if (self.limit_param is None) != (self.limit is None):
-            raise ValueError("limit_param and limit go together")
-        return self
 
-
-class PageNumber(_Listing):
+class PageNumber(_Numbered):
     """Pages have numbers."""
 
-    fits = _COUNTED
+    sizes = ("size_param", "size")
     kind: Literal["page_number"] = "page_number"
     param: str = Field(default="page", min_length=1, description="Name in the query of the page's number.")
     first: int = Field(default=1, ge=0, description="Number of the first page.")
     size_param: str | None = Field(default=None, description="Name in the query of the page's size.")
     size: int | None = Field(default=None, ge=1, description="How many records to ask for.")
-
-    @model_validator(mode="after")
-    def _sizes_together(self) -> Self:
-        if (self.size_param is None) != (self.size is None):
-            raise ValueError("size_param and size go together")
-        return self
 
 
 class LastKey(_Paged):
@@ -163,10 +255,6 @@ def last_place(paging: Paging) -> str | None:
     return None if cap is None else cap.field
 
 
-def _kind(value: Any) -> Any:
-    return value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-
-
 Paging = Annotated[
     Annotated[Single, Tag("single")]
     | Annotated[LinkHeader, Tag("link_header")]
@@ -176,7 +264,7 @@ Paging = Annotated[
     | Annotated[PageNumber, Tag("page_number")]
     | Annotated[LastKey, Tag("last_key")],
     Discriminator(
-        _kind,
+        _said("kind"),
         custom_error_type="paging_kind",
         custom_error_message="say how pages follow each other: Single(), LinkHeader(…), NextLink(…), Cursor(…), "
         "Offset(…), PageNumber(…) or LastKey(…); in a file by kind: single, link_header, next_link, cursor, offset, "

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.config import nearest
+from airflow_provider_connect.polling.columns import Column as RowColumn
+from airflow_provider_connect.polling.columns import arrow_field
 from airflow_provider_connect.values.json.places import Place
 from airflow_provider_connect.values.json.typed import decimal_digits
-from airflow_provider_connect.window import zone as known_zone
+from airflow_provider_connect.window import ZoneName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SIMPLE_TYPES = ("string", "bigint", "double", "boolean", "timestamp", "date", "json")
 DOCUMENT, RECORD_KEY = "document", "record_key"
@@ -30,7 +36,7 @@ class Column(Declared):
         default=None, description="Where the field stands in the record; by default it is named as the column."
     )
     format: Literal["iso", "epoch_s", "epoch_ms"] = Field(default="iso", description="How a timestamp is written.")
-    zone: str = Field(default="UTC", description="IANA zone of a timestamp that is written without one.")
+    zone: ZoneName = Field(default="UTC", description="IANA zone of a timestamp that is written without one.")
     comment: str = Field(default="", description="What it holds; goes to the sink with the column.")
 
     @field_validator("type")
@@ -42,11 +48,6 @@ class Column(Declared):
             raise ValueError(f"unknown type; {nearest(kind, (*SIMPLE_TYPES, 'decimal(38,9)'))}")
         return kind
 
-    @field_validator("zone")
-    @classmethod
-    def _zone_is_known(cls, name: str) -> str:
-        return known(name)
-
     @model_validator(mode="after")
     def _is_a_timestamp(self) -> Self:
         if self.type != "timestamp" and (self.format != "iso" or self.zone != "UTC"):
@@ -54,20 +55,6 @@ class Column(Declared):
         if self.format != "iso" and self.zone != "UTC":
             raise ValueError("an epoch has no zone")
         return self
-
-
-def known(name: str) -> str:
-    """Return the name of a zone.
-
-    :raises ValueError: there is no such zone.
-    """
-    from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
-
-    try:
-        known_zone(name)
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
-    return name
 
 
 def _spelled_out(value: Any) -> Any:
@@ -125,3 +112,33 @@ class Records(Declared):
 
 def _doubled(names: list[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
+class ParentColumn(NamedTuple):
+    """A column whose values are those of a column of the parent."""
+
+    name: str
+    of: str
+    column: Column
+
+
+def schema(records: Records, parents: tuple[ParentColumn, ...]) -> pa.Schema:
+    """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
+    import pyarrow as pa
+
+    of_parent = {one.name: f"The parent's {one.of}." for one in parents}
+    declared: Mapping[str, Column] = {one.name: one.column for one in parents} | records.columns
+    columns = {
+        name: RowColumn(
+            column.type,
+            column.comment or of_parent.get(name) or f"Field {column.at or name!r} of the record.",
+            required=name in records.key,
+        )
+        for name, column in declared.items()
+    }
+    if records.undeclared == "json":
+        comment = "The whole record: its JSON text as sent, byte for byte."
+        columns[DOCUMENT] = RowColumn("json", comment, required=True)
+    comment = f"Identity of the record, 32 hex digits: made of {', '.join(records.key)}."
+    columns[RECORD_KEY] = RowColumn("string", comment, required=True)
+    return pa.schema([arrow_field(name, column) for name, column in columns.items()])

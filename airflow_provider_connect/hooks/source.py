@@ -1,0 +1,47 @@
+"""What the hooks of sources' own connection types have in common: the source reads and tests the connection."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseHook
+
+from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.hooks import credentials
+from airflow_provider_connect.hooks.variables import VariableStore
+from airflow_provider_connect.polling.findings import InspectsConnection
+from airflow_provider_connect.registry import source_class
+
+
+class SourceHook(BaseHook):
+    """Reads a connection as the source does that it is for.
+
+    :param conn_id: the connection.
+    """
+
+    conn_name_attr: ClassVar[str]
+    source_name: ClassVar[str]
+
+    def __init__(self, conn_id: str) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        setattr(self, self.conn_name_attr, conn_id)
+
+    def get_conn(self) -> Any:
+        """Return which address to ask, and with which credentials.
+
+        :raises ConfigError: if the connection is missing, or with everything that is wrong with it.
+        """
+        return self._source().access(credentials.resolve(self.conn_id))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Ask the vendor for little, for the Test button of Airflow's form."""
+        try:
+            return self._source().inspect_connection(credentials.resolve(self.conn_id), VariableStore())
+        except ConnectError as error:
+            return False, str(error)
+
+    def _source(self) -> type[InspectsConnection]:
+        source = source_class(self.source_name)
+        assert issubclass(source, InspectsConnection), "the source's own connection type"
+        return source

@@ -1,0 +1,190 @@
+"""What Mixpanel's refusals mean, and what to do about each."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from typing import Any, NamedTuple
+
+from airflow_provider_connect.clients.http.client import excerpt, retry_after_seconds
+from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
+from airflow_provider_connect.sources._mixpanel.access import HOSTS, QUERY_HOSTS, Access, Api
+
+_HOUR_IS_USED_UP_SECONDS = 900.0
+_TOO_MANY_AT_ONCE_SECONDS = 10.0
+_TOO_FAST_SECONDS = 60.0
+_FUTURE = "cannot be later than today"
+_CREDENTIALS = "authenticate"
+_TOO_OLD = "days into the past"
+_NO_DATA_GROUP = "missing datagroup"
+
+
+class UnreadableCohortError(ConfigError):
+    """The data group of a cohort was deleted, so its members cannot be read."""
+
+
+class _Meaning(NamedTuple):
+    """What an answer means, and what to do; the first entry that matches counts."""
+
+    status: int
+    text: str
+    error: type[ConnectError]
+    meaning: str
+
+
+_ASK_FOR_LATER_DAYS = "the project's plan does not show data that is so old: load later days, or change the plan"
+
+_TABLE = (
+    _Meaning(
+        400, _FUTURE, ConfigError, "the day lies in the future of the project's zone: zone or timestamps "
+        "are not the project's own",
+    ),
+    _Meaning(
+        400, _CREDENTIALS, ConfigError, "the host does not know the credentials: check login, password and project_id, "
+        "and whether the project lives in another region ({regions})",
+    ),
+    # Seen by https://github.com/ploner/RMixpanel/issues/7, and with 403 by https://github.com/jaredmcfarland/mixpanel_data
+    # (get_events, 2026-05).
+    _Meaning(400, _TOO_OLD, ConfigError, _ASK_FOR_LATER_DAYS),
+    _Meaning(400, "project_id", ConfigError, "project_id in the connection's extra is missing or wrong"),
+    _Meaning(400, "", ConfigError, "the request is not understood: check {about}{options}"),
+    _Meaning(
+        401, "", ConfigError, "the credentials are wrong, or the project lives in another region ({regions}): check "
+        "login, password and the region",
+    ),
+    _Meaning(402, "", ConfigError, "the project's plan does not include {plan}"),
+    _Meaning(403, _TOO_OLD, ConfigError, _ASK_FOR_LATER_DAYS),
+    _Meaning(403, "", ConfigError, "the account has no role in this project that may {may}: ask for one, and check "
+             "project_id"),
+    # https://github.com/estuary/connectors/pull/2550 (2026-11)
+    _Meaning(
+        404, _NO_DATA_GROUP, UnreadableCohortError, "{what} cannot be read: its data group was deleted. Change the "
+        "data group of the cohort in Mixpanel",
+    ),
+    _Meaning(404, "", ConfigError, "{unknown}there is no {verb} API at that host: check host and region"),
+    _Meaning(408, "", RetriableError, "the server gave up waiting"),
+    _Meaning(429, "", RetriableError, "the project's query limit is reached"),
+)  # fmt: skip
+"""Refusals, as documented and as seen by connectors (2026-11):
+https://developer.mixpanel.com/reference/raw-event-export, /reference/rate-limits."""
+
+_WORDS: dict[Api, dict[str, str]] = {
+    "export": {
+        "regions": ", ".join(HOSTS),
+        "verb": "export",
+        "may": "export",
+        "plan": "this API",
+        "options": "the options where and event",
+        "who": "an export",
+    },
+    "query": {
+        "regions": ", ".join(QUERY_HOSTS),
+        "verb": "query",
+        "may": "query",
+        "plan": "the Query API, which needs Growth or Enterprise; of this source, stream='export' does without it",
+        "options": "the stream's options",
+        "who": "the Query API",
+    },
+    "app": {
+        "regions": ", ".join(QUERY_HOSTS),
+        "verb": "app",
+        "may": "see its annotations",
+        "plan": "this API",
+        "options": "the stream's options",
+        "who": "the App API",
+    },
+}
+
+
+def refusal(
+    status: int,
+    body: str,
+    access: Access,
+    *,
+    now: dt.datetime,
+    retry_after: str = "",
+    seen: str = "",
+    is_cut: bool = False,
+    about: str = "",
+) -> ConnectError:
+    """Return the error to raise for a refusal.
+
+    :param body: the beginning of the answer, or of the error document in it.
+    :param retry_after: the header of that name.
+    :param seen: how much was read before a status 200 turned into an error.
+    :param is_cut: whether ``body`` lacks its end.
+    :param about: what was asked for, and which option names it.
+    """
+    text = _error_text(body)
+    quote = excerpt(text, access.secrets, is_cut=is_cut)
+    quoted = f"; it said: {quote!r}" if quote else ""
+    after = f"; {seen}" if seen else ""
+    effective = _effective_status(status, text)
+    wait = retry_after_seconds(retry_after, now)
+    said = next((row for row in _TABLE if row.status == effective and row.text in text.lower()), None)
+    if said is not None:
+        words = _WORDS[access.api] | {
+            "about": f"{about} and " if about else "",
+            "unknown": f"this project has no {about}: check it and project_id; or " if about else "",
+            "what": about or "what was asked for",
+        }
+        message = f"Mixpanel ({access.asked}) answered {status}: {said.meaning.format(**words)}{quoted}{after}"
+        if effective == 429:
+            return _limited(message, text, wait)
+        if said.error is RetriableError:
+            return RetriableError(message, retry_after_seconds=wait)
+        return said.error(message)
+    if status >= 500 or status == 200:
+        trouble = "an error inside its answer" if status == 200 else str(status)
+        message = f"Mixpanel ({access.asked}) answered {trouble}: it is in trouble{quoted}{after}"
+        return RetriableError(message, retry_after_seconds=wait)
+    return ConfigError(
+        f"Mixpanel ({access.asked}) answered {status}, which {_WORDS[access.api]['who']} never does{quoted}{after}"
+    )
+
+
+def refused_status(status: int, body: str) -> int:
+    """Return the status of a refusal, or the one that fits its error document if that came with status 200."""
+    return _effective_status(status, _error_text(body))
+
+
+def _effective_status(status: int, text: str) -> int:
+    """Return the status that fits an error document sent with status 200."""
+    if status != 200:
+        return status
+    if "rate limit" in text.lower():
+        return 429
+    return 400 if _CREDENTIALS in text.lower() or _FUTURE in text.lower() else 200
+
+
+def _error_text(body: str) -> str:
+    """Return the ``error`` of a JSON answer, or the whole text."""
+    try:
+        parsed: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    error = parsed.get("error") if isinstance(parsed, dict) else None
+    return error if isinstance(error, str) else body
+
+
+def _limited(message: str, text: str, wait: float | None) -> RetriableError:
+    """Return the error for a limit that is reached.
+
+    :param text: reads like ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
+    :param wait: what the answer asks for; else it is guessed from these counters.
+    """
+    if (hour := _full(text, "in the last hour")) is not None:
+        after = _HOUR_IS_USED_UP_SECONDS if wait is None else wait
+        return QuotaError(message, said=(*hour, wait or 0.0), retry_after_seconds=after)
+    if wait is None:
+        wait = _TOO_FAST_SECONDS if _full(text, "concurrently") is None else _TOO_MANY_AT_ONCE_SECONDS
+    return RetriableError(message, retry_after_seconds=wait)
+
+
+def _full(text: str, what: str) -> tuple[int, int] | None:
+    """Return a counter and its limit, if the text says that it is reached."""
+    counters = re.search(rf"(\d{{1,9}})/(\d{{1,9}}) queries running {what}", text)
+    if counters is None or int(counters[1]) < int(counters[2]):
+        return None
+    return int(counters[1]), int(counters[2])
