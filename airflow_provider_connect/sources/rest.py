@@ -90,8 +90,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from airflow_provider_connect.capabilities.source import Counts, HasQuota, Inspects, NamesColumns, Proposes
-from airflow_provider_connect.clients.http.asking.limits import RateLimits
-from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, RateLimits
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.counted import declared_quota
 from airflow_provider_connect.polling.findings import Finding, ProposalRequest
@@ -219,7 +218,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with the connection, or with what is asked of it; [] if nothing is."""
-        from airflow_provider_connect.clients.http.access import problems  # noqa: PLC0415  # too much for a DAG file
+        from airflow_provider_connect.clients.http.fields import problems  # noqa: PLC0415  # too much for a DAG file
 
         return [*problems(connection), *endless_problems(self)]
 

@@ -40,18 +40,18 @@ from typing import Any, Protocol, Self
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http import fields
-from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import (
     NO_AUTH,
     Auth,
+    Fetched,
     basic_auth,
     bearer_auth,
     cookie_auth,
     header_auth,
     query_auth,
 )
-from airflow_provider_connect.clients.http.fetched import Fetched
 from airflow_provider_connect.clients.http.logins import Login, OAuth2, Session
+from airflow_provider_connect.clients.http.network import Reach
 from airflow_provider_connect.clients.http.route import Origin, Route, origin_of
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
@@ -115,7 +115,7 @@ class Access:
         :param also: further fields of the extra, which the source reads itself.
         :raises ConfigError: naming everything that is wrong with it.
         """
-        if found := problems(connection, also):
+        if found := fields.problems(connection, also):
             raise ConfigError("; ".join(found))
         url, others = fields.base_of(connection), fields.hosts_of(connection)
         headers = fields.texts_of(connection, "headers")
@@ -145,14 +145,6 @@ class Access:
 def _route(connection: Connection, hosts: Collection[str]) -> Route:
     proxy = connection.option("proxy")
     return Route(Reach(frozenset(hosts)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle"))
-
-
-def problems(connection: Connection, also: Collection[str] = ()) -> list[str]:
-    """Return everything that is wrong with a connection; [] if nothing is. No network.
-
-    :param also: further fields of the extra, which the source reads itself.
-    """
-    return fields.problems(connection, also)
 
 
 def _credentials(connection: Connection, url: str, route: Route) -> Credentials:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, cast, get_args
@@ -10,7 +11,6 @@ from urllib.parse import urljoin, urlsplit
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
-from airflow_provider_connect.clients.http.host import host_problem, is_loopback
 from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, is_proxy_url
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.config import nearest
@@ -55,8 +55,11 @@ def kind_of(connection: Connection) -> AuthKind:
     return cast(AuthKind, connection.option("auth") or default)
 
 
-def problems(connection: Connection, also: Collection[str]) -> list[str]:
-    """Return everything that is wrong with a connection: see :func:`.access.problems`."""
+def problems(connection: Connection, also: Collection[str] = ()) -> list[str]:
+    """Return everything that is wrong with a connection; [] if nothing is. No network.
+
+    :param also: further fields of the extra, which the source reads itself.
+    """
     checks = (
         partial(_unknown_fields, also=also),
         _auth_problems,
@@ -248,3 +251,42 @@ def texts_of(connection: Connection, name: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
         raise ConfigError(f'extra field {name!r} must be an object of texts, such as {{"name": "text"}}')
     return dict(value)
+
+
+def host_problem(host: str, port: int | None) -> str | None:
+    """Say what is wrong with a host, without showing it; None when nothing is.
+
+    :param host: a name, or a URL of a name alone. Plain http is for this machine only: it shows the credentials.
+    :param port: named beside the host, if it is.
+    """
+    try:
+        parts = urlsplit(_as_https(host))
+        name, own_port = parts.hostname, parts.port
+    except ValueError:
+        return "host must be 'name' or 'https://name', and is neither a name nor a URL"
+    if not name or "@" in parts.netloc or parts.query or parts.fragment or parts.path not in ("", "/"):
+        return "host must be 'name' or 'https://name', without user, path or query"
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(name)):
+        return "host must be reached by https: plain http would show the credentials to the network"
+    if None not in (port, own_port) and port != own_port:
+        return "host must be without a port, or name the one beside it: these are two different ports"
+    return None
+
+
+def base_url(host: str, port: int | None) -> str:
+    """Return scheme, name and port of a host that has no problem, without a slash behind them."""
+    parts = urlsplit(_as_https(host))
+    has_port = parts.port is not None or port is None
+    return f"{parts.scheme}://{parts.netloc if has_port else f'{parts.netloc}:{port}'}"
+
+
+def _as_https(host: str) -> str:
+    return host if "://" in host else f"https://{host}"
+
+
+def is_loopback(name: str) -> bool:
+    """Tell whether a host is this machine, by its name alone."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
