@@ -24,44 +24,14 @@ _EXACT = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlit
 _USER_INFO = re.compile(r"//[^/?;]*@|^jdbc:oracle:\w+:[^@]*/[^@]*@", re.IGNORECASE)
 _FIELD = re.compile(r"[?&;:,({]\s*([\w.\- ]+?)\s*=")
 _LOGINS = ("user", "username", "uid", "user name", "pwd", "login")
-_SPARKS_OWN = frozenset(
-    [
-        "url",
-        "user",
-        "password",
-        "driver",
-        "dbtable",
-        "query",
-        "partitioncolumn",
-        "lowerbound",
-        "upperbound",
-        "numpartitions",
-        "querytimeout",
-        "batchsize",
-        "fetchsize",
-        "truncate",
-        "cascadetruncate",
-        "createtableoptions",
-        "createtablecolumntypes",
-        "customschema",
-        "sessioninitstatement",
-        "pushdownpredicate",
-        "pushdownaggregate",
-        "pushdownlimit",
-        "pushdownoffset",
-        "pushdowntablesample",
-        "pushdownjoin",
-        "keytab",
-        "principal",
-        "refreshkrb5config",
-        "connectionprovider",
-        "preparequery",
-        "prefertimestampntz",
-        "hint",
-        "isolationlevel",
-        "tablecomment",
-    ]
-)
+_SPARKS_OWN = {
+    "url", "user", "password", "driver", "dbtable", "query", "partitioncolumn", "lowerbound", "upperbound",
+    "numpartitions", "querytimeout", "batchsize", "fetchsize", "truncate", "cascadetruncate", "createtableoptions",
+    "createtablecolumntypes", "customschema", "sessioninitstatement", "pushdownpredicate", "pushdownaggregate",
+    "pushdownlimit", "pushdownoffset", "pushdowntablesample", "pushdownjoin", "keytab", "principal",
+    "refreshkrb5config", "connectionprovider", "preparequery", "prefertimestampntz", "hint", "isolationlevel",
+    "tablecomment",
+}  # fmt: skip
 
 
 def problems(connection: Connection) -> list[str]:
