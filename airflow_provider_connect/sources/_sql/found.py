@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.sql.database import Choices, Database, Index, ReadColumn, SqlColumn, Table
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._sql.days import Clock, clock_of
+from airflow_provider_connect.sources._sql.clocks import Clock, clock_of
 from airflow_provider_connect.sources._sql.keys import KeyClass, class_of, without_prefixes
 from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
 
@@ -49,6 +49,21 @@ class Found:
     incrementing: SqlColumn | None = None
     earlier_key: tuple[str, ...] | None = None
     is_query: bool = False
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What a partition is told of it, as plain JSON."""
+        return {
+            "columns": [list(column) for column in self.columns],
+            "key": list(self.key),
+            "is_unique": self.is_unique,
+        }
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Found:
+        """Return what :attr:`params` tells."""
+        columns = (SqlColumn(*column) for column in params["columns"])
+        return cls(tuple(columns), tuple(params["key"]), params["is_unique"])
 
     @property
     def key_columns(self) -> list[SqlColumn]:
@@ -96,8 +111,7 @@ def find(database: Database, options: SqlOptions) -> Found:
     table = options.what
     if not isinstance(table, Table):
         key = options.key or ()
-        of_query = Found(columns, key, day=day, timestamp=timestamp, incrementing=incrementing)
-        return replace(of_query, is_query=True)
+        return Found(columns, key, day=day, timestamp=timestamp, incrementing=incrementing, is_query=True)
     primary = tuple(database.primary_key(table))
     indexes = tuple(database.indexes(table))
     key = options.key or primary

@@ -27,7 +27,7 @@ holds this still: whoever changes a key changes every table that was ever merged
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.clients.sql.database import Index, SqlColumn
 from airflow_provider_connect.errors import ConfigError, DataError
@@ -124,7 +124,3 @@ def _number(column: pa.Array) -> pa.Array:
     texts = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.([0-9]*[1-9])?0*$", r"\1.\2")
     texts = pc.replace_substring_regex(texts, r"\.$", "")
     return pc.replace_substring_regex(texts, r"^-0$", "0")
-
-
-LETTERS = get_args(KeyClass)
-"""All classes."""
