@@ -17,8 +17,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.wire import Wire
@@ -39,6 +41,18 @@ def zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
         raise ConfigError(f"unknown time zone {name!r}: use an IANA name such as 'UTC' or 'US/Pacific'") from None
+
+
+def _known(name: str) -> str:
+    try:
+        zone(name)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+ZoneName = Annotated[str, AfterValidator(_known)]
+"""The name of a zone, as an option has it."""
 
 
 def start_of(date: dt.date, zone_name: str) -> dt.datetime:

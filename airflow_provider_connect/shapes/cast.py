@@ -10,12 +10,11 @@ from pydantic import Field
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.shapes.casting import TimeFormat, cast_of, cast_values
-from airflow_provider_connect.shapes.names import TypeName
 from airflow_provider_connect.shapes.shape import (
-    Columns,
     Shape,
     Shaped,
     Step,
+    TypeName,
     fixed,
     require,
     unknown_columns,
@@ -74,10 +73,6 @@ class Cast(Shape):
             metadata[b"json"] = b"checked"
         is_nullable = field.nullable or self.on_error == "null"
         return pa.field(field.name, arrow_type(wanted), is_nullable, metadata or None)
-
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
-        """Return the columns as they are."""
-        return made_of
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what casts; with ``on_error="fail"`` it raises DataError, naming columns and how many values."""

@@ -11,15 +11,14 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.shapes.cast import OnError, fitting_error
 from airflow_provider_connect.shapes.casting import TimeFormat
-from airflow_provider_connect.shapes.condition import Condition
+from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
 from airflow_provider_connect.shapes.documents import Wanted, reader
-from airflow_provider_connect.shapes.holding import problems, rows_of
-from airflow_provider_connect.shapes.names import TypeName
 from airflow_provider_connect.shapes.shape import (
     Columns,
     Shape,
     Shaped,
     Step,
+    TypeName,
     require,
     taken,
     unknown_columns,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.shapes.names import each_once
 from airflow_provider_connect.shapes.shape import (
     Columns,
     Shape,
     Shaped,
     Step,
+    each_once,
     require,
     taken,
     unknown_columns,

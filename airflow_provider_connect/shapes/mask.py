@@ -10,11 +10,10 @@ from pydantic import Field, model_validator
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.shapes.condition import Condition
-from airflow_provider_connect.shapes.holding import problems, rows_of
-from airflow_provider_connect.shapes.names import ColumnNames
+from airflow_provider_connect.shapes.casting import as_text, has_text
+from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
 from airflow_provider_connect.shapes.shape import (
-    Columns,
+    ColumnNames,
     Shape,
     Shaped,
     Step,
@@ -23,7 +22,6 @@ from airflow_provider_connect.shapes.shape import (
     unknown_columns,
     values_in,
 )
-from airflow_provider_connect.shapes.texts import as_text, has_text
 from airflow_provider_connect.values.arrays import without_dictionary
 from airflow_provider_connect.values.arrow import is_text, shape_of
 
@@ -102,10 +100,6 @@ class Mask(Shape):
         if self.when is not None and shape_of(kind) in ("binary", "struct", "list", "map"):
             return f"{kind} has no text that could stay where the condition does not hold"
         return None
-
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
-        """Return the columns as they are: each is still made of what it was."""
-        return made_of
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what masks. The key is in it, and nowhere else.

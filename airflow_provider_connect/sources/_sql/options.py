@@ -17,7 +17,6 @@ from airflow_provider_connect.clients.sql.database import (
     Table,
     ZeroDates,
 )
-from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._sql.ways import (
     SNAPSHOT_MODES,
@@ -27,8 +26,7 @@ from airflow_provider_connect.sources._sql.ways import (
     here,
     way_problems,
 )
-from airflow_provider_connect.window import SourceKind
-from airflow_provider_connect.window import zone as known_zone
+from airflow_provider_connect.window import SourceKind, ZoneName
 
 _PART = r'"(?:[^"]|"")+"|[^".]+'
 _TABLE = re.compile(rf"(?:(?P<schema>{_PART})\.)?(?P<name>{_PART})")
@@ -68,14 +66,6 @@ RECORD_KEY = "record_key"
 _TAKEN = ("day", RECORD_KEY)
 
 
-def _zone(name: str) -> str:
-    try:
-        known_zone(name)
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
-    return name
-
-
 def _table(text: str) -> str:
     table_of(text)
     return text
@@ -94,7 +84,6 @@ def _sql(text: str) -> str:
 
 
 Consistency = Literal["snapshot", "chunk"]
-_Zone = Annotated[str, AfterValidator(_zone)]
 _Names = Annotated[tuple[str, ...] | None, AfterValidator(_names)]
 _Sql = Annotated[str, AfterValidator(_sql)]
 
@@ -125,8 +114,8 @@ class SqlOptions(Source):
     day_column: str | None = Field(
         default=None, description="The timestamp or date column that says to which day a row belongs."
     )
-    zone: _Zone = Field(default="UTC", description="IANA zone whose calendar days are loaded.")
-    db_timezone: _Zone | None = Field(
+    zone: ZoneName = Field(default="UTC", description="IANA zone whose calendar days are loaded.")
+    db_timezone: ZoneName | None = Field(
         default=None,
         description="IANA zone of the clock that writes the timestamps without a zone, where day_column or "
         "timestamp_column is one. By default UTC. With mode it is required if the database is not set to UTC.",
