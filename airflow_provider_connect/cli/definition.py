@@ -168,13 +168,13 @@ _COMMANDS = (
     ActionCommand(
         name="accept",
         help="Accept a task's changed options, so that its next run loads",
-        func=lazy_load_command(f"{_ROOM}.accept.accept"),
+        func=lazy_load_command(f"{_ROOM}.answers.accept"),
         args=(_DAG_ID, _ONE_TASK_ID, ARG_YES, *_OF_A_DAG),
     ),
     ActionCommand(
         name="resume",
         help="Answer an alarm about lost rows with the position where the stream goes on",
-        func=lazy_load_command(f"{_ROOM}.resume.resume"),
+        func=lazy_load_command(f"{_ROOM}.answers.resume"),
         args=(_DAG_ID, _ONE_TASK_ID, _FROM, ARG_YES, *_OF_A_DAG),
     ),
     ActionCommand(

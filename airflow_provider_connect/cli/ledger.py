@@ -5,9 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from airflow_provider_connect.cli.ending import PROBLEMS, command
-from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, connect_tasks
+from airflow_provider_connect.cli.terminal import PROBLEMS, command, note, show, show_one
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.window import Day
 
@@ -26,8 +25,8 @@ def show_day(args: Namespace) -> int:
             missing += 1
         else:
             rows.append(_line(pipeline, day, found))
-    if len(rows) == 1 and args.output in ("table", "plain"):
-        show([{"field": name, "value": value} for name, value in rows[0].items()], args.output)
+    if len(rows) == 1:
+        show_one(rows[0], args.output)
     elif rows or args.output in ("json", "yaml"):
         show(rows, args.output)
     return PROBLEMS if missing else 0

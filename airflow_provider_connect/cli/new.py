@@ -9,8 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.cli.ending import command
-from airflow_provider_connect.cli.printing import note
+from airflow_provider_connect.cli.terminal import command, note
 from airflow_provider_connect.errors import ConfigError
 
 _NAME = "[a-z][a-z0-9_]*"

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.cli.ending import PROBLEMS, command
-from airflow_provider_connect.cli.printing import agreed, note, show
+from airflow_provider_connect.cli.terminal import PROBLEMS, agreed, command, note, show, show_one
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.offsets import Offset
@@ -34,10 +33,7 @@ def show_offset(args: Namespace) -> None:
         raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
     days = tuple(_ends(first, last) for first, last in offset.days)
     fields = _line(name, offset) | {"days": days, "missing": _spans(offset.settled.gaps)}
-    if args.output in ("json", "yaml"):
-        show([fields], args.output)
-    else:
-        show([{"field": field, "value": value} for field, value in fields.items()], args.output)
+    show_one(fields, args.output)
 
 
 @command
