@@ -218,7 +218,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with the connection, or with what is asked of it; [] if nothing is."""
-        from airflow_provider_connect.clients.http.fields import problems  # noqa: PLC0415  # too much for a DAG file
+        from airflow_provider_connect.clients.http.access import problems  # noqa: PLC0415  # too much for a DAG file
 
         return [*problems(connection), *endless_problems(self)]
 

@@ -115,7 +115,7 @@ class Access:
         :param also: further fields of the extra, which the source reads itself.
         :raises ConfigError: naming everything that is wrong with it.
         """
-        if found := fields.problems(connection, also):
+        if found := problems(connection, also):
             raise ConfigError("; ".join(found))
         url, others = fields.base_of(connection), fields.hosts_of(connection)
         headers = fields.texts_of(connection, "headers")
@@ -145,6 +145,14 @@ class Access:
 def _route(connection: Connection, hosts: Collection[str]) -> Route:
     proxy = connection.option("proxy")
     return Route(Reach(frozenset(hosts)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle"))
+
+
+def problems(connection: Connection, also: Collection[str] = ()) -> list[str]:
+    """Return everything that is wrong with a connection; [] if nothing is. No network.
+
+    :param also: further fields of the extra, which the source reads itself.
+    """
+    return fields.problems(connection, also)
 
 
 def _credentials(connection: Connection, url: str, route: Route) -> Credentials:

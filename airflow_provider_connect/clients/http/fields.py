@@ -55,11 +55,8 @@ def kind_of(connection: Connection) -> AuthKind:
     return cast(AuthKind, connection.option("auth") or default)
 
 
-def problems(connection: Connection, also: Collection[str] = ()) -> list[str]:
-    """Return everything that is wrong with a connection; [] if nothing is. No network.
-
-    :param also: further fields of the extra, which the source reads itself.
-    """
+def problems(connection: Connection, also: Collection[str]) -> list[str]:
+    """Return everything that is wrong with a connection: see :func:`.access.problems`."""
     checks = (
         partial(_unknown_fields, also=also),
         _auth_problems,

@@ -88,22 +88,6 @@ def instants(values: list[Any]) -> tuple[pa.Array, int]:
     return pa.array(times, kind), times.count(None) - values.count(None)
 
 
-def _are_usual(texts: pa.Array, first: str) -> bool:
-    """Tell whether all are times in one usual form, with digits and signs in the same places as the first of them."""
-    import numpy as np
-
-    if not re.fullmatch(_USUAL_TIME, first, re.ASCII):
-        return False
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
-    if (np.diff(ends) != len(first)).any():
-        return False
-    signs = np.frombuffer(data, np.uint8)[: ends[-1]].reshape(len(texts), len(first))
-    is_digit = np.array([sign.isdigit() for sign in first])
-    is_same = (signs[:, ~is_digit] == signs[0, ~is_digit]).all() and (signs[:, is_digit] - ord("0") <= 9).all()
-    return bool(is_same and (signs[:, :4] != ord("0")).any(axis=1).all())
-
-
 def dates(values: list[Any]) -> tuple[pa.Array, int]:
     """Read dates such as ``2026-03-01``; return them, and how many values are none. Missing and null ones are.
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.http.access import Access
-from airflow_provider_connect.clients.http.fields import problems
+from airflow_provider_connect.clients.http.access import Access, problems
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 

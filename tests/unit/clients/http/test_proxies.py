@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.access import Access
+from airflow_provider_connect.clients.http.access import Access, problems
 from airflow_provider_connect.clients.http.auth import NO_AUTH, proxy_auth
-from airflow_provider_connect.clients.http.fields import problems
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.clients.http.network import Reach
 from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, proxy_for
