@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_connect.page.asking import Airflow, RefusedError, path_of
+from airflow_provider_connect.page.asking import Airflow, path_of
 from airflow_provider_connect.page.facts.reports import instant
 from airflow_provider_connect.page.memory import FRESH_SECONDS, Memory, Remembered, TaskKind, TaskName
 
@@ -47,13 +47,8 @@ async def tasks_in(airflow: Airflow, memory: Memory, own: Remembered, dag_ids: S
 
 async def _ask(airflow: Airflow, dag_id: str) -> list[TaskKind] | None:
     """Return a DAG's tasks of ours; None if the viewer may not see them, or the DAG is gone."""
-    try:
-        answer = await airflow.get(path_of("dags", dag_id, "tasks"))
-    except RefusedError as error:
-        if error.status in (403, 404):
-            return None
-        raise
-    return [_kind(dag_id, task) for task in answer["tasks"] if is_ours(task)]
+    answer = await airflow.may_get(path_of("dags", dag_id, "tasks"))
+    return None if answer is None else [_kind(dag_id, task) for task in answer["tasks"] if is_ours(task)]
 
 
 def is_ours(task: Mapping[str, Any]) -> bool:
@@ -65,4 +60,4 @@ def is_ours(task: Mapping[str, Any]) -> bool:
 def _kind(dag_id: str, task: Mapping[str, Any]) -> TaskKind:
     name = TaskName(dag_id, task["task_id"])
     operator = (task.get("class_ref") or {}).get("class_name") or ""
-    return TaskKind(name, operator, bool(task.get("is_mapped")), instant(task.get("end_date")))
+    return TaskKind(name, operator, instant(task.get("end_date")))

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.page.asking import RefusedError, path_of
+from airflow_provider_connect.page.asking import RefusedError, Viewer, path_of
 from airflow_provider_connect.page.facts.connectors import Pipeline
 from airflow_provider_connect.page.facts.stream import Stream, StreamName
 from airflow_provider_connect.page.finding import dags_of, tasks_in
 from airflow_provider_connect.page.gathering import (
     dated,
     events_since,
+    failure_message,
     identities,
     newest_events,
     open_runs,
@@ -24,8 +25,6 @@ from airflow_provider_connect.page.gathering import (
 )
 from airflow_provider_connect.page.memory import TaskKind, TaskName
 from airflow_provider_connect.page.telling import stream_json
-from airflow_provider_connect.page.viewing import Viewer
-from airflow_provider_connect.page.xcoms import failure_message
 
 _MOST_MESSAGES = 20
 

@@ -35,8 +35,6 @@ _BLOCK_BYTES = 64
 MOST_KNOWN = 1 << 16
 """Texts whose hash is kept while a partition is polled: some 15 MB."""
 
-Masking = Callable[["pa.StringArray"], "pa.StringArray"]
-
 
 class Mask(Shape):
     """Makes values unreadable: a keyed hash, a fixed text, or the first characters. Counts the values.

@@ -22,7 +22,7 @@ import pytest
 
 _SUITES = (
     "bench confirmations connectors definitions differences faults gaps increments polls races recovery snapshots "
-    "sinks sources together"
+    "sinks sources"
 )
 for _suite in _SUITES.split():
     # Else a failed assert would not show its values.

@@ -59,14 +59,12 @@ class SqlColumn(NamedTuple):
     :param base: the type that decides how the column is read: a domain's own type, or ``enum``, ``array``,
         ``composite``, ``range``; otherwise the same as ``type``.
     :param is_nullable: False only if the database itself refuses NULL; the columns of a query always may be NULL.
-    :param is_generated: whether the database computes it from other columns.
     """
 
     name: str
     type: str
     base: str
     is_nullable: bool = True
-    is_generated: bool = False
 
 
 class Index(NamedTuple):

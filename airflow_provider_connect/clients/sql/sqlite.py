@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _FIRST_ROWS, _MOST_ROWS = 1_000, 10_000
 _STEPS = 20_000
 """After so many steps of SQLite's machine it is looked whether the time is up: about every millisecond."""
-_GENERATED = (2, 3)
 _VIEW = "connect_query"
 _NOT_YET = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 _NOT_A_DATABASE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
@@ -238,7 +237,7 @@ class SQLite(Database):
 
 
 def _column(row: tuple[Any, ...], *, is_key: bool) -> SqlColumn:
-    _, name, declared, is_not_null, _, _, hidden = row
+    _, name, declared, is_not_null, *_ = row
     # A primary key of one column INTEGER is the row's own number, and never NULL. Any other may be.
     is_row_number = is_key and declared.upper() == "INTEGER"
     return SqlColumn(
@@ -246,7 +245,6 @@ def _column(row: tuple[Any, ...], *, is_key: bool) -> SqlColumn:
         declared.lower(),
         declared.lower(),
         is_nullable=not (is_not_null or is_row_number),
-        is_generated=hidden in _GENERATED,
     )
 
 

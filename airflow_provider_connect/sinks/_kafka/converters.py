@@ -6,12 +6,11 @@ import datetime as dt
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.values.avro.encoding import AvroConverter
-from airflow_provider_connect.values.encoded import Converter
+from airflow_provider_connect.values.encoded import BytesConverter, Converter, StringConverter
 from airflow_provider_connect.values.json.envelope import EnvelopeConverter
 from airflow_provider_connect.values.json.schema import JsonSchemaConverter
 from airflow_provider_connect.values.json.text import JsonConverter
 from airflow_provider_connect.values.protobuf.encoding import ProtobufConverter
-from airflow_provider_connect.values.raw import BytesConverter, StringConverter
 
 if TYPE_CHECKING:
     import pyarrow as pa

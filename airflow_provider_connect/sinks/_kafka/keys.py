@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_connect.sinks._kafka.converters import converter
 from airflow_provider_connect.values.arrays import Piece, Refused
 from airflow_provider_connect.values.arrow import is_text
-from airflow_provider_connect.values.encoded import Converter, Encoded, SchemaRef
+from airflow_provider_connect.values.encoded import Converter, Encoded, SchemaRef, StringConverter
 from airflow_provider_connect.values.json.text import Writer
-from airflow_provider_connect.values.raw import StringConverter
 
 if TYPE_CHECKING:
     import pyarrow as pa

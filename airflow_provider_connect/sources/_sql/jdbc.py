@@ -21,7 +21,7 @@ from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.sources._sql.chunks import chunks_for
 from airflow_provider_connect.sources._sql.found import Found, Reading, reading
 from airflow_provider_connect.sources._sql.poller import Keyed, SqlPoller
-from airflow_provider_connect.values.decimals import plain_text
+from airflow_provider_connect.values.numbers import plain_text
 from airflow_provider_connect.window import ONE_DAY, Day
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_connect.clients.sql.database import Index, SqlColumn
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.keys import keys
-from airflow_provider_connect.values.decimals import plain_text
+from airflow_provider_connect.values.numbers import plain_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

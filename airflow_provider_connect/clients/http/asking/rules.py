@@ -106,10 +106,6 @@ class ErrorRule(Declared):
         return self
 
 
-ErrorRules = tuple[ErrorRule, ...]
-"""Of an API, in the order in which they are tried."""
-
-
 class RateLimits(Declared):
     """What all who name the connection share.
 

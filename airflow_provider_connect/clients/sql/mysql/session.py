@@ -156,10 +156,8 @@ class MySQL(Database):
             )
         documents = self._documents(what) if self._is_mariadb else set()
         return [
-            SqlColumn(
-                name, kind, "json" if name in documents else base_of(kind, charset), nullable == "YES", bool(made)
-            )
-            for name, kind, nullable, made, charset in found
+            SqlColumn(name, kind, "json" if name in documents else base_of(kind, charset), nullable == "YES")
+            for name, kind, nullable, charset in found
         ]
 
     def require_all_columns(self, table: Table) -> None:

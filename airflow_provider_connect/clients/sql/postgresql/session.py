@@ -142,11 +142,11 @@ class PostgreSQL(Database):
                     "names are as in the catalog, capitals and all"
                 )
         else:
-            described = [(name, oid, modifier, True, False) for name, oid, modifier in self._planned(what)]
-        types = self._types([(oid, modifier) for _, oid, modifier, *_ in described])
+            described = [(*column, True) for column in self._planned(what)]
+        types = self._types([(oid, modifier) for _, oid, modifier, _ in described])
         return [
-            SqlColumn(name, kind, base, nullable, made)
-            for (name, _, _, nullable, made), (kind, base) in zip(described, types, strict=True)
+            SqlColumn(name, kind, base, nullable)
+            for (name, _, _, nullable), (kind, base) in zip(described, types, strict=True)
         ]
 
     def _planned(self, what: Table | Query, names: Sequence[str] = ()) -> list[tuple[str, int, int]]:
