@@ -156,7 +156,7 @@ _COMMANDS = (
     ActionCommand(
         name="ledger",
         help="Show what the sink's own ledger says of a day",
-        func=lazy_load_command(f"{_ROOM}.ledger.show_day"),
+        func=lazy_load_command(f"{_ROOM}.offsets.show_day"),
         args=(_DAG_ID, _TASK_ID, _DAY, *_OF_A_DAG),
     ),
     ActionCommand(
@@ -206,13 +206,13 @@ _COMMANDS = (
     ActionCommand(
         name="docs",
         help="Describe a connector's options",
-        func=lazy_load_command(f"{_ROOM}.docs.describe"),
+        func=lazy_load_command(f"{_ROOM}.connectors.describe"),
         args=(_CONNECTOR, ARG_OUTPUT, ARG_VERBOSE),
     ),
     ActionCommand(
         name="new",
         help="Write the beginning of a connector, with a test",
-        func=lazy_load_command(f"{_ROOM}.new.write_connector"),
+        func=lazy_load_command(f"{_ROOM}.connectors.write_connector"),
         args=(_KIND, _NAME, ARG_VERBOSE),
     ),
     ActionCommand(

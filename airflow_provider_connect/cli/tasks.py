@@ -24,7 +24,7 @@ from airflow_provider_connect.cli.terminal import note
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import has_template, nearest
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_any
 from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.pipelines.files import read
@@ -107,8 +107,7 @@ class Task:
                 )
             except ConfigError as error:
                 problems.append(f"task {self.name}: {error}")
-        if problems:
-            raise ConfigError("\n".join(problems))
+        refuse_any(problems, "\n")
         return Pipeline(self, *found.values())
 
 
@@ -154,8 +153,7 @@ class Pipeline:
         :raises ConfigError: with every problem found.
         """
         found = {conn_id: credentials.resolve(conn_id) for conn_id in self.sink.connection_ids}
-        if problems := self.sink.check(found):
-            raise ConfigError("\n".join(problems))
+        refuse_any(self.sink.check(found), "\n")
         return found
 
 
@@ -284,8 +282,7 @@ def _source(cls: type[Source], text: str, override: dict[str, Any]) -> Source:
         source: Source = from_file(path, **override)
         return source
     file = read(path, text)
-    if file.problems:
-        raise ConfigError("\n".join(map(str, file.problems)))
+    refuse_any(map(str, file.problems), "\n")
     return cls.of(file.values | override)
 
 

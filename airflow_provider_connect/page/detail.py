@@ -9,8 +9,7 @@ from typing import Any
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.page.asking import RefusedError, Viewer, path_of
 from airflow_provider_connect.page.backfills import backfill_json
-from airflow_provider_connect.page.facts.band import LOOK_BACK_DAYS, bands
-from airflow_provider_connect.page.facts.calendar import days_between
+from airflow_provider_connect.page.facts.calendar import LOOK_BACK_DAYS, bands, days_between
 from airflow_provider_connect.page.facts.quota import in_use, shown
 from airflow_provider_connect.page.facts.reports import Report
 from airflow_provider_connect.page.facts.stream import Stream, StreamName

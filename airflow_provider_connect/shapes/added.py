@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import refuse_any
 from airflow_provider_connect.shapes.condition import Condition, Scalar, literal, problems, rows_of
 from airflow_provider_connect.shapes.shape import (
     Columns,
@@ -16,7 +17,6 @@ from airflow_provider_connect.shapes.shape import (
     Shaped,
     Step,
     TypeName,
-    require,
     taken,
     unknown_columns,
 )
@@ -50,7 +50,7 @@ class Constant(Shape):
         wrong = taken([self.column], schema.names) + problems(self.when, schema)
         if literal(self.value, arrow_type(self.type)) is None:
             wrong.append(f"value: it is no {self.type}")
-        require(wrong)
+        refuse_any(wrong)
         few = {"few_values": "yes"} if self.type == "STRING" else None
         return schema.append(pa.field(self.column, arrow_type(self.type), self.when is not None, few))
 
@@ -190,7 +190,7 @@ class Route(Shape):
             wrong += problems(case.when, schema)
         for template in self._templates_of_all:
             wrong += template_problems(template, schema)
-        require(list(dict.fromkeys(wrong)))
+        refuse_any(list(dict.fromkeys(wrong)))
         parts = {name for template in self._templates_of_all for name in columns_in(template)}
         is_nullable = any(schema.field(name).nullable for name in parts)
         return schema.append(pa.field(self.column, pa.string(), is_nullable, {"few_values": "yes"}))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.errors import DataError, refuse_any
 from airflow_provider_connect.shapes.casting import TimeFormat, cast_of, cast_values
 from airflow_provider_connect.shapes.shape import (
     Shape,
@@ -16,7 +16,6 @@ from airflow_provider_connect.shapes.shape import (
     Step,
     TypeName,
     fixed,
-    require,
     unknown_columns,
     values_in,
 )
@@ -57,7 +56,7 @@ class Cast(Shape):
         for name, wanted in self.columns.items():
             if name in schema.names and cast_of(schema.field(name).type, wanted, self.format) is None:
                 wrong.append(f"column {name!r}: {_why_not(schema.field(name).type, wanted)}")
-        require(wrong)
+        refuse_any(wrong)
         for name, wanted in self.columns.items():
             at = schema.get_field_index(name)
             schema = schema.set(at, self._field(schema.field(at), wanted))

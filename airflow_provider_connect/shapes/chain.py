@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, DataError, refuse_text
+from airflow_provider_connect.errors import ConfigError, DataError, refuse_any, refuse_text
 from airflow_provider_connect.shapes.added import Constant, Route
 from airflow_provider_connect.shapes.cast import Cast
 from airflow_provider_connect.shapes.choice import Drop, Filter, Rename, Select
@@ -19,7 +19,7 @@ from airflow_provider_connect.shapes.digests import shape_digests
 from airflow_provider_connect.shapes.extract import Extract
 from airflow_provider_connect.shapes.flatten import Flatten
 from airflow_provider_connect.shapes.mask import Mask
-from airflow_provider_connect.shapes.shape import Columns, Shape, require
+from airflow_provider_connect.shapes.shape import Columns, Shape
 from airflow_provider_connect.stage.counts import FILTERED
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _each(entries: Iterable[_Entry], make: Callable[[_Entry], Shape]) -> list[Sh
             made.append(make(entry))
         except ConfigError as error:
             problems.append(f"shape[{index}]: {error}")
-    require(problems)
+    refuse_any(problems)
     return made
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import refuse_any
 from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
 from airflow_provider_connect.shapes.shape import (
     ColumnNames,
@@ -16,7 +17,6 @@ from airflow_provider_connect.shapes.shape import (
     Shape,
     Shaped,
     Step,
-    require,
     taken,
     unknown_columns,
     values_in,
@@ -44,9 +44,9 @@ class _Choice(Shape):
         """
         import pyarrow as pa
 
-        require(unknown_columns(self.columns, schema))
+        refuse_any(unknown_columns(self.columns, schema))
         names = self.kept(schema.names)
-        require([] if names else ["no column would be left"])
+        refuse_any([] if names else ["no column would be left"])
         return pa.schema([schema.field(name) for name in names], metadata=schema.metadata)
 
     def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
@@ -115,7 +115,7 @@ class Rename(Shape):
         fields = [field.with_name(self.columns.get(field.name, field.name)) for field in schema]
         empty = [f"column {old!r}: the new name is empty" for old, new in self.columns.items() if not new]
         others = [name for name in schema.names if name not in self.columns]
-        require(unknown_columns(self.columns, schema) + empty + taken([*self.columns.values()], others))
+        refuse_any(unknown_columns(self.columns, schema) + empty + taken([*self.columns.values()], others))
         return pa.schema(fields, metadata=schema.metadata)
 
     def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
@@ -149,12 +149,12 @@ class Filter(Shape):
 
         :raises ConfigError: the condition names a column that is not there, or a value that is not of its type.
         """
-        require(problems(self.where, schema))
+        refuse_any(problems(self.where, schema))
         return schema
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what leaves rows out; a batch of which all stay is not copied."""
-        require(problems(self.where, schema))
+        refuse_any(problems(self.where, schema))
         rows = rows_of(self.where, schema)
 
         def step(batch: pa.RecordBatch) -> Shaped:

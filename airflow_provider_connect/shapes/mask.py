@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_any
 from airflow_provider_connect.shapes.casting import as_text, has_text
 from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
 from airflow_provider_connect.shapes.shape import (
@@ -18,7 +18,6 @@ from airflow_provider_connect.shapes.shape import (
     Shaped,
     Step,
     fixed,
-    require,
     unknown_columns,
     values_in,
 )
@@ -87,7 +86,7 @@ class Mask(Shape):
         for name in self.columns:
             if name in schema.names and (why := self._problem(schema.field(name).type)):
                 wrong.append(f"column {name!r}: {why}")
-        require(wrong)
+        refuse_any(wrong)
         return as_strings(schema, self.columns)
 
     def _problem(self, kind: pa.DataType) -> str | None:

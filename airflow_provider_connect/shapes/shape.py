@@ -10,7 +10,6 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from airflow_provider_connect.config import Options, nearest
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.digest import RECORD_KEY
 from airflow_provider_connect.values.ddl import plain_type_name
 
@@ -111,15 +110,6 @@ def unknown_columns(wanted: Iterable[str], schema: pa.Schema) -> list[str]:
     """Return a problem for each column that a schema does not have."""
     known = set(schema.names)
     return [f"no column {name!r}; {nearest(name, known)}" for name in wanted if name not in known]
-
-
-def require(problems: Sequence[str]) -> None:
-    """Raise what was found, if anything was.
-
-    :raises ConfigError: with all of it.
-    """
-    if problems:
-        raise ConfigError("; ".join(problems))
 
 
 def values_in(arrays: Iterable[pa.Array]) -> int:

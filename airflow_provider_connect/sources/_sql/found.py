@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.sql.database import Choices, Database, Index, ReadColumn, SqlColumn, Table
 from airflow_provider_connect.config import nearest
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_any
 from airflow_provider_connect.sources._sql.clocks import Clock, clock_of
 from airflow_provider_connect.sources._sql.keys import KeyClass, class_of, without_prefixes
 from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
@@ -102,11 +102,9 @@ def find(database: Database, options: SqlOptions) -> Found:
     ways = {name: getattr(options, name) for name in ("day_column", "timestamp_column", "incrementing_column")}
     for option, name in ways.items():
         problems += _missing(option, (name,) if name else (), all_columns)
-    if problems:
-        raise ConfigError("; ".join(problems))
+    refuse_any(problems)
     columns = tuple(all_columns[name] for name in options.columns or all_columns)
-    if found := _name_problems([column.name for column in columns]):
-        raise ConfigError("; ".join(found))
+    refuse_any(_name_problems([column.name for column in columns]))
     day, timestamp, incrementing = (all_columns[name] if name else None for name in ways.values())
     table = options.what
     if not isinstance(table, Table):

@@ -11,8 +11,8 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_connect.cli import terminal
+from airflow_provider_connect.cli.connectors import describe
 from airflow_provider_connect.cli.definition import get_commands
-from airflow_provider_connect.cli.docs import describe
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
 

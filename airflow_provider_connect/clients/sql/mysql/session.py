@@ -26,7 +26,7 @@ from airflow_provider_connect.clients.sql.mysql.columns import UNKNOWN, base_of,
 from airflow_provider_connect.clients.sql.mysql.connection import arguments, problems, secrets
 from airflow_provider_connect.clients.sql.mysql.errors import connecting_error, sql_error
 from airflow_provider_connect.clients.sql.mysql.results import QUERIED_TEXTS, require_whole_values, stream, type_name
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, refuse_any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,9 +80,7 @@ class MySQL(Database):
             import pymysql
         except ImportError:
             raise ConfigError("MySQL is read with PyMySQL: pip install 'airflow-provider-connect[sql]'") from None
-        found = problems(connection)
-        if found:
-            raise ConfigError("; ".join(found))
+        refuse_any(problems(connection))
         place = f"connection {connection.conn_id!r}"
         given = arguments(connection, limits.connect_seconds) | {
             "autocommit": True,

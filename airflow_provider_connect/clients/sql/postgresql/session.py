@@ -25,7 +25,7 @@ from airflow_provider_connect.clients.sql.postgresql import catalog
 from airflow_provider_connect.clients.sql.postgresql.columns import read_column, with_bytes_advice
 from airflow_provider_connect.clients.sql.postgresql.connection import parameters, problems, secrets
 from airflow_provider_connect.clients.sql.postgresql.errors import connecting_error, sql_error
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, refuse_any
 
 if TYPE_CHECKING:
     import psycopg
@@ -77,9 +77,7 @@ class PostgreSQL(Database):
             import psycopg
         except ImportError:
             raise ConfigError("PostgreSQL is read with psycopg: pip install 'airflow-provider-connect[sql]'") from None
-        found = problems(connection)
-        if found:
-            raise ConfigError("; ".join(found))
+        refuse_any(problems(connection))
         place = f"connection {connection.conn_id!r}"
         try:
             session = psycopg.connect(
