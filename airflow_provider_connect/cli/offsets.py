@@ -16,7 +16,7 @@ from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.window import Day, DaySet
+from airflow_provider_connect.window import Day
 
 _UNREADABLE = "not an offset: reset it, and the stream's next task makes it anew"
 
@@ -33,8 +33,8 @@ def show_offset(args: Namespace) -> None:
     name, offset = _found(args.offset)
     if offset is None:
         raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
-    days = tuple(_ends(first, last) for first, last in offset.days)
-    fields = _line(name, offset) | {"days": days, "missing": _spans(offset.settled.gaps)}
+    ranges = {"days": offset.days, "missing": offset.settled.gaps.ranges}
+    fields = _line(name, offset) | {field: [_ends(*ends) for ends in found] for field, found in ranges.items()}
     show_one(fields, args.output)
 
 
@@ -113,10 +113,6 @@ def _agreed(name: str, offset: Offset | None) -> bool:
     what = "which is no offset" if offset is None else f"{len(offset.done):,} done days into {offset.target}"
     note(f"Offset {name!r} ({what}) will be deleted. The sink's ledger stays as it is. An origin set by hand is lost.")
     return agreed("Delete it?")
-
-
-def _spans(days: DaySet) -> tuple[str, ...]:
-    return tuple(_ends(first, last) for first, last in days.ranges)
 
 
 def _ends(first: dt.date, last: dt.date) -> str:

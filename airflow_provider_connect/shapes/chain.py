@@ -158,7 +158,7 @@ class Shaping:
 
         :param schema: of the source's rows.
         """
-        return self.chain.bind(schema, self.connections) if self.chain else _unchanged
+        return self.chain.bind(schema, self.connections) if self.chain else lambda batch, _: batch
 
 
 def checked(shapes: Sequence[Shape]) -> list[Shape]:
@@ -178,10 +178,6 @@ def _each(entries: Iterable[_Entry], make: Callable[[_Entry], Shape]) -> list[Sh
             problems.append(f"shape[{index}]: {error}")
     refuse_any(problems)
     return made
-
-
-def _unchanged(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
-    return batch
 
 
 def _shape_of(entry: Mapping[str, Any]) -> Shape:

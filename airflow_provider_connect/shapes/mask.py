@@ -179,17 +179,11 @@ def hashed(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
     """Return HMAC-SHA-256 of each value's text, as hex digits. Each distinct value of the batch is looked at once."""
     import pyarrow as pa
 
-    coded = _encoded(array)
+    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     raw = coded.dictionary
     texts = raw if shape_of(raw.type) == "binary" else as_text(raw, field).cast(pa.binary())
     found = [None if text is None else hashes[text] for text in texts.to_pylist()]
     return pa.array(found, pa.string()).take(coded.indices)
-
-
-def _encoded(array: pa.Array) -> pa.DictionaryArray:
-    import pyarrow as pa
-
-    return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
 
 
 def hmac_sha256(key: bytes) -> Callable[[bytes], str]:

@@ -137,7 +137,7 @@ def _host_problems(connection: Connection) -> Iterator[str]:
     try:
         url = base_of(connection)
         origin_of(url)
-        parts, own = urlsplit(url), urlsplit(_with_scheme(connection)).port
+        parts, own = urlsplit(url), urlsplit(_with_scheme(connection.host, connection.path or "https")).port
     except ValueError:
         yield "host must be 'name' or 'https://name/path', without user or query"
         return
@@ -201,10 +201,15 @@ def _http_problems(connection: Connection) -> Iterator[str]:
             return
 
 
-def _with_scheme(connection: Connection) -> str:
-    """Return the host as a URL, as Airflow's HttpHook puts it together; but without a schema it is https."""
-    host = connection.host or ""
-    return host if "://" in host else f"{connection.path or 'https'}://{host}"
+def _with_scheme(host: str, scheme: str = "https") -> str:
+    return host if "://" in host else f"{scheme}://{host}"
+
+
+def _with_port(url: str, port: int | None) -> str:
+    """Return a URL with a port, if it has none itself, and without a slash at its end."""
+    parts = urlsplit(url)
+    netloc = parts.netloc if parts.port is not None or port is None else f"{parts.netloc}:{port}"
+    return parts._replace(netloc=netloc).geturl().rstrip("/")
 
 
 def base_of(connection: Connection) -> str:
@@ -212,9 +217,8 @@ def base_of(connection: Connection) -> str:
 
     :raises ValueError: the host is none.
     """
-    parts = urlsplit(_with_scheme(connection))
-    netloc = parts.netloc if parts.port is not None or connection.port is None else f"{parts.netloc}:{connection.port}"
-    return parts._replace(netloc=netloc).geturl().rstrip("/")
+    # As Airflow's HttpHook puts it together; but without a schema it is https.
+    return _with_port(_with_scheme(connection.host or "", connection.path or "https"), connection.port)
 
 
 def under(base: str, url: str) -> str:
@@ -231,7 +235,7 @@ def hosts_of(connection: Connection) -> list[Origin]:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
         raise ValueError
-    urls = [name.strip() if "://" in name else f"https://{name.strip()}" for name in names]
+    urls = [_with_scheme(name.strip()) for name in names]
     if any(urlsplit(url).path not in ("", "/") or urlsplit(url).query for url in urls):
         raise ValueError
     return [origin_of(url) for url in urls]
@@ -257,7 +261,7 @@ def host_problem(host: str, port: int | None) -> str | None:
     :param port: named beside the host, if it is.
     """
     try:
-        parts = urlsplit(_as_https(host))
+        parts = urlsplit(_with_scheme(host))
         name, own_port = parts.hostname, parts.port
     except ValueError:
         return "host must be 'name' or 'https://name', and is neither a name nor a URL"
@@ -272,13 +276,7 @@ def host_problem(host: str, port: int | None) -> str | None:
 
 def base_url(host: str, port: int | None) -> str:
     """Return scheme, name and port of a host that has no problem, without a slash behind them."""
-    parts = urlsplit(_as_https(host))
-    has_port = parts.port is not None or port is None
-    return f"{parts.scheme}://{parts.netloc if has_port else f'{parts.netloc}:{port}'}"
-
-
-def _as_https(host: str) -> str:
-    return host if "://" in host else f"https://{host}"
+    return _with_port(_with_scheme(host), port)
 
 
 def is_loopback(name: str) -> bool:

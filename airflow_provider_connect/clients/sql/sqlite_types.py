@@ -25,9 +25,11 @@ def is_decimal(column: SqlColumn) -> bool:
 
 def read_as(column: SqlColumn, choices: Choices, quoted: str) -> ReadColumn:
     """Return how a column is read."""
+    from pyarrow import types
+
     kind, advice = _type_of(column.base, choices)
     expression = quoted
-    if is_decimal(column) and _is_text(kind):
+    if is_decimal(column) and types.is_string(kind):
         # A whole number is kept as one, exactly; a floating one is not what was written, and is refused.
         expression = f"CASE typeof({quoted}) WHEN 'integer' THEN CAST({quoted} AS TEXT) ELSE {quoted} END"
     return ReadColumn(
@@ -87,9 +89,3 @@ def _type_of(declared: str, choices: Choices) -> tuple[pa.DataType, str]:
         if any(part in declared for part in parts):
             return kind, _IN_A_QUERY
     return pa.string(), _IN_A_QUERY
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string(kind))

@@ -45,10 +45,10 @@ def plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int
     import pyarrow as pa
 
     fits, type_ = {
-        "string": (_fits_string, pa.string()),
+        "string": (lambda value: isinstance(value, str), pa.string()),
         "double": (_fits_double, pa.float64()),
         "bigint": (_fits_bigint, pa.int64()),
-        "boolean": (_fits_boolean, pa.bool_()),
+        "boolean": (lambda value: isinstance(value, bool), pa.bool_()),
     }[kind]
     if types <= {_PLAIN[kind], _NONE}:
         with suppress(pa.ArrowException, OverflowError):  # an integer out of range
@@ -120,14 +120,6 @@ def decimals(values: list[Any], sources: Mapping[int, str], precision: int, scal
             return written.cast(kind), texts.count(None) - values.count(None)
     read = [None if text is None else _decimal(text, precision, scale) for text in texts]
     return pa.array(read, kind), read.count(None) - values.count(None)
-
-
-def _fits_string(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _fits_boolean(value: Any) -> bool:
-    return isinstance(value, bool)
 
 
 def _fits_bigint(value: Any) -> bool:
