@@ -10,12 +10,14 @@ import socket
 from argparse import Namespace
 from functools import partial
 
+from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.capabilities.publisher import KeepsNotes
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task, opened
 from airflow_provider_connect.cli.terminal import PROBLEMS, agreed, command, note, show
 from airflow_provider_connect.definition import compare
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.written import Written
+from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.sink import Connections, Publisher
 from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.notes import (

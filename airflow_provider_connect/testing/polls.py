@@ -22,6 +22,7 @@ from airflow_provider_connect.capabilities.source import CountsLate
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.registry import days_per_plan
 from airflow_provider_connect.source import InputPartition, PollContext, Source
 from airflow_provider_connect.stage.counts import LATE_COUNTS
 from airflow_provider_connect.stage.digest import RECORD_KEY
