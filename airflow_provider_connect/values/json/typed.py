@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -44,12 +44,13 @@ def plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int
     """
     import pyarrow as pa
 
-    fits, type_ = {
+    known: dict[str, tuple[Callable[[Any], bool], pa.DataType]] = {
         "string": (lambda value: isinstance(value, str), pa.string()),
         "double": (_fits_double, pa.float64()),
         "bigint": (_fits_bigint, pa.int64()),
         "boolean": (lambda value: isinstance(value, bool), pa.bool_()),
-    }[kind]
+    }
+    fits, type_ = known[kind]
     if types <= {_PLAIN[kind], _NONE}:
         with suppress(pa.ArrowException, OverflowError):  # an integer out of range
             return pa.array(values, type_), 0
