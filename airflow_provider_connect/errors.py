@@ -20,6 +20,7 @@ Airflow, so an error makes both steps as a :class:`Failure`.
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -207,6 +208,15 @@ def worst(failures: list[Failure]) -> Failure | None:
         ),
     )
     return ranked[0] if ranked else None
+
+
+def refuse_any(problems: Iterable[str], separator: str = "; ") -> None:
+    """Raise what was found, if anything was.
+
+    :raises ConfigError: with all of it.
+    """
+    if text := separator.join(problems):
+        raise ConfigError(text)
 
 
 def refuse_text(name: str, values: object) -> None:

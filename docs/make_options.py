@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.cli.options import Option, options_of
+from airflow_provider_connect.cli.connectors import Option, options_of
 from airflow_provider_connect.shapes import Condition
 from airflow_provider_connect.shapes.chain import SHAPES
 

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow_provider_connect.capabilities.poller import ReadBySpark
 from airflow_provider_connect.capabilities.publisher import InspectsTarget
 from airflow_provider_connect.capabilities.source import Inspects
-from airflow_provider_connect.cli.ending import PROBLEMS, command
-from airflow_provider_connect.cli.lone import lone_source
-from airflow_provider_connect.cli.printing import show
-from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks, day_of, opened
+from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks, day_of, lone_source, opened
+from airflow_provider_connect.cli.terminal import PROBLEMS, command, show
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.hooks import credentials

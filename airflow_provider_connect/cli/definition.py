@@ -76,7 +76,26 @@ _ERASE = _arg("--erase", action="store_true", help="Delete the rows. Without thi
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
 _KIND = _arg("kind", choices=("source", "sink"), help="What to begin")
 _NAME = _arg("name", help="Its name: small letters, digits and underscores")
-_OF_A_DAG = (ARG_BUNDLE_NAME, ARG_OUTPUT, ARG_VERBOSE)
+_OF_A_DAG = (ARG_BUNDLE_NAME, ARG_OUTPUT)
+
+
+def _command(name: str, function: str, about: str, *args: Arg, description: str | None = None) -> ActionCommand:
+    """Return a command.
+
+    :param function: in a module of this room, which is imported when the command is called.
+    """
+    call = lazy_load_command(f"{_ROOM}.{function}")
+    return ActionCommand(name=name, help=about, description=description, func=call, args=(*args, ARG_VERBOSE))
+
+
+def _of_tasks(name: str, function: str, about: str, *args: Arg) -> ActionCommand:
+    """Return a command of a DAG's tasks, or of one of them."""
+    return _command(name, function, about, _DAG_ID, _TASK_ID, *args, *_OF_A_DAG)
+
+
+def _of_task(name: str, function: str, about: str, *args: Arg) -> ActionCommand:
+    """Return a command of one task."""
+    return _command(name, function, about, _DAG_ID, _ONE_TASK_ID, *args, *_OF_A_DAG)
 
 
 def get_commands() -> list[GroupCommand]:
@@ -94,36 +113,23 @@ _OFFSET_COMMANDS = GroupCommand(
     name="offsets",
     help="Which days of each stream are done",
     subcommands=(
-        ActionCommand(
-            name="list",
-            help="List the streams with their positions",
-            func=lazy_load_command(f"{_ROOM}.offsets.list_offsets"),
-            args=(ARG_OUTPUT, ARG_VERBOSE),
+        _command("list", "offsets.list_offsets", "List the streams with their positions", ARG_OUTPUT),
+        _command("show", "offsets.show_offset", "Show one offset with its ranges of done days", _OFFSET, ARG_OUTPUT),
+        _command(
+            "gaps",
+            "offsets.list_gaps",
+            "List the days that are missing between the first wanted day and the last done day",
+            _OFFSETS,
+            ARG_OUTPUT,
         ),
-        ActionCommand(
-            name="show",
-            help="Show one offset with its ranges of done days",
-            func=lazy_load_command(f"{_ROOM}.offsets.show_offset"),
-            args=(_OFFSET, ARG_OUTPUT, ARG_VERBOSE),
+        _command(
+            "reset",
+            "offsets.reset_offset",
+            "Delete an offset; the stream's next task makes it anew from the sink's ledger",
+            _OFFSET,
+            ARG_YES,
         ),
-        ActionCommand(
-            name="gaps",
-            help="List the days that are missing between the first wanted day and the last done day",
-            func=lazy_load_command(f"{_ROOM}.offsets.list_gaps"),
-            args=(_OFFSETS, ARG_OUTPUT, ARG_VERBOSE),
-        ),
-        ActionCommand(
-            name="reset",
-            help="Delete an offset; the stream's next task makes it anew from the sink's ledger",
-            func=lazy_load_command(f"{_ROOM}.offsets.reset_offset"),
-            args=(_OFFSET, ARG_YES, ARG_VERBOSE),
-        ),
-        ActionCommand(
-            name="export",
-            help="Print all offsets as JSON that 'airflow variables import' reads",
-            func=lazy_load_command(f"{_ROOM}.offsets.export_offsets"),
-            args=(ARG_VERBOSE,),
-        ),
+        _command("export", "offsets.export_offsets", "Print all offsets as JSON that 'airflow variables import' reads"),
     ),
 )
 
@@ -131,100 +137,87 @@ _REJECT_COMMANDS = GroupCommand(
     name="rejects",
     help="Records that were set aside: look at them, and load their day again",
     subcommands=(
-        ActionCommand(
-            name="list",
-            help="List the published days of which records were set aside, with the reasons",
-            func=lazy_load_command(f"{_ROOM}.rejects.list_rejects"),
-            args=(_DAG_ID, _TASK_ID, _SOME_DAYS, *_OF_A_DAG),
+        _of_tasks(
+            "list",
+            "rejects.list_rejects",
+            "List the published days of which records were set aside, with the reasons",
+            _SOME_DAYS,
         ),
-        ActionCommand(
-            name="show",
-            help="Show the records of one day: where they were, and what is wrong with them",
-            func=lazy_load_command(f"{_ROOM}.rejects.show_rejects"),
-            args=(_DAG_ID, _ONE_TASK_ID, _DAY, _ROWS, _RECORDS, *_OF_A_DAG),
+        _of_task(
+            "show",
+            "rejects.show_rejects",
+            "Show the records of one day: where they were, and what is wrong with them",
+            _DAY,
+            _ROWS,
+            _RECORDS,
         ),
-        ActionCommand(
-            name="replay",
-            help="Load one day again with the DAG as it is now, and say what is still set aside",
-            func=lazy_load_command(f"{_ROOM}.replay.replay"),
-            args=(_DAG_ID, _ONE_TASK_ID, _DAY, *_OF_A_DAG),
+        _of_task(
+            "replay",
+            "replay.replay",
+            "Load one day again with the DAG as it is now, and say what is still set aside",
+            _DAY,
         ),
     ),
 )
 
 _COMMANDS = (
-    ActionCommand(
-        name="ledger",
-        help="Show what the sink's own ledger says of a day",
-        func=lazy_load_command(f"{_ROOM}.ledger.show_day"),
-        args=(_DAG_ID, _TASK_ID, _DAY, *_OF_A_DAG),
+    _of_tasks("ledger", "offsets.show_day", "Show what the sink's own ledger says of a day", _DAY),
+    _of_tasks(
+        "plan",
+        "plan.show_plan",
+        "Say what days cost before they are loaded: requests, and how long they take",
+        _DAYS,
+        _CHANGED,
     ),
-    ActionCommand(
-        name="plan",
-        help="Say what days cost before they are loaded: requests, and how long they take",
-        func=lazy_load_command(f"{_ROOM}.plan.show_plan"),
-        args=(_DAG_ID, _TASK_ID, _DAYS, _CHANGED, *_OF_A_DAG),
+    _of_task("accept", "answers.accept", "Accept a task's changed options, so that its next run loads", ARG_YES),
+    _of_task(
+        "resume",
+        "answers.resume",
+        "Answer an alarm about lost rows with the position where the stream goes on",
+        _FROM,
+        ARG_YES,
     ),
-    ActionCommand(
-        name="accept",
-        help="Accept a task's changed options, so that its next run loads",
-        func=lazy_load_command(f"{_ROOM}.accept.accept"),
-        args=(_DAG_ID, _ONE_TASK_ID, ARG_YES, *_OF_A_DAG),
-    ),
-    ActionCommand(
-        name="resume",
-        help="Answer an alarm about lost rows with the position where the stream goes on",
-        func=lazy_load_command(f"{_ROOM}.resume.resume"),
-        args=(_DAG_ID, _ONE_TASK_ID, _FROM, ARG_YES, *_OF_A_DAG),
-    ),
-    ActionCommand(
-        name="run",
-        help="Move days from here, without the scheduler, as a task would",
-        func=lazy_load_command(f"{_ROOM}.run.run_days"),
-        args=(_DAG_ID, _ONE_TASK_ID, _RUN_DAYS, *_OF_A_DAG),
-    ),
-    ActionCommand(
-        name="check",
-        help="Check a pipeline without moving a row",
+    _of_task("run", "run.run_days", "Move days from here, without the scheduler, as a task would", _RUN_DAYS),
+    _command(
+        "check",
+        "check.check",
+        "Check a pipeline without moving a row",
+        _DAG_OR_SOURCE,
+        _TASK_ID,
+        *_LONE_SOURCE,
+        _FOR_DAY,
+        *_OF_A_DAG,
         description="Checks options, connections, the source over the network, its schema, the sink's rights and "
         "schema, its ledger and the quota. Makes nothing in the sink. Exits with 1 if there is a problem.",
-        func=lazy_load_command(f"{_ROOM}.check.check"),
-        args=(_DAG_OR_SOURCE, _TASK_ID, *_LONE_SOURCE, _FOR_DAY, *_OF_A_DAG),
     ),
-    ActionCommand(
-        name="sweep",
-        help="Delete what dead attempts left in the sink, or list it",
-        func=lazy_load_command(f"{_ROOM}.sweep.sweep"),
-        args=(_DAG_ID, _TASK_ID, _DRY_RUN, *_OF_A_DAG),
+    _of_tasks("sweep", "sweep.sweep", "Delete what dead attempts left in the sink, or list it", _DRY_RUN),
+    _of_task(
+        "erase",
+        "erase.erase_people",
+        "Count people's rows in the sink, or delete them and keep them out of later loads",
+        _COLUMN,
+        _IDS,
+        _ERASE,
     ),
-    ActionCommand(
-        name="erase",
-        help="Count people's rows in the sink, or delete them and keep them out of later loads",
-        func=lazy_load_command(f"{_ROOM}.erase.erase_people"),
-        args=(_DAG_ID, _ONE_TASK_ID, _COLUMN, _IDS, _ERASE, *_OF_A_DAG),
+    _command("docs", "connectors.describe", "Describe a connector's options", _CONNECTOR, ARG_OUTPUT),
+    _command("new", "connectors.write_connector", "Write the beginning of a connector, with a test", _KIND, _NAME),
+    _command(
+        "preview",
+        "preview.show_rows",
+        "Show the first rows of a day as the sink would get them",
+        _DAG_OR_SOURCE,
+        _ONE_TASK_ID,
+        *_LONE_SOURCE,
+        _OF_DAY,
+        _ROWS,
+        *_OF_A_DAG,
     ),
-    ActionCommand(
-        name="docs",
-        help="Describe a connector's options",
-        func=lazy_load_command(f"{_ROOM}.docs.describe"),
-        args=(_CONNECTOR, ARG_OUTPUT, ARG_VERBOSE),
-    ),
-    ActionCommand(
-        name="new",
-        help="Write the beginning of a connector, with a test",
-        func=lazy_load_command(f"{_ROOM}.new.write_connector"),
-        args=(_KIND, _NAME, ARG_VERBOSE),
-    ),
-    ActionCommand(
-        name="preview",
-        help="Show the first rows of a day as the sink would get them",
-        func=lazy_load_command(f"{_ROOM}.preview.show_rows"),
-        args=(_DAG_OR_SOURCE, _ONE_TASK_ID, *_LONE_SOURCE, _OF_DAY, _ROWS, *_OF_A_DAG),
-    ),
-    ActionCommand(
-        name="propose",
-        help="Propose options of a source from a sample of its answers",
-        func=lazy_load_command(f"{_ROOM}.propose.propose"),
-        args=(_CONNECTOR, _CONN_ID, *_OF_SAMPLE, ARG_VERBOSE),
+    _command(
+        "propose",
+        "propose.propose",
+        "Propose options of a source from a sample of its answers",
+        _CONNECTOR,
+        _CONN_ID,
+        *_OF_SAMPLE,
     ),
 )

@@ -12,9 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.cli.ending import command
-from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import connect_task
+from airflow_provider_connect.cli.terminal import command, note, show
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.operators.erase import erase

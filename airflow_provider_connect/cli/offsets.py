@@ -1,4 +1,4 @@
-"""``airflow connect offsets …``: reads the Variables that tasks write, and deletes one."""
+"""``airflow connect offsets …`` and ``ledger``: what is done, by tasks' Variables, and by a sink's ledger."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from functools import partial
 from typing import Any
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.cli.ending import PROBLEMS, command
-from airflow_provider_connect.cli.printing import agreed, note, show
+from airflow_provider_connect.cli.tasks import Pipeline, connect_tasks
+from airflow_provider_connect.cli.terminal import PROBLEMS, agreed, command, note, show, show_one
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.window import DaySet
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.window import Day
 
 _UNREADABLE = "not an offset: reset it, and the stream's next task makes it anew"
 
@@ -32,12 +33,9 @@ def show_offset(args: Namespace) -> None:
     name, offset = _found(args.offset)
     if offset is None:
         raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
-    days = tuple(_ends(first, last) for first, last in offset.days)
-    fields = _line(name, offset) | {"days": days, "missing": _spans(offset.settled.gaps)}
-    if args.output in ("json", "yaml"):
-        show([fields], args.output)
-    else:
-        show([{"field": field, "value": value} for field, value in fields.items()], args.output)
+    ranges = {"days": offset.days, "missing": offset.settled.gaps.ranges}
+    fields = _line(name, offset) | {field: [_ends(*ends) for ends in found] for field, found in ranges.items()}
+    show_one(fields, args.output)
 
 
 @command
@@ -117,9 +115,46 @@ def _agreed(name: str, offset: Offset | None) -> bool:
     return agreed("Delete it?")
 
 
-def _spans(days: DaySet) -> tuple[str, ...]:
-    return tuple(_ends(first, last) for first, last in days.ranges)
-
-
 def _ends(first: dt.date, last: dt.date) -> str:
     return str(first) if first == last else f"{first}..{last}"
+
+
+@command
+def show_day(args: Namespace) -> int:
+    """Print the newest publish of a day, for each task; end with :data:`.PROBLEMS` if a sink has none."""
+    rows, missing = [], 0
+    for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
+        day = task.day(args.day)
+        pipeline = task.rendered(day)
+        with pipeline.publisher() as publisher:
+            found = publisher.ledger.row(day.date)
+        if found is None:
+            note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
+            missing += 1
+        else:
+            rows.append(_ledger_line(pipeline, day, found))
+    if len(rows) == 1:
+        show_one(rows[0], args.output)
+    elif rows or args.output in ("json", "yaml"):
+        show(rows, args.output)
+    return PROBLEMS if missing else 0
+
+
+def _ledger_line(pipeline: Pipeline, day: Day, row: LedgerRow) -> dict[str, Any]:
+    return {
+        "task": pipeline.task.name,
+        "target": pipeline.sink.target,
+        "day": day,
+        "generation": row.generation,
+        "checks": row.checks,
+        "rows": row.rows,
+        "run": row.run,
+        "clear_number": row.clear_number,
+        "polled_at": row.polled_at,
+        "published_at": row.published_at,
+        "counts": dict(row.counts),
+        "digest": row.digest,
+        "attempt": row.attempt,
+        "reference": row.reference,
+        "link": row.link,
+    }

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.capabilities.poller import CountsRows, ReadBySpark
 from airflow_provider_connect.capabilities.source import Counts
-from airflow_provider_connect.cli.ending import command
-from airflow_provider_connect.cli.lone import lone_source
-from airflow_provider_connect.cli.printing import cut, note, show
-from airflow_provider_connect.cli.tasks import connect_task, day_of, opened
+from airflow_provider_connect.cli.tasks import connect_task, day_of, lone_source, opened
+from airflow_provider_connect.cli.terminal import command, cut, note, show
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.hooks.variables import VariableStore

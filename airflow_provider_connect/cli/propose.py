@@ -9,7 +9,7 @@ from pathlib import Path
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.capabilities.source import Proposes
-from airflow_provider_connect.cli.ending import command
+from airflow_provider_connect.cli.terminal import command
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.hooks.variables import VariableStore

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_connect.capabilities.publisher import KeepsRejects
-from airflow_provider_connect.cli.ending import PROBLEMS, command
-from airflow_provider_connect.cli.printing import cut, note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_task, connect_tasks
+from airflow_provider_connect.cli.terminal import PROBLEMS, command, cut, note, show
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Publisher
 from airflow_provider_connect.stage.rejects import DayRejects, SetAside

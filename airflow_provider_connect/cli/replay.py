@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_connect.capabilities.publisher import KeepsRejects
-from airflow_provider_connect.cli.ending import PROBLEMS, command
-from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.rejects import Counted, reasons_of
 from airflow_provider_connect.cli.run import moved
 from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.cli.terminal import PROBLEMS, command, note, show
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.window import Day

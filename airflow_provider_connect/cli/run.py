@@ -15,9 +15,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
-from airflow_provider_connect.cli.ending import command
-from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Task, connect_task
+from airflow_provider_connect.cli.terminal import command, note, show
 from airflow_provider_connect.errors import ConnectError, RetriableError
 
 _SHOWN = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")

@@ -6,9 +6,8 @@ from argparse import Namespace
 from functools import partial
 
 from airflow_provider_connect.capabilities.publisher import Sweeps
-from airflow_provider_connect.cli.ending import command
-from airflow_provider_connect.cli.printing import note, show
 from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
+from airflow_provider_connect.cli.terminal import command, note, show
 from airflow_provider_connect.operators.erase import stage_of
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.stage.storage import Folder

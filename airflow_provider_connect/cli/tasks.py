@@ -1,11 +1,17 @@
-"""Finds a DAG's ConnectOperator tasks, and renders their templates for a day, outside of any run."""
+"""What a command is asked about: a DAG's ConnectOperator tasks, or a source of the command's own arguments.
+
+Templates of tasks are rendered for a day, outside of any run.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk.definitions.mappedoperator import MappedOperator
@@ -13,13 +19,15 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.utils.cli import get_bagged_dag
 from jinja2 import TemplateError
 
-from airflow_provider_connect.cli.printing import note
+from airflow_provider_connect import registry
+from airflow_provider_connect.cli.terminal import note
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import has_template, nearest
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_any
 from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.operators.connect import ConnectOperator
+from airflow_provider_connect.pipelines.files import read
 from airflow_provider_connect.shapes.chain import Chain, checked
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import ALONE, PollContext, Poller, Source
@@ -99,8 +107,7 @@ class Task:
                 )
             except ConfigError as error:
                 problems.append(f"task {self.name}: {error}")
-        if problems:
-            raise ConfigError("\n".join(problems))
+        refuse_any(problems, "\n")
         return Pipeline(self, *found.values())
 
 
@@ -146,8 +153,7 @@ class Pipeline:
         :raises ConfigError: with every problem found.
         """
         found = {conn_id: credentials.resolve(conn_id) for conn_id in self.sink.connection_ids}
-        if problems := self.sink.check(found):
-            raise ConfigError("\n".join(problems))
+        refuse_any(self.sink.check(found), "\n")
         return found
 
 
@@ -250,3 +256,41 @@ def _context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
         "task": operator,
         "var": {"value": _Values()},
     }
+
+
+def lone_source(args: Namespace) -> Source | None:
+    """Return the source that the arguments declare; None if they name a DAG.
+
+    :raises ConfigError: neither or both are named, or the options are wrong.
+    """
+    if (args.source is None) == (args.dag_id is None):
+        raise ConfigError("name a DAG, or a connector with --source")
+    if args.source is None:
+        if args.options is not None or args.conn_id is not None:
+            raise ConfigError("--options and --conn-id belong to --source; a DAG declares its own")
+        return None
+    override = {} if args.conn_id is None else {"conn_id": args.conn_id}
+    return _source(registry.source_class(args.source), args.options or "{}", override)
+
+
+def _source(cls: type[Source], text: str, override: dict[str, Any]) -> Source:
+    if text.lstrip().startswith("{"):
+        return cls.of(_json(text) | override)
+    path = Path(text).absolute()
+    from_file = getattr(cls, "from_file", None)
+    if from_file is not None:
+        source: Source = from_file(path, **override)
+        return source
+    file = read(path, text)
+    refuse_any(map(str, file.problems), "\n")
+    return cls.of(file.values | override)
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        options = json.loads(text)
+    except ValueError:
+        options = None
+    if not isinstance(options, dict):
+        raise ConfigError('--options must be a file or a JSON object: {"conn_id": "shop_db", "table": "orders"}')
+    return options

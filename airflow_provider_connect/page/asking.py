@@ -1,4 +1,4 @@
-"""Asks Airflow's own REST API with the viewer's own token, so that the viewer's rights are Airflow's to judge.
+"""Who looks at the page, and what is asked of Airflow with their token: their rights are Airflow's to judge.
 
 The question goes to Airflow's app in this very process: behind a proxy, with TLS or in a container, the API server
 often cannot reach its own address, and a second server would have to be asked where the first has all there is to know.
@@ -7,11 +7,15 @@ often cannot reach its own address, and a second server would have to be asked w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+
+from airflow_provider_connect.page.memory import Memory, Remembered
 
 API = "/api/v2"
 PAGE_ROWS = 100  # Airflow's own limit of a page, unless its settings say less
@@ -63,12 +67,7 @@ class Airflow:
 
     async def may_get(self, path: str, params: Params | None = None) -> Any:
         """Return an answer; None if this viewer has no right to it, or there is no such thing."""
-        try:
-            return await self.get(path, params)
-        except RefusedError as error:
-            if error.status in (403, 404):
-                return None
-            raise
+        return await _unless_refused(self.get(path, params))
 
     async def rows(self, path: str, key: str, params: Params | None = None, *, most: int = 5000) -> list[Any]:
         """Return the rows of all pages of a listing, ``most`` of them at the most.
@@ -90,12 +89,7 @@ class Airflow:
 
     async def may_rows(self, path: str, key: str, params: Params | None = None, *, most: int = 5000) -> Any:
         """Return what :meth:`rows` does; None if this viewer has no right to it, or there is no such thing."""
-        try:
-            return await self.rows(path, key, params, most=most)
-        except RefusedError as error:
-            if error.status in (403, 404):
-                return None
-            raise
+        return await _unless_refused(self.rows(path, key, params, most=most))
 
     async def close(self) -> None:
         """Give back what the questions took."""
@@ -118,6 +112,15 @@ class Airflow:
         raise RefusedError(502, f"Airflow's API answered with {answer.status_code}: {said}")
 
 
+async def _unless_refused(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except RefusedError as error:
+        if error.status in (403, 404):
+            return None
+        raise
+
+
 def path_of(*parts: str) -> str:
     """Return a path of parts that may hold any character."""
     # Dots alone would climb out of their place.
@@ -133,3 +136,42 @@ def _said(answer: httpx.Response) -> str:
     if isinstance(detail, Mapping):
         detail = detail.get("reason") or detail.get("message") or "refused"
     return str(detail)[:500]
+
+
+COOKIE = "_token"
+
+Editable = Callable[[str, set[str]], Awaitable[set[str]]]
+"""Takes a token and ids of DAGs, and returns those that its owner may clear."""
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """One viewer, for one request."""
+
+    airflow: Airflow
+    memory: Memory
+    own: Remembered
+    token: str
+    may_edit: Editable
+    now: dt.datetime
+
+    async def editable(self, dag_ids: set[str]) -> set[str]:
+        """Return the DAGs that the viewer may clear, by which the page shows its buttons. Airflow judges their use."""
+        return await self.may_edit(self.token, dag_ids)
+
+
+def token_of(headers: Mapping[str, str], cookies: Mapping[str, str]) -> str | None:
+    """Return the viewer's token, as Airflow's own API takes it: from the header, else from the cookie."""
+    scheme, _, credentials = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and credentials.strip():
+        return credentials.strip()
+    return cookies.get(COOKIE) or None
+
+
+async def editable_by_airflow(token: str, dag_ids: set[str]) -> set[str]:
+    """Ask Airflow's auth manager which DAGs the owner of a token may clear."""
+    from airflow.api_fastapi.app import get_auth_manager  # noqa: PLC0415  # only the API server has one
+
+    manager = get_auth_manager()
+    user = await manager.get_user_from_token(token)
+    return await asyncio.to_thread(manager.filter_authorized_dag_ids, dag_ids=dag_ids, user=user, method="PUT")

@@ -41,7 +41,6 @@ class TaskKind(NamedTuple):
 
     name: TaskName
     operator: str
-    is_mapped: bool
     end_date: dt.datetime | None = None
 
 

@@ -11,8 +11,8 @@ from airflow_provider_connect.page.facts.calendar import CalendarDay
 from airflow_provider_connect.page.facts.reports import Report
 from airflow_provider_connect.page.facts.runs import TaskRun
 from airflow_provider_connect.page.facts.stream import Stream
+from airflow_provider_connect.page.gathering import failure_message, reports_of
 from airflow_provider_connect.page.places import run_url, task_url
-from airflow_provider_connect.page.xcoms import failure_message, reports_of
 
 _LONGEST_TEXT = 500
 

@@ -44,11 +44,6 @@ def known() -> Mapping[str, inspect.Parameter]:
     return found
 
 
-def has(name: str) -> bool:
-    """Tell whether the operator itself has an argument."""
-    return name in inspect.signature(ConnectOperator.__init__).parameters
-
-
 @cache
 def adapter(name: str) -> TypeAdapter[Any] | None:
     """Return what reads an argument from a file; None for one that only Python can give, such as a callback."""

@@ -1,4 +1,4 @@
-"""One pipeline: what its file declares, checked as far as that goes without a connection."""
+"""One pipeline: what its file declares, its schedule included, checked as far as that goes without a connection."""
 
 from __future__ import annotations
 
@@ -8,14 +8,64 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from airflow.sdk import CronDataIntervalTimetable
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from airflow_provider_connect import registry
+from airflow_provider_connect import registry, window
 from airflow_provider_connect.config import Options, has_template, nearest, problems_of
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.pipelines import arguments, shaping
+from airflow_provider_connect.pipelines import arguments
 from airflow_provider_connect.pipelines.files import File, Place
-from airflow_provider_connect.pipelines.schedule import DAILY, Cron, Daily
+from airflow_provider_connect.shapes.chain import SHAPES
+from airflow_provider_connect.timetables import daily
+
+DAILY = "daily"
+"""In place of a schedule: each day in the source's own zone."""
+
+
+class Daily(BaseModel):
+    """One run for each calendar day of a zone, started when the day is over."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    daily: window.ZoneName = Field(description="IANA zone whose days are meant: the source's.", examples=["US/Pacific"])
+
+    @property
+    def zone(self) -> str:
+        """The zone of its days."""
+        return self.daily
+
+    def timetable(self) -> Any:
+        """Return what Airflow takes."""
+        return daily(self.daily)
+
+
+class Cron(BaseModel):
+    """Runs whose data interval is the time between two ticks of a cron expression."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cron: str = Field(description="Cron expression.", examples=["0 6 * * MON"])
+    timezone: window.ZoneName = Field(default="UTC", description="IANA zone of the expression.")
+
+    @field_validator("cron")
+    @classmethod
+    def _expression(cls, cron: str) -> str:
+        try:
+            CronDataIntervalTimetable(cron, timezone="UTC").validate()
+        except Exception:  # noqa: BLE001  # Airflow's own type of error differs by version
+            raise ValueError("is no cron expression; one is '0 6 * * MON'") from None
+        return cron
+
+    @property
+    def zone(self) -> str:
+        """The zone of its ticks."""
+        return self.timezone
+
+    def timetable(self) -> Any:
+        """Return what Airflow takes."""
+        return CronDataIntervalTimetable(self.cron, timezone=self.timezone)
+
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -120,25 +170,21 @@ def _connector(file: File, which: str, find: Callable[[str], type[Any]]) -> Any:
 
 
 def _shape(file: File) -> list[Any]:
-    known = shaping.shapes() if arguments.has("shape") else {}
     entries = file.values["shape"]
-    if not known:
-        file.blame(("shape",), "this version of the operator has no shapes")
-    elif not isinstance(entries, list):
+    if not isinstance(entries, list):
         file.blame(("shape",), "is to be a list, such as [{drop: {…}}]")
-    else:
-        return [_one_shape(file, ("shape", index), entry, known) for index, entry in enumerate(entries)]
-    return []
+        return []
+    return [_one_shape(file, ("shape", index), entry) for index, entry in enumerate(entries)]
 
 
-def _one_shape(file: File, place: Place, entry: Any, known: dict[str, type[Options]]) -> Any:
+def _one_shape(file: File, place: Place, entry: Any) -> Any:
     if (one := _named(file, place, entry, "shape's")) is None:
         return None
     name, options = one
-    if name not in known:
-        file.blame((*place, name), f"no shape is called {name!r}; {nearest(name, known)}")
+    if name not in SHAPES:
+        file.blame((*place, name), f"no shape is called {name!r}; {nearest(name, SHAPES)}")
         return None
-    return options_of(file, (*place, name), known[name], options)
+    return options_of(file, (*place, name), SHAPES[name], options)
 
 
 def _named(file: File, place: Place, value: Any, whose: str) -> tuple[str, dict[str, Any]] | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.pipelines import arguments, shaping
-from airflow_provider_connect.pipelines.pipeline import Head
-from airflow_provider_connect.pipelines.schedule import DAILY, Cron, Daily
+from airflow_provider_connect.pipelines import arguments
+from airflow_provider_connect.pipelines.pipeline import DAILY, Cron, Daily, Head
+from airflow_provider_connect.shapes.chain import SHAPES
 
 _REF = "#/$defs/{model}"
 _TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%|\{#", "description": "An Airflow template."}
@@ -24,15 +24,14 @@ def schema() -> dict[str, Any]:
     checked when Airflow reads the file.
     """
     sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
-    shapes = shaping.shapes() if arguments.has("shape") else {}
-    models: list[type[BaseModel]] = [Head, Daily, Cron, *sources.values(), *sinks.values(), *shapes.values()]
+    models: list[type[BaseModel]] = [Head, Daily, Cron, *sources.values(), *sinks.values(), *SHAPES.values()]
     refs, defined = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
     definitions: dict[str, Any] = defined["$defs"]
 
     def ref(model: type[BaseModel]) -> dict[str, Any]:
         return dict(refs[model, "validation"])
 
-    def named(known: dict[str, type[Any]]) -> dict[str, Any]:
+    def named(known: Mapping[str, type[Any]]) -> dict[str, Any]:
         properties = {name: ref(model) for name, model in known.items()}
         one = {"minProperties": 1, "maxProperties": 1}
         return {"type": "object", "properties": properties, "additionalProperties": False, **one}
@@ -52,9 +51,8 @@ def schema() -> dict[str, Any]:
     properties["start_date"]["anyOf"] = properties["end_date"]["anyOf"] = _DATES
     properties["source"] = named(sources) | {"description": "Where the days come from: a source's name, its options."}
     properties["sink"] = named(sinks) | {"description": "Where they go: a sink's name, its options."}
-    if shapes:
-        what = "What happens to rows on the way, in this order."
-        properties["shape"] = {"type": "array", "items": named(shapes), "description": what}
+    what = "What happens to rows on the way, in this order."
+    properties["shape"] = {"type": "array", "items": named(SHAPES), "description": what}
     properties["schedule"] = {
         "anyOf": [{"const": DAILY}, ref(Daily), ref(Cron), {"type": "null"}],
         "default": DAILY,

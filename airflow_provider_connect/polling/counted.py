@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
-from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.asking.rules import RateLimits
 from airflow_provider_connect.clients.http.json_api import JsonApi, LeaveAloneError
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.errors import ConnectError, QuotaError, RetriableError

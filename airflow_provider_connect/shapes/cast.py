@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.errors import DataError, refuse_any
 from airflow_provider_connect.shapes.casting import TimeFormat, cast_of, cast_values
-from airflow_provider_connect.shapes.names import TypeName
 from airflow_provider_connect.shapes.shape import (
-    Columns,
     Shape,
     Shaped,
     Step,
+    TypeName,
     fixed,
-    require,
     unknown_columns,
     values_in,
 )
@@ -58,7 +56,7 @@ class Cast(Shape):
         for name, wanted in self.columns.items():
             if name in schema.names and cast_of(schema.field(name).type, wanted, self.format) is None:
                 wrong.append(f"column {name!r}: {_why_not(schema.field(name).type, wanted)}")
-        require(wrong)
+        refuse_any(wrong)
         for name, wanted in self.columns.items():
             at = schema.get_field_index(name)
             schema = schema.set(at, self._field(schema.field(at), wanted))
@@ -74,10 +72,6 @@ class Cast(Shape):
             metadata[b"json"] = b"checked"
         is_nullable = field.nullable or self.on_error == "null"
         return pa.field(field.name, arrow_type(wanted), is_nullable, metadata or None)
-
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
-        """Return the columns as they are."""
-        return made_of
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what casts; with ``on_error="fail"`` it raises DataError, naming columns and how many values."""

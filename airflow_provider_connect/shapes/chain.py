@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, DataError, refuse_text
+from airflow_provider_connect.errors import ConfigError, DataError, refuse_any, refuse_text
+from airflow_provider_connect.shapes.added import Constant, Route
 from airflow_provider_connect.shapes.cast import Cast
-from airflow_provider_connect.shapes.choice import Drop, Select
+from airflow_provider_connect.shapes.choice import Drop, Filter, Rename, Select
 from airflow_provider_connect.shapes.column import shapes_of_column
-from airflow_provider_connect.shapes.constant import Constant
 from airflow_provider_connect.shapes.digests import shape_digests
 from airflow_provider_connect.shapes.extract import Extract
-from airflow_provider_connect.shapes.filter import Filter
 from airflow_provider_connect.shapes.flatten import Flatten
 from airflow_provider_connect.shapes.mask import Mask
-from airflow_provider_connect.shapes.rename import Rename
-from airflow_provider_connect.shapes.route import Route
-from airflow_provider_connect.shapes.shape import Columns, Shape, require
+from airflow_provider_connect.shapes.shape import Columns, Shape
 from airflow_provider_connect.stage.counts import FILTERED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ALL: tuple[type[Shape], ...] = (Select, Drop, Rename, Cast, Mask, Filter, Flatten, Extract, Constant, Route)
+_Entry = TypeVar("_Entry")
 SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in _ALL}
 
 
@@ -45,15 +43,7 @@ class Chain:
         :raises ConfigError: naming everything that is wrong in any of them, each with its position.
         """
         refuse_text("shape", entries)
-        made, problems = [], []
-        for index, entry in enumerate(entries):
-            try:
-                made.append(entry if isinstance(entry, Shape) else _shape_of(entry))
-            except ConfigError as error:
-                problems.append(f"shape[{index}]: {error}")
-        if problems:
-            raise ConfigError("; ".join(problems))
-        return cls(tuple(made))
+        return cls(tuple(_each(entries, lambda entry: entry if isinstance(entry, Shape) else _shape_of(entry))))
 
     def __bool__(self) -> bool:
         """Tell whether there is any shape."""
@@ -168,7 +158,7 @@ class Shaping:
 
         :param schema: of the source's rows.
         """
-        return self.chain.bind(schema, self.connections) if self.chain else _unchanged
+        return self.chain.bind(schema, self.connections) if self.chain else lambda batch, _: batch
 
 
 def checked(shapes: Sequence[Shape]) -> list[Shape]:
@@ -176,18 +166,18 @@ def checked(shapes: Sequence[Shape]) -> list[Shape]:
 
     :raises ConfigError: naming everything that is wrong in any of them, each with its position.
     """
+    return _each(shapes, Shape.checked)
+
+
+def _each(entries: Iterable[_Entry], make: Callable[[_Entry], Shape]) -> list[Shape]:
     made, problems = [], []
-    for index, shape in enumerate(shapes):
+    for index, entry in enumerate(entries):
         try:
-            made.append(shape.checked())
+            made.append(make(entry))
         except ConfigError as error:
             problems.append(f"shape[{index}]: {error}")
-    require(problems)
+    refuse_any(problems)
     return made
-
-
-def _unchanged(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
-    return batch
 
 
 def _shape_of(entry: Mapping[str, Any]) -> Shape:

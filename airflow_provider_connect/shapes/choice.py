@@ -1,92 +1,165 @@
-"""Shapes that choose columns: ``drop`` and ``select``."""
+"""Shapes that leave values as they are: ``drop``, ``select``, ``rename`` and ``filter``."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.shapes.names import ColumnNames
-from airflow_provider_connect.shapes.shape import Columns, Shape, Shaped, Step, require, unknown_columns, values_in
+from airflow_provider_connect.errors import refuse_any
+from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
+from airflow_provider_connect.shapes.shape import (
+    ColumnNames,
+    Columns,
+    Shape,
+    Shaped,
+    Step,
+    taken,
+    unknown_columns,
+    values_in,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Drop(Shape):
+class _Choice(Shape):
+    """Keeps some columns. Counts the values that were in the others."""
+
+    hides: ClassVar[bool] = True
+
+    columns: ColumnNames
+
+    @abstractmethod
+    def kept(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the columns that are kept, in their order."""
+
+    def after(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema of the columns that are kept.
+
+        :raises ConfigError: there is no such column, or none would be left.
+        """
+        import pyarrow as pa
+
+        refuse_any(unknown_columns(self.columns, schema))
+        names = self.kept(schema.names)
+        refuse_any([] if names else ["no column would be left"])
+        return pa.schema([schema.field(name) for name in names], metadata=schema.metadata)
+
+    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
+        """Return the columns that are kept."""
+        return {name: made_of[name] for name in self.kept([*made_of])}
+
+    def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
+        """Return what leaves the other columns out."""
+        import pyarrow as pa
+
+        after = self.after(schema)
+        kept = [schema.get_field_index(name) for name in after.names]
+        out = sorted({*range(len(schema))} - {*kept})
+
+        def step(batch: pa.RecordBatch) -> Shaped:
+            columns = batch.columns
+            made = pa.RecordBatch.from_arrays([columns[index] for index in kept], schema=after)
+            return Shaped(made, values_in(columns[index] for index in out))
+
+        return step
+
+
+class Drop(_Choice):
     """Leaves columns out. Counts the values that were in them."""
 
     name: ClassVar[str] = "drop"
-    hides: ClassVar[bool] = True
 
     columns: ColumnNames = Field(description="The columns to leave out.")
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of the others.
-
-        :raises ConfigError: there is no such column, or no other.
-        """
-        require(unknown_columns(self.columns, schema))
-        kept = _others(schema.names, self.columns)
-        require([] if kept else ["no column would be left"])
-        return _schema_of(schema, kept)
-
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
+    def kept(self, names: Sequence[str]) -> Sequence[str]:
         """Return the others."""
-        return {name: made_of[name] for name in _others([*made_of], self.columns)}
-
-    def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return what leaves the columns out."""
-        return _keep(schema, self.after(schema))
+        left_out = set(self.columns)
+        return [name for name in names if name not in left_out]
 
 
-class Select(Shape):
+class Select(_Choice):
     """Keeps the named columns alone, in this order. Counts the values that were in the others."""
 
     name: ClassVar[str] = "select"
-    hides: ClassVar[bool] = True
 
     columns: ColumnNames = Field(description="The columns to keep, in the order that they are to have.")
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema of these columns.
+    def kept(self, names: Sequence[str]) -> Sequence[str]:
+        """Return these columns."""
+        return self.columns
 
-        :raises ConfigError: there is no such column.
+
+class Rename(Shape):
+    """Gives columns other names; place, type and comment stay. Counts the values in them.
+
+    Two columns may change names with each other. Options of a sink that name columns, such as ``key``, have the new
+    names.
+    """
+
+    name: ClassVar[str] = "rename"
+
+    columns: dict[str, str] = Field(min_length=1, description="By the name before, the name behind it.")
+
+    def after(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema with the new names.
+
+        :raises ConfigError: there is no such column, or two would have one name.
         """
-        require(unknown_columns(self.columns, schema))
-        return _schema_of(schema, self.columns)
+        import pyarrow as pa
+
+        fields = [field.with_name(self.columns.get(field.name, field.name)) for field in schema]
+        empty = [f"column {old!r}: the new name is empty" for old, new in self.columns.items() if not new]
+        others = [name for name in schema.names if name not in self.columns]
+        refuse_any(unknown_columns(self.columns, schema) + empty + taken([*self.columns.values()], others))
+        return pa.schema(fields, metadata=schema.metadata)
 
     def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
-        """Return these columns."""
-        return {name: made_of[name] for name in self.columns}
+        """Return the columns under their new names."""
+        return {self.columns.get(name, name): sources for name, sources in made_of.items()}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return what keeps the columns."""
-        return _keep(schema, self.after(schema))
+        """Return what names the columns anew; nothing is copied."""
+        import pyarrow as pa
+
+        after = self.after(schema)
+        named = [schema.get_field_index(name) for name in self.columns]
+
+        def step(batch: pa.RecordBatch) -> Shaped:
+            columns = batch.columns
+            made = pa.RecordBatch.from_arrays(columns, schema=after)
+            return Shaped(made, values_in(columns[at] for at in named))
+
+        return step
 
 
-def _others(names: Sequence[str], out: Sequence[str]) -> list[str]:
-    left_out = set(out)
-    return [name for name in names if name not in left_out]
+class Filter(Shape):
+    """Keeps the rows where a condition holds. Counts those that it leaves out, and those of all filters together."""
 
+    name: ClassVar[str] = "filter"
 
-def _schema_of(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    import pyarrow as pa
+    where: Condition = Field(description="Which rows are kept: those where it is true, neither false nor unknown.")
 
-    return pa.schema([schema.field(name) for name in names], metadata=schema.metadata)
+    def after(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema as it is.
 
+        :raises ConfigError: the condition names a column that is not there, or a value that is not of its type.
+        """
+        refuse_any(problems(self.where, schema))
+        return schema
 
-def _keep(before: pa.Schema, after: pa.Schema) -> Step:
-    import pyarrow as pa
+    def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
+        """Return what leaves rows out; a batch of which all stay is not copied."""
+        refuse_any(problems(self.where, schema))
+        rows = rows_of(self.where, schema)
 
-    kept = [before.get_field_index(name) for name in after.names]
-    out = sorted({*range(len(before))} - {*kept})
+        def step(batch: pa.RecordBatch) -> Shaped:
+            kept = rows(batch)
+            out = batch.num_rows - (batch.num_rows if kept is None else kept.true_count)
+            return Shaped(batch.filter(kept) if out else batch, out)
 
-    def step(batch: pa.RecordBatch) -> Shaped:
-        columns = batch.columns
-        made = pa.RecordBatch.from_arrays([columns[index] for index in kept], schema=after)
-        return Shaped(made, values_in(columns[index] for index in out))
-
-    return step
+        return step

@@ -12,15 +12,13 @@ from typing import Any
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.shapes.added import Constant, Route
 from airflow_provider_connect.shapes.cast import Cast
-from airflow_provider_connect.shapes.choice import Drop, Select
-from airflow_provider_connect.shapes.constant import Constant
+from airflow_provider_connect.shapes.choice import Drop, Rename, Select
 from airflow_provider_connect.shapes.digests import options_digest, options_of, shape_digests
 from airflow_provider_connect.shapes.extract import Extract
 from airflow_provider_connect.shapes.flatten import Flatten
 from airflow_provider_connect.shapes.mask import Mask, hmac_sha256, key_of
-from airflow_provider_connect.shapes.rename import Rename
-from airflow_provider_connect.shapes.route import Route
 from airflow_provider_connect.shapes.shape import Shape
 
 _EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")

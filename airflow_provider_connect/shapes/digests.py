@@ -22,20 +22,17 @@ _COST = 1 << 14
 _BLOCK_SIZE = 8
 
 
-def shape_digests(
-    shapes: Sequence[Shape], connections: Mapping[str, Connection], context: str, *, position: int = 0
-) -> dict[str, str]:
+def shape_digests(shapes: Sequence[Shape], connections: Mapping[str, Connection], context: str) -> dict[str, str]:
     """Return digests by part: ``shapes`` of all options, and ``key[<position>]`` of each mask's key.
 
     The name of a key's connection is not included: the same key under another ``conn_id`` makes the same hashes.
 
     :param context: where the digests are kept, such as the target's name. Digests of two contexts cannot be compared.
-    :param position: position of the first shape.
     :raises ConfigError: a connection has no key, or a short one.
     """
     keys = {
         f"key[{at}]": key_digest(key_of(connections[shape.conn_id]), context)
-        for at, shape in enumerate(shapes, position)
+        for at, shape in enumerate(shapes)
         if isinstance(shape, Mask) and shape.conn_id is not None
     }
     return {"shapes": options_digest([options_of(shape) for shape in shapes]), **keys}

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.errors import DataError, refuse_any
 from airflow_provider_connect.shapes.cast import OnError, fitting_error
 from airflow_provider_connect.shapes.casting import TimeFormat
-from airflow_provider_connect.shapes.condition import Condition
+from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
 from airflow_provider_connect.shapes.documents import Wanted, reader
-from airflow_provider_connect.shapes.holding import problems, rows_of
-from airflow_provider_connect.shapes.names import TypeName
 from airflow_provider_connect.shapes.shape import (
     Columns,
     Shape,
     Shaped,
     Step,
-    require,
+    TypeName,
     taken,
     unknown_columns,
     values_in,
@@ -92,7 +90,7 @@ class Extract(Shape):
             kind = schema.field(self.column).type
             hint = ": flatten makes columns of its fields" if pa.types.is_struct(kind) else ""
             wrong.append(f"column {self.column!r} is {kind}, no text{hint}")
-        require(wrong)
+        refuse_any(wrong)
         for name, part in self.into.items():
             told = {"comment": f"{(part.at or name)!r} of {self.column!r}, where it is a {part.type}."}
             few = {"few_values": "yes"} if part.type == "STRING" else {}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.shapes.names import each_once
+from airflow_provider_connect.errors import refuse_any
 from airflow_provider_connect.shapes.shape import (
     Columns,
     Shape,
     Shaped,
     Step,
-    require,
+    each_once,
     taken,
     unknown_columns,
     values_in,
@@ -56,7 +56,7 @@ class Flatten(Shape):
         new = [each.name for field in schema if self._is_taken(field) for each in self._inside(field)]
         if not fields:
             wrong.append("no column would be left")
-        require(wrong + taken(new, kept))
+        refuse_any(wrong + taken(new, kept))
         return pa.schema(fields, metadata=schema.metadata)
 
     def _is_taken(self, field: pa.Field) -> bool:

@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.shapes.condition import Condition
-from airflow_provider_connect.shapes.holding import problems, rows_of
-from airflow_provider_connect.shapes.names import ColumnNames
+from airflow_provider_connect.errors import ConfigError, refuse_any
+from airflow_provider_connect.shapes.casting import as_text, has_text
+from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
 from airflow_provider_connect.shapes.shape import (
-    Columns,
+    ColumnNames,
     Shape,
     Shaped,
     Step,
     fixed,
-    require,
     unknown_columns,
     values_in,
 )
-from airflow_provider_connect.shapes.texts import as_text, has_text
 from airflow_provider_connect.values.arrays import without_dictionary
 from airflow_provider_connect.values.arrow import is_text, shape_of
 
@@ -36,8 +33,6 @@ KEY_BYTES = 16
 _BLOCK_BYTES = 64
 MOST_KNOWN = 1 << 16
 """Texts whose hash is kept while a partition is polled: some 15 MB."""
-
-Masking = Callable[["pa.StringArray"], "pa.StringArray"]
 
 
 class Mask(Shape):
@@ -91,7 +86,7 @@ class Mask(Shape):
         for name in self.columns:
             if name in schema.names and (why := self._problem(schema.field(name).type)):
                 wrong.append(f"column {name!r}: {why}")
-        require(wrong)
+        refuse_any(wrong)
         return as_strings(schema, self.columns)
 
     def _problem(self, kind: pa.DataType) -> str | None:
@@ -102,10 +97,6 @@ class Mask(Shape):
         if self.when is not None and shape_of(kind) in ("binary", "struct", "list", "map"):
             return f"{kind} has no text that could stay where the condition does not hold"
         return None
-
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
-        """Return the columns as they are: each is still made of what it was."""
-        return made_of
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what masks. The key is in it, and nowhere else.
@@ -188,17 +179,11 @@ def hashed(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
     """Return HMAC-SHA-256 of each value's text, as hex digits. Each distinct value of the batch is looked at once."""
     import pyarrow as pa
 
-    coded = _encoded(array)
+    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     raw = coded.dictionary
     texts = raw if shape_of(raw.type) == "binary" else as_text(raw, field).cast(pa.binary())
     found = [None if text is None else hashes[text] for text in texts.to_pylist()]
     return pa.array(found, pa.string()).take(coded.indices)
-
-
-def _encoded(array: pa.Array) -> pa.DictionaryArray:
-    import pyarrow as pa
-
-    return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
 
 
 def hmac_sha256(key: bytes) -> Callable[[bytes], str]:

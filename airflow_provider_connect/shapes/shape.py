@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import ConfigDict
+from pydantic import AfterValidator, ConfigDict, Field
 
 from airflow_provider_connect.config import Options, nearest
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.values.ddl import plain_type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names, each of which stands once.
+
+    :raises ValueError: naming those that do not.
+    """
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"stands twice: {', '.join(map(repr, twice))}")
+    return names
+
+
+ColumnNames = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(each_once)]
+"""Names of columns, at least one, each once."""
+
+TypeName = Annotated[str, AfterValidator(plain_type_name)]
+"""A type without parts, as Spark's DDL names it: ``BIGINT``, ``DECIMAL(10,2)``; kept in capitals."""
+
 
 Columns = Mapping[str, Sequence[str]]
 """By column, the source's columns that it is made of."""
@@ -69,13 +88,13 @@ class Shape(Options):
         :raises ConfigError: naming everything that does not fit the schema.
         """
 
-    @abstractmethod
     def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
-        """Return what the columns behind it are made of. Driver, once a job.
+        """Return what the columns behind it are made of: by default of what they were. Driver, once a job.
 
         :param schema: before it.
         :param made_of: what its columns are made of.
         """
+        return made_of
 
     @abstractmethod
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
@@ -91,15 +110,6 @@ def unknown_columns(wanted: Iterable[str], schema: pa.Schema) -> list[str]:
     """Return a problem for each column that a schema does not have."""
     known = set(schema.names)
     return [f"no column {name!r}; {nearest(name, known)}" for name in wanted if name not in known]
-
-
-def require(problems: Sequence[str]) -> None:
-    """Raise what was found, if anything was.
-
-    :raises ConfigError: with all of it.
-    """
-    if problems:
-        raise ConfigError("; ".join(problems))
 
 
 def values_in(arrays: Iterable[pa.Array]) -> int:

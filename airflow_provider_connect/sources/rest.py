@@ -90,8 +90,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from airflow_provider_connect.capabilities.source import Counts, HasQuota, Inspects, NamesColumns, Proposes
-from airflow_provider_connect.clients.http.asking.limits import RateLimits
-from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, RateLimits
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.counted import declared_quota
 from airflow_provider_connect.polling.findings import Finding, ProposalRequest

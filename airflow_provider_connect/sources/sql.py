@@ -143,7 +143,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""
-        from airflow_provider_connect.sources._sql.checking import connection_problems  # noqa: PLC0415  # not for DAG files
+        from airflow_provider_connect.sources._sql.connections import connection_problems  # noqa: PLC0415  # not for DAG files
 
         return connection_problems(self, connection)
 
@@ -155,7 +155,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     def dataset(self, connection: Connection) -> Dataset:
         """Return the database's server, and the table in it."""
-        from airflow_provider_connect.sources._sql.dataset import dataset_of  # noqa: PLC0415  # not for DAG files
+        from airflow_provider_connect.sources._sql.connections import dataset_of  # noqa: PLC0415  # not for DAG files
 
         return dataset_of(self, connection)
 

@@ -20,10 +20,7 @@ from __future__ import annotations
 
 import pytest
 
-_SUITES = (
-    "bench confirmations connectors definitions differences faults gaps increments polls races recovery snapshots "
-    "sinks sources together"
-)
+_SUITES = "bench confirmations connectors definitions differences faults gaps kinds polls races recovery sinks sources"
 for _suite in _SUITES.split():
     # Else a failed assert would not show its values.
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")

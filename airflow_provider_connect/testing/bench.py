@@ -26,7 +26,7 @@ from airflow_provider_connect.stage.rejects import Reject, write_rejects
 from airflow_provider_connect.stage.spans import following
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import Share, Tables, staged_rows
-from airflow_provider_connect.window import Day, SourceKind
+from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 KEY = StreamKey(connector="conformance", stream="events")
 OTHER_KEY = StreamKey(connector="conformance", stream="others")
@@ -40,6 +40,7 @@ SCHEMA = pa.schema(
 """The columns that the suite publishes; ``event`` tells the rows apart."""
 
 MONDAY = dt.date(2026, 10, 5)
+TUESDAY, WEDNESDAY = MONDAY + ONE_DAY, MONDAY + 2 * ONE_DAY
 DAYS = (Day(date=MONDAY),)
 NOON = dt.datetime(2026, 10, 7, 12, tzinfo=dt.UTC)
 

@@ -16,15 +16,14 @@ from airflow_provider_connect.testing.bench import (
     MONDAY,
     NOON,
     OTHER_KEY,
+    TUESDAY,
     Bench,
     intent,
     number_of,
     restless_threads,
 )
 from airflow_provider_connect.testing.races import WAIT_SECONDS
-from airflow_provider_connect.window import ONE_DAY
 
-TUESDAY = MONDAY + ONE_DAY
 ANSWER, OTHER_ANSWER = "f0" * 16, "0f" * 16
 """Digests as the driver makes them; the first has its highest bit set."""
 LATE = {"late_1_days": 2, "late_3_days": 1}

@@ -23,11 +23,21 @@ from airflow_provider_connect.stage.notes import (
     definition_note,
     resumption_note,
 )
-from airflow_provider_connect.testing.bench import KEY, MONDAY, NOON, OTHER_KEY, Bench, Target, intent
+from airflow_provider_connect.testing.bench import (
+    KEY,
+    MONDAY,
+    NOON,
+    OTHER_KEY,
+    TUESDAY,
+    WEDNESDAY,
+    Bench,
+    Target,
+    intent,
+)
+from airflow_provider_connect.testing.confirmations import ANSWER
 from airflow_provider_connect.testing.races import all_at_once, in_threads
 from airflow_provider_connect.window import ONE_DAY
 
-TUESDAY, WEDNESDAY = MONDAY + ONE_DAY, MONDAY + 2 * ONE_DAY
 SIGNUPS = StreamDefinition(
     reading={"kind": "day", "zone": "UTC"}, narrowing={"event": '["signup"]'}, key=("id: integer", "größe: text")
 )
@@ -36,7 +46,6 @@ VIEWS = SIGNUPS.model_copy(
 )
 RUN, OTHER_TASK = intent(1).run, "another_dag/scheduled__2026-10-05T00:00:00+00:00/load[7]"
 ALARM = Alarm(number=3, position='{"id": "it\'s 7"}', reason="the source's log no longer reaches back: 7 … 9 are gone")
-ANSWER = "f0" * 16
 
 
 class DefinitionCases:

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.testing.bench import KEY, MONDAY, Bench, number_of, outcome
-from airflow_provider_connect.testing.gate import Gate
+from airflow_provider_connect.testing.faults import Gate
 
 PAUSE_SECONDS = 1.0
 """For how long a request is held at the most: who comes between may have to wait until it has passed."""

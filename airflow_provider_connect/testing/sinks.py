@@ -23,6 +23,7 @@ from airflow_provider_connect.testing.bench import (
     NOON,
     OTHER_KEY,
     SCHEMA,
+    TUESDAY,
     Bench,
     Target,
     intent,
@@ -38,13 +39,10 @@ from airflow_provider_connect.testing.connectors import (
 from airflow_provider_connect.testing.definitions import DefinitionCases
 from airflow_provider_connect.testing.differences import DifferencesCases
 from airflow_provider_connect.testing.gaps import GapCases
-from airflow_provider_connect.testing.increments import IncrementCases
+from airflow_provider_connect.testing.kinds import IncrementCases, SnapshotCases
 from airflow_provider_connect.testing.races import RaceCases
 from airflow_provider_connect.testing.recovery import RecoveryCases
-from airflow_provider_connect.testing.snapshots import SnapshotCases
 from airflow_provider_connect.window import ONE_DAY
-
-TUESDAY = MONDAY + ONE_DAY
 
 
 class SinkConformance(

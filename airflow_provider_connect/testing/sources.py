@@ -29,8 +29,7 @@ from airflow_provider_connect.testing.connectors import (
     as_fixtures,
     secrets_of,
 )
-from airflow_provider_connect.testing.polls import PollCases, Served
-from airflow_provider_connect.testing.together import TogetherCases
+from airflow_provider_connect.testing.polls import PollCases, Served, TogetherCases
 from airflow_provider_connect.values.ddl import columns
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind, zone
 

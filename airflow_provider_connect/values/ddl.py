@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import ConfigError, refuse_any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +27,7 @@ def columns(schema: pa.Schema) -> list[str]:
             lines.append(f"{field.name} {spark_type(field.type)}{'' if field.nullable else ' NOT NULL'}")
         except ConfigError as error:
             problems.append(f"column {field.name!r}: {error}")
-    if problems:
-        raise ConfigError("; ".join(problems))
+    refuse_any(problems)
     return lines
 
 

@@ -19,7 +19,7 @@ from airflow_provider_connect.publishing import next_generation, row_of
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.testing import Bench, Served, SinkConformance, SourceConformance, Target
-from airflow_provider_connect.testing.gate import Gate
+from airflow_provider_connect.testing.faults import Gate
 from tests.equipment.examples.connectors import DATE, EXAMPLES, load, shop_server, store_server
 from tests.equipment.examples.index_store import IndexStore
 from tests.equipment.examples.json_server import JsonServer, LostError

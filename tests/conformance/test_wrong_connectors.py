@@ -11,8 +11,7 @@ import pytest
 
 from airflow_provider_connect import testing
 from airflow_provider_connect.testing import SinkConformance, Target
-from airflow_provider_connect.testing.polls import PollCases
-from airflow_provider_connect.testing.together import TogetherCases
+from airflow_provider_connect.testing.polls import PollCases, TogetherCases
 from tests.conformance import (
     wrong_confirmations,
     wrong_definitions,

@@ -40,21 +40,21 @@ from typing import Any, Protocol, Self
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http import fields
-from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import (
     NO_AUTH,
     Auth,
+    Fetched,
     basic_auth,
     bearer_auth,
     cookie_auth,
     header_auth,
     query_auth,
 )
-from airflow_provider_connect.clients.http.fetched import Fetched
 from airflow_provider_connect.clients.http.logins import Login, OAuth2, Session
+from airflow_provider_connect.clients.http.network import Reach
 from airflow_provider_connect.clients.http.route import Origin, Route, origin_of
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import refuse_any
 
 _MAY_BE_SECRET_CHARACTERS = 6  # names of headers tell little about their values
 _LOGIN = {"username": "{login}", "password": "{password}"}
@@ -115,8 +115,7 @@ class Access:
         :param also: further fields of the extra, which the source reads itself.
         :raises ConfigError: naming everything that is wrong with it.
         """
-        if found := problems(connection, also):
-            raise ConfigError("; ".join(found))
+        refuse_any(problems(connection, also))
         url, others = fields.base_of(connection), fields.hosts_of(connection)
         headers = fields.texts_of(connection, "headers")
         named = {origin[1] for origin in (origin_of(url), *others)}

@@ -18,14 +18,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 
-from pydantic import SecretStr
-
 from airflow_provider_connect import __version__
-from airflow_provider_connect.clients.http.addresses import Reach
-from airflow_provider_connect.clients.http.auth import Auth, proxy_auth
-from airflow_provider_connect.clients.http.link import Limits, Link, place
+from airflow_provider_connect.clients.http.auth import Auth
+from airflow_provider_connect.clients.http.link import Limits, Link
 from airflow_provider_connect.clients.http.message import READ_BYTES, UNFRAMED, Head
 from airflow_provider_connect.clients.http.pool import Pool
+from airflow_provider_connect.clients.http.route import Route
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.secrets import Secrets
 
@@ -147,17 +145,15 @@ class Answer:
 
 
 def request(
+    route: Route,
     url: str,
-    params: Mapping[str, str] | Sequence[tuple[str, str]],
     auth: Auth,
     limits: Limits,
     *,
+    params: Sequence[tuple[str, str]] = (),
     method: str | None = None,
     body: Body | None = None,
     headers: Mapping[str, str] | None = None,
-    proxy: SecretStr | None = None,
-    ca_bundle: str | None = None,
-    reach: Reach | None = None,
     takes_redirects: bool = False,
     sent: Callable[[], None] | None = None,
     pool: Pool | None = None,
@@ -169,9 +165,6 @@ def request(
     :param params: added to the query.
     :param method: another one than these two.
     :param headers: sent beside those of ``auth``, which win.
-    :param proxy: URL of the only proxy that is used, or ``environment``.
-    :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
-    :param reach: which addresses may be spoken to; by default any.
     :param takes_redirects: whether a redirect is an answer as any other, not an error.
     :param sent: called when the request is on its way: from then on the server may count it.
     :param pool: of connections that are kept. Only for a request that may be sent twice: if the server has closed the
@@ -188,12 +181,11 @@ def request(
     own = _headers(auth, headers or {}, body)
     if body is None and method not in ("GET", "HEAD", "DELETE"):  # many servers wait for one, or refuse (411)
         own["Content-Length"] = "0"
-    way = place(url, proxy=proxy, ca_bundle=ca_bundle, reach=reach)
-    kept = None if pool is None else pool.take(way)
+    kept = None if pool is None else pool.take(route.place(url))
     while True:
         if kept is not None:
             kept.reopen(limits)
-        link = kept or Link(url, limits, proxy=proxy, ca_bundle=ca_bundle, reach=reach)
+        link = kept or Link(url, limits, route)
         try:
             if opened is not None:
                 opened(link)
@@ -202,7 +194,7 @@ def request(
                 sent()
             head = link.head()
             if 300 <= head.status < 400 and not takes_redirects:
-                raise _redirect(link.host, head, Secrets([*auth.secrets, *proxy_auth(proxy).secrets]))
+                raise _redirect(link.host, head, Secrets([*auth.secrets, *route.secrets]))
         except BaseException as error:
             link.close()
             if isinstance(error, RetriableError) and link.was_closed:

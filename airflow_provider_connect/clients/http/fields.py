@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal, cast, get_args
@@ -10,7 +11,6 @@ from urllib.parse import urljoin, urlsplit
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.certificates import ca_bundle_problem
-from airflow_provider_connect.clients.http.host import host_problem, is_loopback
 from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, is_proxy_url
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.config import nearest
@@ -137,7 +137,7 @@ def _host_problems(connection: Connection) -> Iterator[str]:
     try:
         url = base_of(connection)
         origin_of(url)
-        parts, own = urlsplit(url), urlsplit(_with_scheme(connection)).port
+        parts, own = urlsplit(url), urlsplit(_with_scheme(connection.host, connection.path or "https")).port
     except ValueError:
         yield "host must be 'name' or 'https://name/path', without user or query"
         return
@@ -201,10 +201,15 @@ def _http_problems(connection: Connection) -> Iterator[str]:
             return
 
 
-def _with_scheme(connection: Connection) -> str:
-    """Return the host as a URL, as Airflow's HttpHook puts it together; but without a schema it is https."""
-    host = connection.host or ""
-    return host if "://" in host else f"{connection.path or 'https'}://{host}"
+def _with_scheme(host: str, scheme: str = "https") -> str:
+    return host if "://" in host else f"{scheme}://{host}"
+
+
+def _with_port(url: str, port: int | None) -> str:
+    """Return a URL with a port, if it has none itself, and without a slash at its end."""
+    parts = urlsplit(url)
+    netloc = parts.netloc if parts.port is not None or port is None else f"{parts.netloc}:{port}"
+    return parts._replace(netloc=netloc).geturl().rstrip("/")
 
 
 def base_of(connection: Connection) -> str:
@@ -212,9 +217,8 @@ def base_of(connection: Connection) -> str:
 
     :raises ValueError: the host is none.
     """
-    parts = urlsplit(_with_scheme(connection))
-    netloc = parts.netloc if parts.port is not None or connection.port is None else f"{parts.netloc}:{connection.port}"
-    return parts._replace(netloc=netloc).geturl().rstrip("/")
+    # As Airflow's HttpHook puts it together; but without a schema it is https.
+    return _with_port(_with_scheme(connection.host or "", connection.path or "https"), connection.port)
 
 
 def under(base: str, url: str) -> str:
@@ -231,7 +235,7 @@ def hosts_of(connection: Connection) -> list[Origin]:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
         raise ValueError
-    urls = [name.strip() if "://" in name else f"https://{name.strip()}" for name in names]
+    urls = [_with_scheme(name.strip()) for name in names]
     if any(urlsplit(url).path not in ("", "/") or urlsplit(url).query for url in urls):
         raise ValueError
     return [origin_of(url) for url in urls]
@@ -248,3 +252,36 @@ def texts_of(connection: Connection, name: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
         raise ConfigError(f'extra field {name!r} must be an object of texts, such as {{"name": "text"}}')
     return dict(value)
+
+
+def host_problem(host: str, port: int | None) -> str | None:
+    """Say what is wrong with a host, without showing it; None when nothing is.
+
+    :param host: a name, or a URL of a name alone. Plain http is for this machine only: it shows the credentials.
+    :param port: named beside the host, if it is.
+    """
+    try:
+        parts = urlsplit(_with_scheme(host))
+        name, own_port = parts.hostname, parts.port
+    except ValueError:
+        return "host must be 'name' or 'https://name', and is neither a name nor a URL"
+    if not name or "@" in parts.netloc or parts.query or parts.fragment or parts.path not in ("", "/"):
+        return "host must be 'name' or 'https://name', without user, path or query"
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(name)):
+        return "host must be reached by https: plain http would show the credentials to the network"
+    if None not in (port, own_port) and port != own_port:
+        return "host must be without a port, or name the one beside it: these are two different ports"
+    return None
+
+
+def base_url(host: str, port: int | None) -> str:
+    """Return scheme, name and port of a host that has no problem, without a slash behind them."""
+    return _with_port(_with_scheme(host), port)
+
+
+def is_loopback(name: str) -> bool:
+    """Tell whether a host is this machine, by its name alone."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

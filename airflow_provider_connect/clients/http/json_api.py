@@ -20,16 +20,14 @@ from urllib.parse import urljoin, urlsplit
 from airflow_provider_connect.clients.http.access import Access
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
 from airflow_provider_connect.clients.http.asking.judging import Judgement, judge, wait_seconds
-from airflow_provider_connect.clients.http.asking.limits import RateLimits
 from airflow_provider_connect.clients.http.asking.pacing import pace_of
-from airflow_provider_connect.clients.http.asking.rules import ErrorRule
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
-from airflow_provider_connect.clients.http.client import Answer, excerpt, without_key
+from airflow_provider_connect.clients.http.client import Answer, excerpt, request, without_key
 from airflow_provider_connect.clients.http.fields import RESERVED
 from airflow_provider_connect.clients.http.inflate import decoded
 from airflow_provider_connect.clients.http.link import Limits
-from airflow_provider_connect.clients.http.open_answers import OpenAnswers
-from airflow_provider_connect.clients.http.pool import Pool
+from airflow_provider_connect.clients.http.pool import OpenAnswers, Pool
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.connection import Connection
@@ -254,7 +252,8 @@ class JsonApi(Closable):
         headers = _JSON | (dict(one.call.headers) | dict(self._access.headers) if is_own else {})
         secrets = self._secrets = Secrets([*auth.secrets, *self._access.kept, *self._access.route.secrets])
         with ExitStack() as stack:
-            answer = self._access.route.request(
+            answer = request(
+                self._access.route,
                 url,
                 auth if is_own else NO_AUTH,
                 self._times,

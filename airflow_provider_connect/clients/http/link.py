@@ -18,14 +18,14 @@ from contextlib import contextmanager
 from urllib.parse import SplitResult, urlsplit
 
 import httpcore
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict
 
-from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import proxy_auth
 from airflow_provider_connect.clients.http.certificates import client_context
 from airflow_provider_connect.clients.http.message import BrokenAnswerError, Exchange, Head
 from airflow_provider_connect.clients.http.network import Network
 from airflow_provider_connect.clients.http.proxies import environments_authorities, is_environments, proxy_for
+from airflow_provider_connect.clients.http.route import Route
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 
 _PORTS = {"http": 80, "https": 443}
@@ -36,10 +36,6 @@ _ENDED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, BrokenAnswer
 
 class SilenceError(RetriableError):
     """A server sent no byte of the body for ``read_timeout_seconds`` after a request had been sent to it."""
-
-
-Place = tuple[object, ...]
-"""Where a connection leads to, and in which way: two of the same place are the same to whoever uses them."""
 
 
 class Limits(BaseModel):
@@ -61,29 +57,19 @@ class Link:
     :ivar place: where it leads to.
     :ivar was_closed: whether a connection that was kept had been closed by the server before it answered at all.
 
-    :param ca_bundle: authorities to trust beside the public ones.
-    :param proxy: URL of the proxy to go through, or that the environment names it.
-    :param reach: which addresses it may connect to. Behind a proxy that is the proxy's to say.
+    :param route: how to get there. Behind a proxy it is the proxy's to say which addresses may be spoken to.
     """
 
-    def __init__(
-        self,
-        url: str,
-        limits: Limits,
-        *,
-        proxy: SecretStr | None,
-        ca_bundle: str | None,
-        reach: Reach | None = None,
-    ) -> None:
+    def __init__(self, url: str, limits: Limits, route: Route) -> None:
         self._parts = urlsplit(url)
         self._limits = limits
-        used_proxy = proxy_for(url, proxy)
+        used_proxy = proxy_for(url, route.proxy)
         self._proxy = urlsplit(used_proxy.get_secret_value()) if used_proxy is not None else None
-        self._proxy_name = "the environment's proxy" if is_environments(proxy) else "the connection's proxy"
+        self._proxy_name = "the environment's proxy" if is_environments(route.proxy) else "the connection's proxy"
         self._proxy_headers = proxy_auth(used_proxy).headers
-        self._trusted = ca_bundle, environments_authorities(proxy)
-        self._reach = reach if used_proxy is None else None
-        self.place = place(url, proxy=proxy, ca_bundle=ca_bundle, reach=reach)
+        self._trusted = route.ca_bundle, environments_authorities(route.proxy)
+        self._reach = route.reach if used_proxy is None else None
+        self.place = route.place(url)
         self.was_closed = False
         self._is_kept = self._is_cut = self._is_sent = False
         self._stream: httpcore.NetworkStream | None = None
@@ -291,12 +277,6 @@ class Link:
             )
         if not 200 <= status < 300:
             raise BrokenAnswerError(f"answered {status}")
-
-
-def place(url: str, *, proxy: SecretStr | None, ca_bundle: str | None, reach: Reach | None) -> Place:
-    """Return where a connection for a URL leads to, and in which way."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc, proxy, ca_bundle, id(reach)
 
 
 _UNTRUSTED = (

@@ -14,16 +14,16 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth, basic_auth, bearer_auth, cookie_auth
+from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth, Fresh, basic_auth, bearer_auth, cookie_auth
 from airflow_provider_connect.clients.http.client import (
     Answer,
     Body,
     excerpt,
     form_body,
     json_body,
+    request,
     retry_after_seconds,
 )
-from airflow_provider_connect.clients.http.fetched import Fresh
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.clients.http.route import Route
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
@@ -151,7 +151,7 @@ class Session:
     def _cookies(self, body: Body) -> Auth:
         """Return the cookies of an answer, or of the redirect that follows a form."""
         login = self.login
-        with login.route.request(login.url, NO_AUTH, _TIMES, body=body, takes_redirects=True) as answer:
+        with request(login.route, login.url, NO_AUTH, _TIMES, body=body, takes_redirects=True) as answer:
             if not 200 <= answer.status < 400:
                 raise _refusal(login, answer, login.secrets)
             pairs = [cookie.partition(";")[0].partition("=") for cookie in answer.all("Set-Cookie")]
@@ -174,7 +174,7 @@ def _document(login: Login, auth: Auth, body: Body, kept: Sequence[str]) -> Any:
     :param kept: the texts that no message may quote.
     """
     plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # what is cut does not parse
-    with login.route.request(login.url, auth, _TIMES, body=body, headers=plain) as answer:
+    with request(login.route, login.url, auth, _TIMES, body=body, headers=plain) as answer:
         if not 200 <= answer.status < 300:
             raise _refusal(login, answer, kept)
         answer.require_framing()

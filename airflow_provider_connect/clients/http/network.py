@@ -1,16 +1,94 @@
-"""Connects: httpcore's network, with a name service that cannot hang and addresses that are looked at."""
+"""Connects: httpcore's network, with a name service that cannot hang and addresses that are looked at.
+
+Which addresses may be spoken to is checked, so that no answer leads a request into the network behind it.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import queue
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import httpcore
 
-from airflow_provider_connect.clients.http.addresses import Reach
+from airflow_provider_connect.errors import ConfigError
+
+Zone = Literal["public", "private", "link-local"]
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+def zone_of(address: str) -> Zone:
+    """Tell whose network a numeric address belongs to. What is neither public nor link-local counts as private.
+
+    :raises ValueError: it is none.
+    """
+    found = _inner(ipaddress.ip_address(address.partition("%")[0]))
+    if found.is_link_local:  # where clouds have their metadata services, which hand out credentials
+        return "link-local"
+    return "public" if found.is_global and not found.is_multicast else "private"
+
+
+def _inner(address: Address) -> Address:
+    """Return the IPv4 address that one of IPv6 stands for, if it does."""
+    if not isinstance(address, ipaddress.IPv6Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+class Reach:
+    """Where the requests of one connection may go. For several threads at once.
+
+    Its own hosts may be private ones. What a host is when it is first spoken to, it has to stay: a name that was public
+    and is private all of a sudden was bent. A link-local address has to be named as a number.
+
+    :param hosts: which the connection names.
+    """
+
+    def __init__(self, hosts: frozenset[str]) -> None:
+        self._hosts = hosts
+        self._zones: dict[str, Zone] = {}
+        self._lock = threading.Lock()
+
+    def permitted(self, host: str, found: list[Any]) -> list[Any]:
+        """Return those of a host's addresses that may be connected to.
+
+        :param found: as :func:`socket.getaddrinfo` returns them.
+        :raises ConfigError: there are none.
+        """
+        zones = [(zone_of(each[4][0]), each) for each in found]
+        zone = self._zone(host.lower(), [zone for zone, _ in zones])
+        kept = [each for own, each in zones if own in ("public", zone)]
+        if found and not kept:
+            raise ConfigError(
+                f"{host} has an address in a {zones[0][0]} network, which is not spoken to unless the connection's own "
+                "host is there from the start: look at what the name means on this machine, and whom it belongs to"
+            )
+        return kept
+
+    def _zone(self, host: str, zones: list[Zone]) -> Zone:
+        """Return which network a host may be in, beside the public one."""
+        if host not in self._hosts or not zones:
+            return "public"
+        seen: Zone = "public" if "public" in zones else "private"
+        if "link-local" in zones and _is_number(host):
+            seen = "link-local"
+        with self._lock:
+            return self._zones.setdefault(host, seen)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class Network(httpcore.NetworkBackend):

@@ -1,16 +1,24 @@
-"""Connections that are kept for the next request: a new one costs a page two or three ways over the network.
+"""The connections of one poll: answers that are being read, and connections that are kept for the next request.
 
-A connection is kept only after an answer whose end was seen, and used again only while nothing has come over it since.
-A server may still close it at the moment in which a request is sent. Then nobody knows whether the server has seen that
-request, so what may not be sent twice gets a connection of its own.
+Whoever gives the poll up ends the answers, and the pauses between them.
+
+A new connection costs a page two or three ways over the network. One is kept only after an answer whose end was seen,
+and used again only while nothing has come over it since. A server may still close it at the moment in which a request
+is sent. Then nobody knows whether the server has seen that request, so what may not be sent twice gets a connection of
+its own.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
-from airflow_provider_connect.clients.http.link import Link, Place
+from airflow_provider_connect.clients.http.link import Link
+from airflow_provider_connect.clients.http.route import Place
+from airflow_provider_connect.errors import RetriableError
 
 IDLE_SECONDS = 4.0
 """How long a connection is kept: many servers close theirs after five seconds."""
@@ -55,3 +63,56 @@ class Pool:
             self._idle.clear()
         for link in idle:
             link.close()
+
+
+class Interruptible(Protocol):
+    """An answer, or the connection over which it is to come."""
+
+    def interrupt(self) -> None:
+        """End it now, with an error in its reader."""
+
+
+class OpenAnswers:
+    """Answers under way. For several threads at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: set[Interruptible] = set()
+        self._over = threading.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the poll was given up."""
+        return self._over.is_set()
+
+    def require(self) -> None:
+        """Make sure that the poll goes on.
+
+        :raises RetriableError: it was given up.
+        """
+        if self.is_over:
+            raise RetriableError("the poll was given up")
+
+    @contextmanager
+    def reading(self, answer: Interruptible) -> Iterator[None]:
+        """Let :meth:`end` end an answer, with an error in its reader, while the block runs."""
+        with self._lock:
+            self._open.add(answer)
+            if self.is_over:
+                answer.interrupt()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open.discard(answer)
+
+    def sleep(self, seconds: float) -> None:
+        """Pause; not longer than until :meth:`end`."""
+        self._over.wait(seconds)
+
+    def end(self) -> None:
+        """Give the poll up."""
+        with self._lock:
+            self._over.set()
+            for answer in self._open:
+                answer.interrupt()

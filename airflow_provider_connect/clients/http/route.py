@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.addresses import Reach
-from airflow_provider_connect.clients.http.auth import Auth, proxy_auth
-from airflow_provider_connect.clients.http.client import Answer, Body, request
-from airflow_provider_connect.clients.http.link import Limits, Link
-from airflow_provider_connect.clients.http.pool import Pool
+from airflow_provider_connect.clients.http.auth import proxy_auth
+from airflow_provider_connect.clients.http.network import Reach
 
 _PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int]
 """Scheme, host and port: who is spoken to, however the address is written."""
+Place = tuple[object, ...]
+"""Where a connection leads to, and in which way: two of the same place are the same to whoever uses them."""
 
 
 def origin_of(url: str) -> Origin:
@@ -36,11 +34,12 @@ def origin_of(url: str) -> Origin:
 class Route:
     """The way to all hosts that a connection names.
 
+    :param reach: which addresses may be spoken to; None for any.
     :param proxy: URL of the only proxy that is used, or ``environment``.
     :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
     """
 
-    reach: Reach
+    reach: Reach | None = None
     proxy: SecretStr | None = None
     ca_bundle: str | None = field(default=None, repr=False)
 
@@ -49,35 +48,7 @@ class Route:
         """The texts that no message may quote."""
         return proxy_auth(self.proxy).secrets
 
-    def request(
-        self,
-        url: str,
-        auth: Auth,
-        limits: Limits,
-        *,
-        params: Sequence[tuple[str, str]] = (),
-        method: str | None = None,
-        body: Body | None = None,
-        headers: Mapping[str, str] | None = None,
-        takes_redirects: bool = False,
-        sent: Callable[[], None] | None = None,
-        pool: Pool | None = None,
-        opened: Callable[[Link], object] | None = None,
-    ) -> Answer:
-        """Send a request this way: see :func:`.client.request`."""
-        return request(
-            url,
-            params,
-            auth,
-            limits,
-            method=method,
-            body=body,
-            headers=headers,
-            proxy=self.proxy,
-            ca_bundle=self.ca_bundle,
-            reach=self.reach,
-            takes_redirects=takes_redirects,
-            sent=sent,
-            pool=pool,
-            opened=opened,
-        )
+    def place(self, url: str) -> Place:
+        """Return where a connection for a URL leads to, and in which way."""
+        parts = urlsplit(url)
+        return parts.scheme, parts.netloc, self.proxy, self.ca_bundle, id(self.reach)

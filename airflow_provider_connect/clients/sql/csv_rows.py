@@ -84,7 +84,7 @@ class Converter:
 
     def _finished(self, column: ReadColumn, values: pa.Array) -> pa.Array:
         if values.null_count and not column.is_nullable:
-            raise DataError(f"{_told(column)} holds NULL, although the database declares that it cannot")
+            raise DataError(f"{column.title} holds NULL, although the database declares that it cannot")
         if column.form == "hex":
             return _unhexed(values, column)
         # A text without a zone, as MySQL writes it, is in UTC: every session's zone.
@@ -103,7 +103,7 @@ class Converter:
         row = int(failed[2]) if failed and failed[2] else _row(block, position, [c.read_type for c in self._columns])
         place = f"row {self.rows + row:,}" if row else f"a row after row {self.rows:,}"
         return DataError(
-            f"{_told(column)}: {place} of this read holds a value that is no {column.type}"
+            f"{column.title}: {place} of this read holds a value that is no {column.type}"
             + (f": {column.advice}" if column.advice else "")
         )
 
@@ -119,10 +119,6 @@ class Converter:
                 if not str(error).startswith("CSV parse error"):
                     return position
         return None
-
-
-def _told(column: ReadColumn) -> str:
-    return f"column {column.name!r} ({column.database_type})"
 
 
 def _parsed(block: bytes | bytearray, types: Sequence[pa.DataType], only: int | None = None) -> pa.Table:
@@ -181,11 +177,11 @@ def _unhexed(digits: pa.Array, column: ReadColumn) -> pa.Array:
     text = memoryview(data)[ends[0] : ends[-1]] if data is not None else b""
     begun = ends - ends[0]
     if (begun % 2).any():
-        raise DataError(f"{_told(column)} holds bytes of half a digit pair")
+        raise DataError(f"{column.title} holds bytes of half a digit pair")
     try:
         found = binascii.unhexlify(text)
     except binascii.Error:
-        raise DataError(f"{_told(column)} holds what are no hexadecimal digits") from None
+        raise DataError(f"{column.title} holds what are no hexadecimal digits") from None
     halves = pa.py_buffer((begun // 2).astype(np.int32))
     valid = pa.array(digits.is_valid()).buffers()[1] if digits.null_count else None
     return pa.Array.from_buffers(pa.binary(), len(digits), [valid, halves, pa.py_buffer(found)], digits.null_count)

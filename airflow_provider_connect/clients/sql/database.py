@@ -8,11 +8,12 @@ A session only reads, and the server itself sees to that. Statements are put tog
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from airflow_provider_connect.closing import Closable
-from airflow_provider_connect.errors import DataError
+from airflow_provider_connect.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +30,10 @@ RowSecurity = Literal["refuse", "accept"]
 """Whether a read fails or returns the visible rows if PostgreSQL's policies hide rows from the user."""
 BLOCK_BYTES = 1 << 20
 """About how many bytes of rows one batch is made of."""
+MOST_DIGITS = 38
+"""What Arrow's decimal128, Spark and Delta hold."""
+Select = Callable[[list[str]], str]
+"""Returns the statement that reads some expressions of the rows that are meant."""
 
 
 class Table(NamedTuple):
@@ -54,14 +59,12 @@ class SqlColumn(NamedTuple):
     :param base: the type that decides how the column is read: a domain's own type, or ``enum``, ``array``,
         ``composite``, ``range``; otherwise the same as ``type``.
     :param is_nullable: False only if the database itself refuses NULL; the columns of a query always may be NULL.
-    :param is_generated: whether the database computes it from other columns.
     """
 
     name: str
     type: str
     base: str
     is_nullable: bool = True
-    is_generated: bool = False
 
 
 class Index(NamedTuple):
@@ -124,6 +127,11 @@ class ReadColumn(NamedTuple):
     advice: str = ""
 
     @property
+    def title(self) -> str:
+        """The column as messages name it."""
+        return f"column {self.name!r} ({self.database_type})"
+
+    @property
     def field(self) -> pa.Field:
         """The column of a schema."""
         import pyarrow as pa
@@ -131,6 +139,19 @@ class ReadColumn(NamedTuple):
         return pa.field(
             self.name, self.type, nullable=self.is_nullable, metadata={"json": "checked"} if self.is_json else None
         )
+
+
+def decimal_type(precision: int, scale: int, choices: Choices) -> pa.DataType:
+    """Return the type that decimal numbers are read as.
+
+    :param precision: as the column declares it; 0 if it does not.
+    """
+    import pyarrow as pa
+
+    if choices.decimals == "double":
+        return pa.float64()
+    is_exact = choices.decimals == "exact" and 0 < precision <= MOST_DIGITS and 0 <= scale <= precision
+    return pa.decimal128(precision, scale) if is_exact else pa.string()
 
 
 class Limits(NamedTuple):
@@ -152,6 +173,9 @@ class Database(Closable, ABC):
     ``DataError`` for a value that cannot be read. Messages hold the server's code, and never a value.
     """
 
+    _place: str
+    """The connection in words, for messages."""
+
     # What the server is
 
     @property
@@ -162,14 +186,12 @@ class Database(Closable, ABC):
     queried_uuids_were_texts: ClassVar[bool] = False
     """Whether versions up to 1.0.0rc1 took a query's UUIDs for texts, so that their keys were others."""
 
-    @property
-    @abstractmethod
-    def shares_snapshots(self) -> bool:
-        """Whether other sessions can see the rows as one session saw them: :meth:`export_snapshot`."""
+    shares_snapshots: ClassVar[bool] = False
+    """Whether other sessions can see the rows as one session saw them: :meth:`export_snapshot`."""
 
-    @abstractmethod
     def lag_seconds(self) -> float | None:
-        """Return by how much a replica is behind its primary; None if this server is no replica."""
+        """Return by how much a replica is behind its primary; None if this server is no replica, or does not say."""
+        return None
 
     # What is in it
 
@@ -196,13 +218,16 @@ class Database(Closable, ABC):
         whether they identify a row.
         """
 
-    @abstractmethod
     def indexes(self, table: Table) -> list[Index]:
-        """Return the indexes that identify a row or serve a range of their first column, the primary key's included."""
+        """Return the indexes that identify a row or serve a range of their first column, the primary key's included.
 
-    @abstractmethod
+        None by default, for databases that do not tell them.
+        """
+        return []
+
     def estimated_rows(self, table: Table) -> int | None:
         """Return about how many rows there are, as the database's own statistics say; None if they do not."""
+        return None
 
     def counter(self, table: Table, column: str) -> Counter | None:
         """Return what gives a column its numbers; None if the database does not, or does not tell."""
@@ -274,12 +299,12 @@ class Database(Closable, ABC):
     def end(self) -> None:
         """End the transaction, if there is one."""
 
-    @abstractmethod
     def export_snapshot(self) -> str:
         """Return the name by which other sessions can share this transaction's snapshot, for as long as it lasts.
 
         :raises ConfigError: if this database cannot: see :attr:`shares_snapshots`.
         """
+        raise ConfigError(f"{self._place}: {self.version} has no snapshots that sessions can share")
 
     @abstractmethod
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -296,7 +321,6 @@ class Database(Closable, ABC):
     def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
         """Return how to read columns. It asks the server nothing, so that driver and tasks come to the same."""
 
-    @abstractmethod
     def read(
         self,
         columns: Sequence[ReadColumn],
@@ -315,6 +339,12 @@ class Database(Closable, ABC):
         :param where: a condition; "" for all rows.
         :param order_by: a list of expressions; "" for any order.
         """
+        select = partial(self.select, relation=relation, where=where, order_by=order_by)
+        return self._read(columns, select, block_bytes)
+
+    @abstractmethod
+    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Yield all rows: see :meth:`read`."""
 
     @abstractmethod
     def cancel(self) -> None:

@@ -11,12 +11,12 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.clients.sql.database import (
-    BLOCK_BYTES,
     Choices,
     Counter,
     Database,
@@ -24,6 +24,7 @@ from airflow_provider_connect.clients.sql.database import (
     Limits,
     Query,
     ReadColumn,
+    Select,
     SqlColumn,
     Table,
 )
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 _FIRST_ROWS, _MOST_ROWS = 1_000, 10_000
 _STEPS = 20_000
 """After so many steps of SQLite's machine it is looked whether the time is up: about every millisecond."""
-_GENERATED = (2, 3)
 _VIEW = "connect_query"
 _NOT_YET = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 _NOT_A_DATABASE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
@@ -90,15 +90,6 @@ class SQLite(Database):
     def version(self) -> str:
         """The library's."""
         return f"SQLite {sqlite3.sqlite_version}"
-
-    @property
-    def shares_snapshots(self) -> bool:
-        """Never."""
-        return False
-
-    def lag_seconds(self) -> float | None:
-        """Return None: a file is no replica."""
-        return None
 
     # What is in it
 
@@ -195,12 +186,9 @@ class SQLite(Database):
     # Reading
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a transaction that sees the file as it is now.
-
-        :raises ConfigError: a snapshot is named.
-        """
+        """Begin a transaction that sees the file as it is now."""
         if snapshot is not None:
-            raise ConfigError("SQLite cannot share a snapshot")
+            self.export_snapshot()
         self.rows("BEGIN")
         self.rows("SELECT 1 FROM sqlite_master LIMIT 1")  # only now it sees anything
 
@@ -209,42 +197,22 @@ class SQLite(Database):
         if self._link.in_transaction:
             self.rows("ROLLBACK")
 
-    def export_snapshot(self) -> str:
-        """Refuse to.
-
-        :raises ConfigError: always.
-        """
-        raise ConfigError("SQLite cannot share a snapshot")
-
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its few rows."""
-        self._ends = time.monotonic() + self._limits.statement_seconds
-        try:
+        with self._told():
             return self._link.execute(sql).fetchall()
-        except sqlite3.Error as error:
-            raise _named(error, self._place, is_late=time.monotonic() > self._ends) from None
 
     def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
         """Return how to read columns: each in its declared type."""
         return [read_as(column, choices, self.quote(column.name)) for column in columns]
 
-    def read(
-        self,
-        columns: Sequence[ReadColumn],
-        relation: str,
-        *,
-        where: str = "",
-        order_by: str = "",
-        block_bytes: int = BLOCK_BYTES,
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield all rows."""
+    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         schema = pa.schema([column.field for column in columns])
-        sql = self.select([column.expression for column in columns], relation, where=where, order_by=order_by)
-        self._ends = time.monotonic() + self._limits.statement_seconds
+        sql = select([column.expression for column in columns])
         size = _FIRST_ROWS
-        try:
+        with self._told():
             cursor = self._link.execute(sql)
             while rows := cursor.fetchmany(size):
                 arrays = [
@@ -253,6 +221,13 @@ class SQLite(Database):
                 batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
                 yield batch
                 size = max(1, min(_MOST_ROWS, int(block_bytes * batch.num_rows / max(batch.nbytes, 1))))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Give a statement its time, and raise what SQLite raises as our own."""
+        self._ends = time.monotonic() + self._limits.statement_seconds
+        try:
+            yield
         except sqlite3.Error as error:
             raise _named(error, self._place, is_late=time.monotonic() > self._ends) from None
 
@@ -262,7 +237,7 @@ class SQLite(Database):
 
 
 def _column(row: tuple[Any, ...], *, is_key: bool) -> SqlColumn:
-    _, name, declared, is_not_null, _, _, hidden = row
+    _, name, declared, is_not_null, *_ = row
     # A primary key of one column INTEGER is the row's own number, and never NULL. Any other may be.
     is_row_number = is_key and declared.upper() == "INTEGER"
     return SqlColumn(
@@ -270,7 +245,6 @@ def _column(row: tuple[Any, ...], *, is_key: bool) -> SqlColumn:
         declared.lower(),
         declared.lower(),
         is_nullable=not (is_not_null or is_row_number),
-        is_generated=hidden in _GENERATED,
     )
 
 
@@ -285,7 +259,7 @@ def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
     strange = set(map(type, values)) - allowed - {type(None)}
     if strange:
         kinds = ", ".join(sorted(_STORED[kind] for kind in strange))
-        raise DataError(f"{_told(column)} is read as {column.type}, but holds {kinds}{_todo(column)}")
+        raise DataError(f"{column.title} is read as {column.type}, but holds {kinds}{_todo(column)}")
     try:
         if pa.types.is_decimal(column.type):
             return pa.array([None if value is None else Decimal(value) for value in values], column.type)
@@ -295,7 +269,7 @@ def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
             return pa.array(values, pa.string()).cast(column.type)
         return pa.array(values, column.type)
     except (pa.ArrowException, InvalidOperation, ValueError, OverflowError):
-        raise DataError(f"{_told(column)} holds a value that is no {column.type}{_todo(column)}") from None
+        raise DataError(f"{column.title} holds a value that is no {column.type}{_todo(column)}") from None
 
 
 def _booleans(values: Sequence[Any]) -> pa.Array:
@@ -304,10 +278,6 @@ def _booleans(values: Sequence[Any]) -> pa.Array:
     if not {0, 1, None}.issuperset(values):
         raise ValueError
     return pa.array([None if value is None else value == 1 for value in values], pa.bool_())
-
-
-def _told(column: ReadColumn) -> str:
-    return f"column {column.name!r} ({column.database_type})"
 
 
 def _todo(column: ReadColumn) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn
+from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn, decimal_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _DECIMAL = re.compile(r"(?:decimal|numeric) *(?:\( *(\d+) *(?:, *(\d+) *)?\))?")
-_MOST_DIGITS = 38
+_FLOATING = "SQLite may keep a floating number in place of a decimal: decimals='double' takes it as it is"
 _IN_A_QUERY = "leave it out, or convert it in a query"
 
 
@@ -25,9 +25,11 @@ def is_decimal(column: SqlColumn) -> bool:
 
 def read_as(column: SqlColumn, choices: Choices, quoted: str) -> ReadColumn:
     """Return how a column is read."""
+    from pyarrow import types
+
     kind, advice = _type_of(column.base, choices)
     expression = quoted
-    if is_decimal(column) and _is_text(kind):
+    if is_decimal(column) and types.is_string(kind):
         # A whole number is kept as one, exactly; a floating one is not what was written, and is refused.
         expression = f"CASE typeof({quoted}) WHEN 'integer' THEN CAST({quoted} AS TEXT) ELSE {quoted} END"
     return ReadColumn(
@@ -59,7 +61,8 @@ def _type_of(declared: str, choices: Choices) -> tuple[pa.DataType, str]:
     import pyarrow as pa
 
     if (decimal := _DECIMAL.fullmatch(declared)) is not None:
-        return _decimal(decimal, choices)
+        kind = decimal_type(int(decimal[1] or 0), int(decimal[2] or 0), choices)
+        return kind, _IN_A_QUERY if choices.decimals == "double" else _FLOATING
     named: dict[str, Any] = {
         "date": pa.date32(),
         "datetime": pa.timestamp("us"),
@@ -86,21 +89,3 @@ def _type_of(declared: str, choices: Choices) -> tuple[pa.DataType, str]:
         if any(part in declared for part in parts):
             return kind, _IN_A_QUERY
     return pa.string(), _IN_A_QUERY
-
-
-def _decimal(found: re.Match[str], choices: Choices) -> tuple[pa.DataType, str]:
-    import pyarrow as pa
-
-    advice = "SQLite may keep a floating number in place of a decimal: decimals='double' takes it as it is"
-    if choices.decimals == "double":
-        return pa.float64(), _IN_A_QUERY
-    precision, scale = int(found[1] or 0), int(found[2] or 0)
-    if choices.decimals == "string" or not precision or precision > _MOST_DIGITS or scale > precision:
-        return pa.string(), advice
-    return pa.decimal128(precision, scale), advice
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string(kind))

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Literal
 from airflow_provider_connect.values.arrays import Piece, Refused
 from airflow_provider_connect.values.arrow import is_text
 from airflow_provider_connect.values.avro.encoding import AvroConverter
-from airflow_provider_connect.values.encoded import Converter, Encoded, SchemaRef
+from airflow_provider_connect.values.encoded import BytesConverter, Converter, Encoded, SchemaRef, StringConverter
 from airflow_provider_connect.values.json.envelope import EnvelopeConverter
 from airflow_provider_connect.values.json.schema import JsonSchemaConverter
 from airflow_provider_connect.values.json.text import JsonConverter, Writer
 from airflow_provider_connect.values.protobuf.encoding import ProtobufConverter
-from airflow_provider_connect.values.raw import BytesConverter, StringConverter
 
 if TYPE_CHECKING:
     import pyarrow as pa

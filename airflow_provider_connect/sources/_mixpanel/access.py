@@ -11,9 +11,14 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http import access as http
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.client import Answer, Body
-from airflow_provider_connect.clients.http.fields import ca_bundle_problems, collected, own_host_problem, proxy_problems
-from airflow_provider_connect.clients.http.host import base_url
+from airflow_provider_connect.clients.http.client import Answer, Body, request
+from airflow_provider_connect.clients.http.fields import (
+    base_url,
+    ca_bundle_problems,
+    collected,
+    own_host_problem,
+    proxy_problems,
+)
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
@@ -53,7 +58,7 @@ class Access(http.Access):
     ) -> Answer:
         """Send one request, whose answer is read as it comes."""
         auth, pairs = self.credentials.auth(), tuple(params.items())
-        return self.route.request(self.url + path, auth, limits, params=pairs, body=body, sent=sent)
+        return request(self.route, self.url + path, auth, limits, params=pairs, body=body, sent=sent)
 
     @classmethod
     def from_connection(cls, connection: Connection, api: Api = "export") -> Access:

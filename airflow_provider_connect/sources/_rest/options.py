@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from airflow_provider_connect.clients.http.asking.limits import RateLimits
-from airflow_provider_connect.clients.http.asking.rules import ErrorRule
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds

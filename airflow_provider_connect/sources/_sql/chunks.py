@@ -2,15 +2,23 @@
 
 The bounds are keys that exist, found by walking along the key's own order, so that neither gaps nor a crowd of rows at
 one end make a chunk large. Together the ranges hold every row once, whatever rows come and go while they are read.
+
+The plan of a snapshot keeps the keys as plain JSON, and no SQL. A later try reads them from the stage, where others may
+write. So they are values, which the database's own rules quote, and whatever is written there reads rows of this table
+only.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
 from itertools import pairwise
+from typing import Any
 
 from airflow_provider_connect.clients.sql.database import Database
+from airflow_provider_connect.errors import ConfigError
 
 LEAST_ROWS = 50_000
 """A chunk below this is not worth a session of its own."""
@@ -30,21 +38,6 @@ def chunks_for(rows: int, at_once: int) -> int:
     :param at_once: how many are read at the same time.
     """
     return max(1, min(at_once, rows // LEAST_ROWS), min(-(-rows // MOST_ROWS), MOST_CHUNKS))
-
-
-def find_bounds(
-    database: Database,
-    relation: str,
-    columns: Sequence[str],
-    *,
-    where: str,
-    rows: int,
-    chunks: int,
-    compares_rows: bool,
-) -> list[Bound]:
-    """Return the last key of each chunk but the last one as SQL has it; see :func:`find_keys`."""
-    found = find_keys(database, relation, columns, where=where, rows=rows, chunks=chunks, compares_rows=compares_rows)
-    return [bound(database, key) for key in found]
 
 
 def find_keys(
@@ -80,7 +73,7 @@ def find_keys(
 
 def bound(database: Database, key: Key) -> Bound:
     """Return a key as SQL has it."""
-    return tuple(_literal(database, value) for value in key)
+    return tuple(database.literal(str(value) if isinstance(value, uuid.UUID) else value) for value in key)
 
 
 def conditions(columns: Sequence[str], bounds: Sequence[Bound], *, compares_rows: bool) -> list[str]:
@@ -118,5 +111,37 @@ def _compared(columns: Sequence[str], bound: Bound, strict: str, last: str, *, c
     return f"{columns[0]} {strict} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
 
 
-def _literal(database: Database, value: object) -> str:
-    return database.literal(str(value) if isinstance(value, uuid.UUID) else value)
+_READERS: dict[str, Callable[[str], object]] = {
+    "int": int,
+    "float": float,  # SQLite's decimals may be such numbers
+    "Decimal": Decimal,
+    "date": dt.date.fromisoformat,
+    "UUID": uuid.UUID,
+    "str": str,
+}
+"""What makes a value of its text again, by its type's name: all that a key may be cut at."""
+
+
+def as_json(key: Key) -> list[list[str]]:
+    """Return a key as pairs of type and text.
+
+    :raises ConfigError: a value is of no such type.
+    """
+    pairs = [[type(value).__name__, str(value)] for value in key]
+    if strange := [kind for kind, _ in pairs if kind not in _READERS]:
+        raise ConfigError(f"consistency: no table is cut at a key of {strange[0]}: leave it out, or name another key=")
+    return pairs
+
+
+def as_key(found: Any, columns: int) -> Key:
+    """Return the key that :func:`as_json` has written.
+
+    :raises ValueError: it wrote no such thing.
+    """
+    try:
+        key = tuple(_READERS[kind](text) for kind, text in found)
+    except (KeyError, TypeError, ValueError, InvalidOperation):
+        raise ValueError("it is no key") from None
+    if len(key) != columns or as_json(key) != found:
+        raise ValueError("it is no key of this table")
+    return key

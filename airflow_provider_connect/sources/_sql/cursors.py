@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from airflow_provider_connect.clients.sql.database import Choices, Database, SqlColumn
-from airflow_provider_connect.errors import ConfigError, DataError
+from airflow_provider_connect.errors import ConfigError, DataError, refuse_any
 from airflow_provider_connect.sources._sql.chunks import after, upto
-from airflow_provider_connect.sources._sql.days import clock_of
+from airflow_provider_connect.sources._sql.clocks import clock_of
 from airflow_provider_connect.window import zone
 
 if TYPE_CHECKING:
@@ -185,8 +185,7 @@ def cursor_of(
             problems.append(f"{option}: {column.name!r} of type {column.type} is not {wanted}")
         else:
             columns.append(CursorColumn(column.name, tells, digits_of(column.base)))
-    if problems:
-        raise ConfigError("; ".join(problems))
+    refuse_any(problems)
     return Cursor(tuple(columns), db_timezone, compares_rows)
 
 

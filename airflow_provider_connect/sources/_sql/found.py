@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.sql.database import Choices, Database, Index, ReadColumn, SqlColumn, Table
 from airflow_provider_connect.config import nearest
-from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._sql.days import Clock, clock_of
+from airflow_provider_connect.errors import ConfigError, refuse_any
+from airflow_provider_connect.sources._sql.clocks import Clock, clock_of
 from airflow_provider_connect.sources._sql.keys import KeyClass, class_of, without_prefixes
 from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
 
@@ -51,6 +51,21 @@ class Found:
     is_query: bool = False
 
     @property
+    def params(self) -> dict[str, Any]:
+        """What a partition is told of it, as plain JSON."""
+        return {
+            "columns": [list(column) for column in self.columns],
+            "key": list(self.key),
+            "is_unique": self.is_unique,
+        }
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Found:
+        """Return what :attr:`params` tells."""
+        columns = (SqlColumn(*column) for column in params["columns"])
+        return cls(tuple(columns), tuple(params["key"]), params["is_unique"])
+
+    @property
     def key_columns(self) -> list[SqlColumn]:
         """The columns of the key, in its order."""
         by_name = {column.name: column for column in self.columns}
@@ -87,17 +102,14 @@ def find(database: Database, options: SqlOptions) -> Found:
     ways = {name: getattr(options, name) for name in ("day_column", "timestamp_column", "incrementing_column")}
     for option, name in ways.items():
         problems += _missing(option, (name,) if name else (), all_columns)
-    if problems:
-        raise ConfigError("; ".join(problems))
+    refuse_any(problems)
     columns = tuple(all_columns[name] for name in options.columns or all_columns)
-    if found := _name_problems([column.name for column in columns]):
-        raise ConfigError("; ".join(found))
+    refuse_any(_name_problems([column.name for column in columns]))
     day, timestamp, incrementing = (all_columns[name] if name else None for name in ways.values())
     table = options.what
     if not isinstance(table, Table):
         key = options.key or ()
-        of_query = Found(columns, key, day=day, timestamp=timestamp, incrementing=incrementing)
-        return replace(of_query, is_query=True)
+        return Found(columns, key, day=day, timestamp=timestamp, incrementing=incrementing, is_query=True)
     primary = tuple(database.primary_key(table))
     indexes = tuple(database.indexes(table))
     key = options.key or primary

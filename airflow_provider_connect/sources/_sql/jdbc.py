@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,12 @@ from airflow_provider_connect.clients.sql.jdbc.errors import causes, named
 from airflow_provider_connect.clients.sql.jdbc.session import JdbcDatabase
 from airflow_provider_connect.clients.sql.jdbc.types import converted, require_same
 from airflow_provider_connect.errors import ConfigError, ConnectError
-from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.sources._sql.chunks import chunks_for
 from airflow_provider_connect.sources._sql.found import Found, Reading, reading
 from airflow_provider_connect.sources._sql.poller import Keyed, SqlPoller
-from airflow_provider_connect.values.decimals import plain_text
+from airflow_provider_connect.values.numbers import plain_text
 from airflow_provider_connect.window import ONE_DAY, Day
 
 if TYPE_CHECKING:
@@ -53,9 +52,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         found, _ = self._find()
         with self._session(str(day)) as database:
             wheres = [self._of_day(database, found.day, day)] if found.day else self._even(database, found)
-        columns = [list(column) for column in found.columns]
-        common = {"columns": columns, "key": list(found.key), "is_unique": found.is_unique}
-        return [common | {"where": where} for where in wheres]
+        return [found.params | {"where": where} for where in wheres]
 
     def _even(self, database: Database, found: Found) -> list[str]:
         """Return the condition of each chunk: even ranges of the key's first column, where NULL is in the first."""
@@ -92,9 +89,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return frame
 
     def _of(self, part: InputPartition) -> tuple[Found, Reading]:
-        params = part.params
-        columns = tuple(SqlColumn(*column) for column in params["columns"])
-        found = Found(columns, tuple(params["key"]), params["is_unique"])
+        found = Found.of(part.params)
         return found, reading(self._unlinked(), found, self._options.choices)
 
     def _unlinked(self) -> JdbcDatabase:
@@ -117,9 +112,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         (day,) = part.days
         found, how = self._of(part)
         names = [column.name for column in how.columns]
-        with ExitStack() as stack:
-            seen = None if found.is_unique or not found.key else stack.enter_context(KeySet())
-            keyed = Keyed(how, seen)
+        with closing(Keyed(found, how)) as keyed:
             for batch in batches:
                 if not batch.num_rows:
                     continue

@@ -27,12 +27,12 @@ holds this still: whoever changes a key changes every table that was ever merged
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.clients.sql.database import Index, SqlColumn
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.keys import keys
-from airflow_provider_connect.values.decimals import plain_text
+from airflow_provider_connect.values.numbers import plain_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,7 +124,3 @@ def _number(column: pa.Array) -> pa.Array:
     texts = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.([0-9]*[1-9])?0*$", r"\1.\2")
     texts = pc.replace_substring_regex(texts, r"\.$", "")
     return pc.replace_substring_regex(texts, r"^-0$", "0")
-
-
-LETTERS = get_args(KeyClass)
-"""All classes."""

@@ -20,10 +20,9 @@ from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
-from airflow_provider_connect.sources._sql.chunks import Key
+from airflow_provider_connect.sources._sql.chunks import Key, as_json
+from airflow_provider_connect.sources._sql.clocks import bounds, condition, require_zone, unnamed_zone
 from airflow_provider_connect.sources._sql.cursors import NOTHING
-from airflow_provider_connect.sources._sql.cuts import as_json
-from airflow_provider_connect.sources._sql.days import bounds, condition
 from airflow_provider_connect.sources._sql.following import Following, Rows
 from airflow_provider_connect.sources._sql.found import (
     Found,
@@ -37,7 +36,6 @@ from airflow_provider_connect.sources._sql.found import (
 from airflow_provider_connect.sources._sql.guards import require_replayed, require_unaltered
 from airflow_provider_connect.sources._sql.keys import key_bytes
 from airflow_provider_connect.sources._sql.options import DEFAULT_CHUNKS, MYSQL, NOW, SQLITE, SqlOptions
-from airflow_provider_connect.sources._sql.zones import require_zone, unnamed_zone
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -150,9 +148,9 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         conditions = chunks.conditions(columns, bounds, compares_rows=self._compares_rows)
         wheres = [_both(of_span, each) for each in conditions]
         if not self._resumes:
-            return [_common(found) | {"where": where} for where in wheres]
+            return [found.params | {"where": where} for where in wheres]
         upto = [*map(as_json, keys), None]
-        return [_common(found) | {"where": where, "upto": key} for where, key in zip(wheres, upto, strict=True)]
+        return [found.params | {"where": where, "upto": key} for where, key in zip(wheres, upto, strict=True)]
 
     @property
     def _compares_rows(self) -> bool:
@@ -160,25 +158,25 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
     def _pieces(self, day: Day) -> list[dict[str, Any]]:
         found, how = self._find()
-        common = _common(found)
         self._let_go(day)
         if self._options.mode is not None and not self._following.knows(day):
             self.follow(day, None, None)
         with ExitStack() as stack:
             database = stack.enter_context(self._session(str(day)))
             if found.day is not None:
-                return [common | {"where": self._of_day(database, found.day, day)}]
+                return [found.params | {"where": self._of_day(database, found.day, day)}]
             of_span = Rows("", is_whole=True)
             if self._options.mode is not None:
                 of_span = self._following.rows(database, found, day)
-            whole = [common | {"where": of_span.where}]
+            whole = [found.params | {"where": of_span.where}]
             most = self._chunks(database)
             if (most == 1 and not self._resumes) or not of_span.is_whole or not may_be_cut(found, how):
                 return whole
-            if self._is_apart:
-                return self._between(database, found, self._cut(database, found, most, of_span.where), of_span.where)
-            database.begin()
+            if not self._is_apart:
+                database.begin()
             pieces = self._between(database, found, self._cut(database, found, most, of_span.where), of_span.where)
+            if self._is_apart:
+                return pieces
             snapshot = self._exported(database) if len(pieces) > 1 else None
             if snapshot is None and self._options.parallel_chunks is None:
                 return whole
@@ -285,16 +283,13 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         params = part.params
         if params["where"] == NOTHING:
             return
-        found = Found(
-            tuple(SqlColumn(*column) for column in params["columns"]), tuple(params["key"]), params["is_unique"]
-        )
+        found = Found.of(params)
         with ExitStack() as stack:
             database = stack.enter_context(self._session(str(day)))
             how = reading(database, found, self._options.choices)
             self._require_replayed(database, day)
             self._begin(database, found, params.get("snapshot"))
-            seen = None if found.is_unique or not found.key else stack.enter_context(KeySet())
-            keyed = Keyed(how, seen)
+            keyed = stack.enter_context(closing(Keyed(found, how)))
             relation, where = database.relation(self._options.what), self._where(params["where"])
             batches = stack.enter_context(closing(database.read(how.columns, relation, where=where)))  # type: ignore[type-var]
             for batch in batches:
@@ -326,14 +321,16 @@ def _both(first: str, second: str) -> str:
 
 
 class Keyed:
-    """Adds the column of keys to batches.
+    """Adds the column of keys to batches, and sees to it that each comes once where the database does not."""
 
-    :param seen: the keys so far; None where the database sees to it that each comes once.
-    """
-
-    def __init__(self, how: Reading, seen: KeySet | None) -> None:
+    def __init__(self, found: Found, how: Reading) -> None:
         self._how = how
-        self._seen = seen
+        self._seen = None if found.is_unique or not found.key else KeySet()
+
+    def close(self) -> None:
+        """Let go of the keys so far."""
+        if self._seen is not None:
+            self._seen.close()
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with its keys.
@@ -361,12 +358,3 @@ class Keyed:
                 f"key: {', '.join(self._how.key)} does not identify a row: {again} of {len(halves)} rows have one that "
                 "has come before: name more columns"
             )
-
-
-def _common(found: Found) -> dict[str, Any]:
-    """Return what every partition of a poll is told."""
-    return {
-        "columns": [list(column) for column in found.columns],
-        "key": list(found.key),
-        "is_unique": found.is_unique,
-    }

@@ -11,8 +11,9 @@ from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.findings import Finding, Level, Report, level_of
-from airflow_provider_connect.sources._sql.checking import connection_problems
-from airflow_provider_connect.sources._sql.days import Clock
+from airflow_provider_connect.sources._sql.clocks import Clock, zone_of
+from airflow_provider_connect.sources._sql.connections import connection_problems
+from airflow_provider_connect.sources._sql.following import counted, counter_of
 from airflow_provider_connect.sources._sql.found import (
     Found,
     Reading,
@@ -23,8 +24,6 @@ from airflow_provider_connect.sources._sql.found import (
     require_readable,
 )
 from airflow_provider_connect.sources._sql.options import JDBC, NOW, SqlOptions
-from airflow_provider_connect.sources._sql.set_back import counted, counter_of
-from airflow_provider_connect.sources._sql.zones import zone_of
 from airflow_provider_connect.window import zone as known_zone
 
 _CLOCK_SECONDS = 5.0
@@ -146,35 +145,32 @@ class _Check:
         column = found.day
         assert column is not None, "the caller has looked"
         about = f"day_column {column.name!r}"
-        if column.is_nullable:
-            text = "it may be NULL, and such a row is in no day"
-            self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
-        if self.options.table is None:
-            self.add(about, "unknown", "whether the query finds a day by an index cannot be seen", "look at its plan")
-        elif not found.is_range_indexed(column):
-            self.add(about, "note", "no index begins with it, so each day reads the whole table", "make an index")
+        self._nullable(about, column, "day")
+        self._index(about, found, column, "a day", "day")
         if tells == "wall":
             self._wall(database, "day_column", column)
         else:
             self.add(about, "ok", {"date": "it has dates", "instant": "it has instants"}[tells])
 
+    def _nullable(self, about: str, column: SqlColumn, unit: str) -> None:
+        if column.is_nullable:
+            text = f"it may be NULL, and such a row is in no {unit}"
+            self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
+
+    def _index(self, about: str, found: Found, column: SqlColumn, what: str, unit: str) -> None:
+        if self.options.table is None:
+            self.add(about, "unknown", f"whether the query finds {what} by an index cannot be seen", "look at its plan")
+        elif not found.is_range_indexed(column):
+            self.add(about, "note", f"no index begins with it, so each {unit} reads the whole table", "make an index")
+
     def _cursor(self, database: Database, found: Found) -> None:
         """Say what the cursor cannot see."""
         for column in (found.timestamp, found.incrementing):
-            if column is None:
-                continue
-            about = f"column {column.name!r}"
-            if column.is_nullable:
-                text = "it may be NULL, and such a row is in no increment"
-                self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
+            if column is not None:
+                self._nullable(f"column {column.name!r}", column, "increment")
         first = found.timestamp or found.incrementing
         assert first is not None, "a mode has a column"
-        if self.options.table is None:
-            text = "whether the query finds what came by an index cannot be seen"
-            self.add(f"column {first.name!r}", "unknown", text, "look at its plan")
-        elif not found.is_range_indexed(first):
-            text = "no index begins with it, so each run reads the whole table"
-            self.add(f"column {first.name!r}", "note", text, "make an index")
+        self._index(f"column {first.name!r}", found, first, "what came", "run")
         if found.timestamp is None:
             self._number(database, found, first)
         elif clock(database, found.timestamp) == "wall":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from airflow_provider_connect.capabilities.poller import Resumes
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import InputPartition, PollContext
-from airflow_provider_connect.sources._sql.cuts import as_key
+from airflow_provider_connect.sources._sql.chunks import as_key
 from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.poller import SqlPoller
 from airflow_provider_connect.window import Day

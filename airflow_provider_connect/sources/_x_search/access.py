@@ -8,8 +8,13 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.access import Access
 from airflow_provider_connect.clients.http.auth import bearer_auth
-from airflow_provider_connect.clients.http.fields import ca_bundle_problems, collected, own_host_problem, proxy_problems
-from airflow_provider_connect.clients.http.host import base_url
+from airflow_provider_connect.clients.http.fields import (
+    base_url,
+    ca_bundle_problems,
+    collected,
+    own_host_problem,
+    proxy_problems,
+)
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.quota.limits import Quota, quota_problems, quotas_in, shared_name

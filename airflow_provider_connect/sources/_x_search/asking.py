@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
-from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.asking.rules import RateLimits
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError

@@ -23,10 +23,17 @@ from airflow_provider_connect.values.arrays import (
 )
 from airflow_provider_connect.values.arrow import Shape, is_text, lengths_and_elements, shape_of, true_rows
 from airflow_provider_connect.values.avro import schema as avro
-from airflow_provider_connect.values.decimals import big_endian, decimal_digits, width_bytes
 from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, frame
 from airflow_provider_connect.values.names import children_by_legal_name, legal_name
-from airflow_provider_connect.values.varints import length_prefixed, little_endian, zigzag, zigzags
+from airflow_provider_connect.values.numbers import (
+    big_endian,
+    decimal_digits,
+    length_prefixed,
+    little_endian,
+    width_bytes,
+    zigzag,
+    zigzags,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_connect.values.arrow import is_text, plain_type, shape_of
-from airflow_provider_connect.values.decimals import decimal_digits
 from airflow_provider_connect.values.encoded import DAY, differing, missing, wanted
 from airflow_provider_connect.values.names import comment_with_name, inner_name, legal_name, split_name
+from airflow_provider_connect.values.numbers import decimal_digits
 
 if TYPE_CHECKING:
     import datetime as dt

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.values import times
 from airflow_provider_connect.values.arrays import Piece, Refuse, Refused
 from airflow_provider_connect.values.arrow import Shape, plain_type, shape_of, true_rows
-from airflow_provider_connect.values.decimals import big_endian, decimal_digits
 from airflow_provider_connect.values.encoded import DAY, SchemaRef
 from airflow_provider_connect.values.json.text import JsonConverter, Writer, base64_texts, quoted
+from airflow_provider_connect.values.numbers import big_endian, decimal_digits
 
 if TYPE_CHECKING:
     import datetime as dt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -44,12 +44,13 @@ def plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int
     """
     import pyarrow as pa
 
-    fits, type_ = {
-        "string": (_fits_string, pa.string()),
+    known: dict[str, tuple[Callable[[Any], bool], pa.DataType]] = {
+        "string": (lambda value: isinstance(value, str), pa.string()),
         "double": (_fits_double, pa.float64()),
         "bigint": (fits_bigint, pa.int64()),
-        "boolean": (_fits_boolean, pa.bool_()),
-    }[kind]
+        "boolean": (lambda value: isinstance(value, bool), pa.bool_()),
+    }
+    fits, type_ = known[kind]
     if types <= {_PLAIN[kind], _NONE}:
         with suppress(pa.ArrowException, OverflowError):  # an integer out of range
             return pa.array(values, type_), 0
@@ -88,22 +89,6 @@ def instants(values: list[Any]) -> tuple[pa.Array, int]:
     return pa.array(times, kind), times.count(None) - values.count(None)
 
 
-def _are_usual(texts: pa.Array, first: str) -> bool:
-    """Tell whether all are times in one usual form, with digits and signs in the same places as the first of them."""
-    import numpy as np
-
-    if not re.fullmatch(_USUAL_TIME, first, re.ASCII):
-        return False
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, np.int32)[: len(texts) + 1]
-    if (np.diff(ends) != len(first)).any():
-        return False
-    signs = np.frombuffer(data, np.uint8)[: ends[-1]].reshape(len(texts), len(first))
-    is_digit = np.array([sign.isdigit() for sign in first])
-    is_same = (signs[:, ~is_digit] == signs[0, ~is_digit]).all() and (signs[:, is_digit] - ord("0") <= 9).all()
-    return bool(is_same and (signs[:, :4] != ord("0")).any(axis=1).all())
-
-
 def dates(values: list[Any]) -> tuple[pa.Array, int]:
     """Read dates such as ``2026-03-01``; return them, and how many values are none. Missing and null ones are.
 
@@ -136,14 +121,6 @@ def decimals(values: list[Any], sources: Mapping[int, str], precision: int, scal
             return written.cast(kind), texts.count(None) - values.count(None)
     read = [None if text is None else _decimal(text, precision, scale) for text in texts]
     return pa.array(read, kind), read.count(None) - values.count(None)
-
-
-def _fits_string(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _fits_boolean(value: Any) -> bool:
-    return isinstance(value, bool)
 
 
 def fits_bigint(value: Any) -> bool:

@@ -27,9 +27,9 @@ from airflow_provider_connect.values.arrow import lengths_and_elements, shape_of
 from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, frame
 from airflow_provider_connect.values.json.text import number_texts
 from airflow_provider_connect.values.names import children_by_legal_name, legal_name
+from airflow_provider_connect.values.numbers import length_prefixed, little_endian, varint, varints, zigzag
 from airflow_provider_connect.values.protobuf import schema as protobuf
 from airflow_provider_connect.values.protobuf.text import source_text
-from airflow_provider_connect.values.varints import length_prefixed, little_endian, varint, varints, zigzag
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from airflow_provider_connect.errors import ConfigError, DataError, SupersededEr
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, OTHER_KEY, SCHEMA, Bench, Target
-from airflow_provider_connect.testing.snapshots import SnapshotCases
+from airflow_provider_connect.testing.kinds import SnapshotCases
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.bigquery.fixtures import Target as Table
 

@@ -10,9 +10,9 @@ import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 from airflow.cli.cli_parser import get_parser
 
-from airflow_provider_connect.cli import ending
+from airflow_provider_connect.cli import terminal
+from airflow_provider_connect.cli.connectors import describe
 from airflow_provider_connect.cli.definition import get_commands
-from airflow_provider_connect.cli.docs import describe
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
 
@@ -76,5 +76,5 @@ def test_the_page_has_every_command_and_exit_code() -> None:
     groups = ("offsets", "rejects")
     assert [name for name in unnamed if not any(f"`{group} {name}`" in page for group in groups)] == []
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
-    assert codes == {int(code) for code in re.findall(r"^(\d+) ", ending.__doc__ or "", re.MULTILINE)}
+    assert codes == {int(code) for code in re.findall(r"^(\d+) ", terminal.__doc__ or "", re.MULTILINE)}
     assert codes >= {error.exit_code for error in (ConfigError, ConnectError, DataError, RetriableError)}

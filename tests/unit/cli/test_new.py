@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.cli.new import scaffold
+from airflow_provider_connect.cli.connectors import scaffold
 from airflow_provider_connect.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from airflow_provider_connect.cli.printing import show
+from airflow_provider_connect.cli.terminal import show
 
 AT = dt.datetime(2026, 10, 5, 12, 0, 0, 123456, dt.UTC)
 

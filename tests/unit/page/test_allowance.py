@@ -5,7 +5,7 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.page.facts.allowance import in_use
+from airflow_provider_connect.page.facts.quota import in_use
 from airflow_provider_connect.polling.quota.book import Hold, Said, Sent, Waiting, prefix_of
 from airflow_provider_connect.polling.quota.limits import Quota
 

@@ -5,7 +5,7 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.page.facts.band import LEAST, WEEKS, bands
+from airflow_provider_connect.page.facts.calendar import LEAST, WEEKS, bands
 
 DAY = dt.date(2026, 11, 20)
 WEEK = dt.timedelta(days=7)

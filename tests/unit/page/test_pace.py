@@ -5,7 +5,7 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.page.facts.pace import LEAST_ENDS, estimated_end
+from airflow_provider_connect.page.backfills import LEAST_ENDS, estimated_end
 
 BEGAN = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
 MINUTE = dt.timedelta(minutes=1)

@@ -1,25 +1,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
-from pydantic import Field
 
-from airflow_provider_connect import registry
 from airflow_provider_connect.completeness import RowBounds
-from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.operators.connect import ConnectOperator
-from airflow_provider_connect.pipelines import arguments
 from airflow_provider_connect.pipelines.dags import dags_from
 from airflow_provider_connect.pipelines.pipeline import Head
+from airflow_provider_connect.shapes import Drop
 from airflow_provider_connect.timetables import daily
 
 ORDERS = """\
@@ -232,33 +226,9 @@ def test_a_dag_s_words_are_airflow_s_own() -> None:
     assert {"catchup", "max_active_runs"} <= Head.model_fields.keys()
 
 
-class Drop(Options):
-    columns: list[str] = Field(description="Which.")
-
-
-def test_without_shapes_the_key_is_refused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arguments, "has", lambda name: False)
-    said = ["5: shape: this version of the operator has no shapes"]
-    assert folder.wrong(ORDERS + "shape: [{drop: {}}]\n") == said
-
-
-def test_shapes_are_named_in_lower_case_once_the_operator_has_them(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    room: Any = SimpleNamespace(Drop=Drop, apply=print, __all__=["Drop", "apply"], __spec__=registry.__spec__)
-    monkeypatch.setitem(sys.modules, "airflow_provider_connect.shapes", room)
-    monkeypatch.setattr(arguments, "has", lambda name: name == "shape")
-    given: list[Any] = []
-    init = ConnectOperator.__init__
-
-    def with_shape(self: Any, *, shape: Any = None, **options: Any) -> None:
-        given.append(shape)
-        init(self, **options)
-
-    shaped = type("Shaped", (ConnectOperator,), {"__init__": with_shape})
-    monkeypatch.setattr("airflow_provider_connect.pipelines.dags.ConnectOperator", shaped)
-    folder.dag(ORDERS + "shape: [{drop: {columns: [email]}}]\n")
-    assert given == [[Drop(columns=["email"])]]
+def test_shapes_are_named_in_lower_case(folder: Folder) -> None:
+    operator = folder.dag(ORDERS + "shape: [{drop: {columns: [email]}}]\n").tasks[0]
+    assert operator.shape == [Drop(columns=("email",))]
     assert folder.wrong(ORDERS + "shape:\n  - drop: {columns: [a]}\n  - dropp: {}\n  - drop: {colums: [a]}\n") == [
         "7: shape.1.dropp: no shape is called 'dropp'; did you mean 'drop'?",
         "8: shape.2.drop.columns: required",

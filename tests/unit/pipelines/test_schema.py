@@ -11,7 +11,6 @@ import jsonschema
 import pytest
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.pipelines import arguments
 from airflow_provider_connect.pipelines.files import read
 from airflow_provider_connect.pipelines.schema import schema
 
@@ -68,7 +67,7 @@ def test_it_knows_every_connector_and_describes_the_operator_s_arguments(validat
     assert set(properties["sink"]["properties"]) == set(registry.names("sinks"))
     assert "deferred" in properties["ready_after"]["description"]
     assert "`~" not in json.dumps(properties)
-    assert ("shape" in properties) == arguments.has("shape")
+    assert "shape" in properties
 
 
 def test_it_can_be_printed(validator: Any) -> None:
@@ -93,8 +92,7 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-def test_shapes_are_known_with_their_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arguments, "has", lambda name: name == "shape")
+def test_shapes_are_known_with_their_options() -> None:
     made = jsonschema.Draft202012Validator(schema())
     values = read(EXAMPLES[0], "").values
     made.validate(values | {"shape": SHAPED})

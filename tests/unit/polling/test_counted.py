@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_connect.clients.http.asking import pacing
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
-from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.asking.rules import RateLimits
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import QuotaError, RetriableError

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.shapes import Condition, Filter
-from airflow_provider_connect.shapes.holding import holds_of, problems
+from airflow_provider_connect.shapes.condition import holds_of, problems
 
 from .rows import column, shaped, whole
 

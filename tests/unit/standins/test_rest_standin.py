@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from airflow_provider_connect.clients.http.open_answers import OpenAnswers
+from airflow_provider_connect.clients.http.pool import OpenAnswers
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources.rest import RestSource

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from airflow_provider_connect.clients.http.asking.limits import RateLimits
+from airflow_provider_connect.clients.http.asking.rules import RateLimits
 from airflow_provider_connect.patience import Clock
 
 

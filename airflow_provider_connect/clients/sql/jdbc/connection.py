@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from airflow_provider_connect.clients.sql.database import Limits
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.errors import refuse_any
 from airflow_provider_connect.secrets import Secrets, is_secret_name
 
 JDBC = "jdbc"
@@ -24,44 +24,14 @@ _EXACT = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlit
 _USER_INFO = re.compile(r"//[^/?;]*@|^jdbc:oracle:\w+:[^@]*/[^@]*@", re.IGNORECASE)
 _FIELD = re.compile(r"[?&;:,({]\s*([\w.\- ]+?)\s*=")
 _LOGINS = ("user", "username", "uid", "user name", "pwd", "login")
-_SPARKS_OWN = frozenset(
-    [
-        "url",
-        "user",
-        "password",
-        "driver",
-        "dbtable",
-        "query",
-        "partitioncolumn",
-        "lowerbound",
-        "upperbound",
-        "numpartitions",
-        "querytimeout",
-        "batchsize",
-        "fetchsize",
-        "truncate",
-        "cascadetruncate",
-        "createtableoptions",
-        "createtablecolumntypes",
-        "customschema",
-        "sessioninitstatement",
-        "pushdownpredicate",
-        "pushdownaggregate",
-        "pushdownlimit",
-        "pushdownoffset",
-        "pushdowntablesample",
-        "pushdownjoin",
-        "keytab",
-        "principal",
-        "refreshkrb5config",
-        "connectionprovider",
-        "preparequery",
-        "prefertimestampntz",
-        "hint",
-        "isolationlevel",
-        "tablecomment",
-    ]
-)
+_SPARKS_OWN = {
+    "url", "user", "password", "driver", "dbtable", "query", "partitioncolumn", "lowerbound", "upperbound",
+    "numpartitions", "querytimeout", "batchsize", "fetchsize", "truncate", "cascadetruncate", "createtableoptions",
+    "createtablecolumntypes", "customschema", "sessioninitstatement", "pushdownpredicate", "pushdownaggregate",
+    "pushdownlimit", "pushdownoffset", "pushdowntablesample", "pushdownjoin", "keytab", "principal",
+    "refreshkrb5config", "connectionprovider", "preparequery", "prefertimestampntz", "hint", "isolationlevel",
+    "tablecomment",
+}  # fmt: skip
 
 
 def problems(connection: Connection) -> list[str]:
@@ -113,8 +83,7 @@ def reader_options(connection: Connection, relation: str, limits: Limits) -> dic
     :param relation: what is read: a SELECT in brackets, with its alias.
     :raises ConfigError: the connection is wrong.
     """
-    if found := problems(connection):
-        raise ConfigError("; ".join(found))
+    refuse_any(problems(connection))
     extra = connection.extra
     options = {name: _text(value) for name, value in extra.get(PROPERTIES, {}).items()}
     options |= {

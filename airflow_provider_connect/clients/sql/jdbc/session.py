@@ -9,16 +9,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.clients.sql.database import (
-    BLOCK_BYTES,
     Choices,
     Database,
-    Index,
     Limits,
     Query,
     ReadColumn,
+    Select,
     SqlColumn,
     Table,
 )
@@ -36,13 +35,16 @@ _NO_ROWS = "1 = 0"
 
 
 class JdbcDatabase(Database):
-    """See :class:`.Database`."""
+    """See :class:`.Database`.
+
+    :ivar quoted_by: what stands around a name.
+    """
 
     def __init__(self, link: Any, connection: Connection, quote: str, seconds: int) -> None:
         self._link = link
         self._place = f"connection {connection.conn_id!r}"
         self._secrets = secrets_of(connection)
-        self._quote = quote
+        self.quoted_by = quote
         self._seconds = seconds
 
     @classmethod
@@ -75,11 +77,6 @@ class JdbcDatabase(Database):
         found._told(lambda: link.setReadOnly(True))
         return found
 
-    @property
-    def quoted_by(self) -> str:
-        """What stands around a name."""
-        return self._quote
-
     def close(self) -> None:
         """End the session; what cannot be ended is gone already."""
         try:
@@ -101,15 +98,6 @@ class JdbcDatabase(Database):
         """The database as its driver names it."""
         about = self._told(self._link.getMetaData)
         return f"{about.getDatabaseProductName()} {str(about.getDatabaseProductVersion()).splitlines()[0]}"
-
-    @property
-    def shares_snapshots(self) -> bool:
-        """Never: JDBC knows no such thing."""
-        return False
-
-    def lag_seconds(self) -> float | None:
-        """Return None: JDBC does not say."""
-        return None
 
     def describe(self, what: Table | Query) -> list[SqlColumn]:
         """Return the columns in order; no row is read.
@@ -141,17 +129,9 @@ class JdbcDatabase(Database):
 
         return [name for _, name in sorted(self._told(read))]
 
-    def indexes(self, table: Table) -> list[Index]:
-        """Return none: drivers compute statistics to tell them."""
-        return []
-
-    def estimated_rows(self, table: Table) -> int | None:
-        """Return None: JDBC knows no estimate."""
-        return None
-
     def quote(self, name: str) -> str:
         """Return a name as it stands in SQL."""
-        return f"{self._quote}{name.replace(self._quote, self._quote * 2)}{self._quote}"
+        return f"{self.quoted_by}{name.replace(self.quoted_by, self.quoted_by * 2)}{self.quoted_by}"
 
     def literal(self, value: object) -> str:
         """Return a value as it stands in SQL, dates and times in JDBC's own form, which every driver knows."""
@@ -194,13 +174,6 @@ class JdbcDatabase(Database):
     def end(self) -> None:
         """Do nothing."""
 
-    def export_snapshot(self) -> NoReturn:
-        """Refuse.
-
-        :raises ConfigError: always.
-        """
-        raise ConfigError("no snapshot can be shared over JDBC")
-
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its few rows: numbers, dates and times as Python's own, all else as text."""
         return list(self._told(lambda: self._statement(sql, _rows)))
@@ -212,15 +185,7 @@ class JdbcDatabase(Database):
         """
         return [read_as(column, choices, self.quote(column.name)) for column in columns]
 
-    def read(
-        self,
-        columns: Sequence[ReadColumn],
-        relation: str,
-        *,
-        where: str = "",
-        order_by: str = "",
-        block_bytes: int = BLOCK_BYTES,
-    ) -> Iterator[pa.RecordBatch]:
+    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
         """Refuse: Spark reads the rows.
 
         :raises ConfigError: always.

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn
+from airflow_provider_connect.clients.sql.database import MOST_DIGITS, Choices, ReadColumn, SqlColumn
 from airflow_provider_connect.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ BASES = {
 }
 """Those of ``java.sql.Types`` that have a name here."""
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((-?\d+),(-?\d+)\)")
-_MOST_DIGITS = 38
 _AS_TEXT = "select it as text in a query, such as CAST(c AS VARCHAR(100)), or leave it out with columns="
 _WHY = {
     "time": "Spark's reader cuts fractions of a second",
@@ -108,7 +107,7 @@ def read_as(column: SqlColumn, choices: Choices, quoted: str) -> ReadColumn:
 def _decimal(column: SqlColumn, choices: Choices, quoted: str, precision: int, scale: int) -> ReadColumn:
     import pyarrow as pa
 
-    fits = 0 < precision <= _MOST_DIGITS and 0 <= scale <= precision
+    fits = 0 < precision <= MOST_DIGITS and 0 <= scale <= precision
     if choices.decimals == "double":
         return _read(column, f"CAST({quoted} AS DOUBLE PRECISION)", pa.float64())
     if not fits and choices.decimals == "exact":
@@ -194,11 +193,12 @@ def converted(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.A
 def _converted(array: pa.Array, column: ReadColumn) -> pa.Array:
     import pyarrow as pa
 
-    about = f"column {column.name!r} ({column.database_type})"
     if not column.is_nullable and array.null_count:
         # So Spark writes a decimal that is too long, and drivers what they cannot read.
-        raise DataError(f"{about} is declared NOT NULL, but {array.null_count} values came as NULL: {column.advice}")
+        raise DataError(
+            f"{column.title} is declared NOT NULL, but {array.null_count} values came as NULL: {column.advice}"
+        )
     try:
         return array.cast(column.read_type)
     except pa.ArrowException:
-        raise DataError(f"{about} holds a value that is no {column.read_type}: {column.advice}") from None
+        raise DataError(f"{column.title} holds a value that is no {column.read_type}: {column.advice}") from None

@@ -22,10 +22,9 @@ LAG_OF_MARIADB = "SHOW ALL SLAVES STATUS"
 
 
 def columns(schema: str, table: str) -> str:
-    """Return the query for name, type, nullability, whether it is generated, and a text's character set."""
+    """Return the query for name, type, nullability, and a text's character set."""
     return f"""
-SELECT column_name, column_type, is_nullable, extra LIKE '%GENERATED%' AND extra NOT LIKE '%DEFAULT_GENERATED%',
-  character_set_name
+SELECT column_name, column_type, is_nullable, character_set_name
 FROM information_schema.columns
 WHERE table_schema = {schema} AND table_name = {table}
 ORDER BY ordinal_position

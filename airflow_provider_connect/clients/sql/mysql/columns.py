@@ -10,14 +10,12 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn
+from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn, decimal_type
 from airflow_provider_connect.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_DIGITS = 38
-"""What Arrow's decimal128, Spark and Delta hold."""
 _CHARSET = re.compile(r" character set (\w+)$")
 UNKNOWN = "unknown"
 """Character set of a text whose set the server does not tell."""
@@ -128,7 +126,7 @@ def _number(column: SqlColumn, found: re.Match[str] | None, choices: Choices) ->
     if name in _NUMBERS:
         return _PLAIN, _arrow()[_NUMBERS[name][" unsigned" in column.base]]
     if name == "decimal":
-        return _PLAIN, _decimal(size, scale, choices)
+        return _PLAIN, decimal_type(size, scale, choices)
     if name == "bit":
         return _BITS, pa.int64() if size < 64 else pa.decimal128(20, 0)
     if name in _OTHERS:
@@ -145,14 +143,6 @@ _OTHERS = {
     "year": (_PLAIN, "int16"),
     "time": (_PLAIN, "time64"),
 }
-
-
-def _decimal(precision: int, scale: int, choices: Choices) -> pa.DataType:
-    import pyarrow as pa
-
-    if choices.decimals == "double":
-        return pa.float64()
-    return pa.decimal128(precision, scale) if choices.decimals == "exact" and precision <= MOST_DIGITS else pa.string()
 
 
 @lru_cache(maxsize=1)

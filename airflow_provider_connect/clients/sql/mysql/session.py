@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
 from airflow_provider_connect.clients.sql.database import (
-    BLOCK_BYTES,
     Choices,
     Counter,
     Database,
@@ -18,6 +17,7 @@ from airflow_provider_connect.clients.sql.database import (
     Limits,
     Query,
     ReadColumn,
+    Select,
     SqlColumn,
     Table,
 )
@@ -25,10 +25,8 @@ from airflow_provider_connect.clients.sql.mysql import catalog
 from airflow_provider_connect.clients.sql.mysql.columns import UNKNOWN, base_of, read_column
 from airflow_provider_connect.clients.sql.mysql.connection import arguments, problems, secrets
 from airflow_provider_connect.clients.sql.mysql.errors import connecting_error, sql_error
-from airflow_provider_connect.clients.sql.mysql.fields import QUERIED_TEXTS, type_name
-from airflow_provider_connect.clients.sql.mysql.stream import stream
-from airflow_provider_connect.clients.sql.mysql.warnings import require_whole_values
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.clients.sql.mysql.results import QUERIED_TEXTS, require_whole_values, stream, type_name
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, refuse_any
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +59,6 @@ class MySQL(Database):
     :param comment: what every read begins with: an administrator sees it in the list of processes.
     """
 
-    shares_snapshots = False
     queried_uuids_were_texts = True
 
     def __init__(self, connect: Connect, place: str, comment: str) -> None:
@@ -83,9 +80,7 @@ class MySQL(Database):
             import pymysql
         except ImportError:
             raise ConfigError("MySQL is read with PyMySQL: pip install 'airflow-provider-connect[sql]'") from None
-        found = problems(connection)
-        if found:
-            raise ConfigError("; ".join(found))
+        refuse_any(problems(connection))
         place = f"connection {connection.conn_id!r}"
         given = arguments(connection, limits.connect_seconds) | {
             "autocommit": True,
@@ -108,7 +103,7 @@ class MySQL(Database):
     def _prepare(self, limits: Limits) -> None:
         # PyMySQL has one timeout, for the answer to a login and for rows.
         self._session._read_timeout = limits.statement_seconds + _BEYOND_TIMEOUT_SECONDS  # type: ignore[attr-defined]
-        told, self._id = self._rows("SELECT version(), connection_id()", "setting up the session")[0]
+        told, self._id = self.rows("SELECT version(), connection_id()", "setting up the session")[0]
         self._is_mariadb = "mariadb" in told.lower()
         self._version = f"{'MariaDB' if self._is_mariadb else 'MySQL'} {told.split('-')[0]}"
         timeout = (
@@ -117,13 +112,13 @@ class MySQL(Database):
             else f"max_execution_time = {max(1, round(limits.statement_seconds * 1000))}"
         )
         settings = ", ".join(f"{name} = {value}" for name, value in _SETTINGS.items())
-        self._rows(f"SET SESSION {settings}, {timeout}", "setting up the session")
+        self.rows(f"SET SESSION {settings}, {timeout}", "setting up the session")
         # By now sql_mode takes a number that is too large for the greatest one there is.
-        self._rows(f"SET SESSION group_concat_max_len = {_MOST_BYTES}", "setting up the session")
-        self._rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "setting up the session")
+        self.rows(f"SET SESSION group_concat_max_len = {_MOST_BYTES}", "setting up the session")
+        self.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "setting up the session")
         if not self._is_mariadb:
             with contextlib.suppress(ConfigError):  # before version 8 they were fresh
-                self._rows(catalog.FRESH, "setting up the session")
+                self.rows(catalog.FRESH, "setting up the session")
 
     @property
     def version(self) -> str:
@@ -135,18 +130,15 @@ class MySQL(Database):
 
         :raises ConfigError: if the user may not ask for it.
         """
+        from pymysql.cursors import DictCursor
+
         asked = catalog.LAG_OF_MARIADB if self._is_mariadb else catalog.LAG
-        return catalog.lag_seconds(self._named_rows(asked, "asking for the replica's lag"))
+        return catalog.lag_seconds(self.rows(asked, "asking for the replica's lag", DictCursor))
 
     def describe(self, what: Table | Query) -> list[SqlColumn]:
         """Return the columns, asked of the information schema or, for a query, of the optimizer."""
         if isinstance(what, Query):
-            with (
-                self._told("describing the query", tells_syntax=True),
-                contextlib.closing(stream(self._session)) as rows,
-            ):
-                rows.execute(self.select("*", self.relation(what), limit=0))
-                fields = [(field.name, type_name(field)) for field in rows.fields]
+            fields = [(field.name, type_name(field)) for field in self._fields(what, tells_syntax=True)]
             charsets = (
                 self._charsets(what) if any(kind in QUERIED_TEXTS for _, kind in fields) else [None] * len(fields)
             )
@@ -154,7 +146,7 @@ class MySQL(Database):
                 SqlColumn(name, kind, base_of(kind, charset if kind in QUERIED_TEXTS else None))
                 for (name, kind), charset in zip(fields, charsets, strict=True)
             ]
-        found = self._rows(catalog.columns(self._schema(what), self.literal(what.name)), f"describing {what.name!r}")
+        found = self.rows(catalog.columns(*self._names(what)), f"describing {what.name!r}")
         if not found:
             raise ConfigError(
                 f"{self._place}: there is no table {self.relation(what)}, or the user may not see it"
@@ -162,17 +154,15 @@ class MySQL(Database):
             )
         documents = self._documents(what) if self._is_mariadb else set()
         return [
-            SqlColumn(
-                name, kind, "json" if name in documents else base_of(kind, charset), nullable == "YES", bool(made)
-            )
-            for name, kind, nullable, made, charset in found
+            SqlColumn(name, kind, "json" if name in documents else base_of(kind, charset), nullable == "YES")
+            for name, kind, nullable, charset in found
         ]
 
     def require_all_columns(self, table: Table) -> None:
         """Select every column and no row, since the information schema hides columns that the user may not read."""
         doing = f"asking for every column of {table.name!r}"
         try:
-            self._rows(self.select("*", self.relation(table), limit=0), doing)
+            self.rows(self.select("*", self.relation(table), limit=0), doing)
         except ConfigError as error:
             raise ConfigError(
                 f"{error}: the server hides the columns that the user may not read, so they would be missing in "
@@ -181,29 +171,34 @@ class MySQL(Database):
 
     def _charsets(self, query: Query) -> list[str | None]:
         """Return the character set of each column of a query. The server sends it if it does not convert texts."""
-        self._rows("SET SESSION character_set_results = NULL", "describing the query")
+        self.rows("SET SESSION character_set_results = NULL", "describing the query")
         try:
-            with self._told("describing the query"), contextlib.closing(stream(self._session)) as rows:
-                rows.execute(self.select("*", self.relation(query), limit=0))
-                numbers = [field.charsetnr for field in rows.fields]
+            numbers = [field.charsetnr for field in self._fields(query)]
         finally:
-            self._rows("SET SESSION character_set_results = utf8mb4", "describing the query")
-        names: dict[int, str] = dict(self._rows(catalog.CHARSETS, "asking for the character sets"))
+            self.rows("SET SESSION character_set_results = utf8mb4", "describing the query")
+        names: dict[int, str] = dict(self.rows(catalog.CHARSETS, "asking for the character sets"))
         return [names.get(number, UNKNOWN) for number in numbers]
+
+    def _fields(self, query: Query, *, tells_syntax: bool = False) -> list[Any]:
+        with (
+            self._told("describing the query", tells_syntax=tells_syntax),
+            contextlib.closing(stream(self._session)) as rows,
+        ):
+            rows.execute(self.select("*", self.relation(query), limit=0))
+            return list(rows.fields)
 
     def _documents(self, table: Table) -> set[str]:
         """Return the columns whose text MariaDB checks to be JSON: its JSON is a text with a constraint."""
-        clauses = self._rows(
-            catalog.checks(self._schema(table), self.literal(table.name)), "asking for the table's constraints"
-        )
+        clauses = self.rows(catalog.checks(*self._names(table)), "asking for the table's constraints")
         return {
             found[1].replace("``", "`")
             for (clause,) in clauses
             if (found := re.fullmatch(r"json_valid\(`((?:[^`]|``)+)`\)", clause))
         }
 
-    def _schema(self, table: Table) -> str:
-        return self.literal(table.schema) if table.schema else "database()"
+    def _names(self, table: Table) -> tuple[str, str]:
+        """Return schema and name as the catalog's queries have them."""
+        return self.literal(table.schema) if table.schema else "database()", self.literal(table.name)
 
     def primary_key(self, table: Table) -> list[str]:
         """Return the primary key's columns."""
@@ -214,19 +209,17 @@ class MySQL(Database):
         return catalog.grouped(self._index_parts(table))
 
     def _index_parts(self, table: Table) -> list[tuple[Any, ...]]:
-        sql = catalog.indexes(self._schema(table), self.literal(table.name))
-        return self._rows(sql, f"asking for the indexes of {table.name!r}")
+        return self.rows(catalog.indexes(*self._names(table)), f"asking for the indexes of {table.name!r}")
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the engine's number."""
-        sql = catalog.estimate(self._schema(table), self.literal(table.name))
-        found = self._rows(sql, f"asking for the size of {table.name!r}")
+        found = self.rows(catalog.estimate(*self._names(table)), f"asking for the size of {table.name!r}")
         return int(found[0][0]) if found and found[0][0] is not None else None
 
     def counter(self, table: Table, column: str) -> Counter | None:
         """Return the AUTO_INCREMENT of a column."""
         doing = f"asking for the AUTO_INCREMENT of {table.name!r}"
-        found = self._rows(catalog.counter(self._schema(table), self.literal(table.name), self.literal(column)), doing)
+        found = self.rows(catalog.counter(*self._names(table), self.literal(column)), doing)
         if not found:
             return None
         upcoming, lock_mode, step, engine = found[0]
@@ -252,59 +245,40 @@ class MySQL(Database):
             self.export_snapshot()
         # Not WITH CONSISTENT SNAPSHOT: that is older than a table which takes the name while we wait for a lock on it,
         # and would see too few of its rows. So the snapshot is taken with the first row, when the tables are open.
-        self._rows("START TRANSACTION READ ONLY", "beginning to read")
+        self.rows("START TRANSACTION READ ONLY", "beginning to read")
         self._is_in_transaction = True
 
     def hold(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Open the tables, which nobody may alter then; no row is read, so the snapshot is younger than they are."""
-        self._rows(self.select(["1"], self.relation(what), limit=0), "opening the table")
+        self.rows(self.select(["1"], self.relation(what), limit=0), "opening the table")
         return self.describe(what)
 
     def end(self) -> None:
         """Commit, which changes nothing."""
         if self._is_in_transaction:
-            self._rows("COMMIT", "ending to read")
+            self.rows("COMMIT", "ending to read")
             self._is_in_transaction = False
 
-    def export_snapshot(self) -> str:
-        """Refuse: no two sessions share one here."""
-        raise ConfigError(f"{self._place}: {self.version} has no snapshots that sessions can share")
+    def rows(self, sql: str, doing: str = "asking the database", cursor: type[Any] | None = None) -> list[Any]:
+        """Run a statement.
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement."""
-        return self._rows(sql, "asking the database")
-
-    def _rows(self, sql: str, doing: str) -> list[tuple[Any, ...]]:
-        with self._told(doing), contextlib.closing(self._session.cursor()) as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
-
-    def _named_rows(self, sql: str, doing: str) -> list[dict[str, Any]]:
-        from pymysql.cursors import DictCursor
-
-        with self._told(doing), contextlib.closing(self._session.cursor(DictCursor)) as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
+        :param cursor: PyMySQL's class for other rows than tuples.
+        """
+        with self._told(doing), contextlib.closing(self._session.cursor(cursor)) as found:
+            found.execute(sql)
+            return list(found.fetchall())
 
     def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
         """Return the items of a line."""
         return [read_column(column, self.quote(column.name), choices) for column in columns]
 
-    def read(
-        self,
-        columns: Sequence[ReadColumn],
-        relation: str,
-        *,
-        where: str = "",
-        order_by: str = "",
-        block_bytes: int = BLOCK_BYTES,
-    ) -> Iterator[pa.RecordBatch]:
+    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
         """Select the rows as lines, one at a time."""
         import pymysql
 
         converter = Converter(columns)
         line = f"cast(concat_ws(',', {', '.join(column.expression for column in columns)}) as binary)"
-        statement = self._comment + self.select([line], relation, where=where, order_by=order_by)
+        statement = self._comment + select([line])
         with self._told("reading rows"):
             rows = stream(self._session)
             self._is_reading = True
@@ -322,7 +296,7 @@ class MySQL(Database):
                     )
                 self._is_reading = False
                 if count := rows.warning_count:
-                    listed = self._rows("SHOW WARNINGS", "asking for the server's warnings")
+                    listed = self.rows("SHOW WARNINGS", "asking for the server's warnings")
                     require_whole_values([number for _, number, _ in listed], count, self._place)
             except pymysql.MySQLError:
                 self._is_reading = False  # the server has ended it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 COLUMNS = """
-SELECT a.attname, a.atttypid, a.atttypmod, NOT a.attnotnull, a.attgenerated <> ''
+SELECT a.attname, a.atttypid, a.atttypmod, NOT a.attnotnull
 FROM pg_attribute a
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum

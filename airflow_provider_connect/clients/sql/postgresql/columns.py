@@ -10,13 +10,11 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn
+from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn, decimal_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_DIGITS = 38
-"""What Arrow's decimal128, Spark and Delta hold."""
 _IN_PARENTHESES = re.compile(r"\([^()]*\)")
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _AS_TEXT = "read it with a query that selects it as text"
@@ -81,7 +79,8 @@ def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
     if name not in ("numeric", "money"):
         kind = _homes().get(name, pa.string())
         return read._replace(read_type=kind, type=kind)
-    kind = _number(column.base, choices)
+    declared = _NUMERIC.fullmatch(column.base)
+    kind = decimal_type(int(declared[1]), int(declared[2]), choices) if declared else decimal_type(0, 0, choices)
     if kind == pa.float64():
         # By the server, which refuses what no double can hold: Arrow would make an infinity of it.
         read = read._replace(expression=f"{read.expression}::double precision")
@@ -93,16 +92,3 @@ def with_bytes_advice(column: ReadColumn) -> ReadColumn:
     import pyarrow as pa
 
     return column._replace(advice=_ANY_BYTES) if column.read_type == pa.string() and column.form == "plain" else column
-
-
-def _number(base: str, choices: Choices) -> pa.DataType:
-    import pyarrow as pa
-
-    if choices.decimals == "double":
-        return pa.float64()
-    declared = _NUMERIC.fullmatch(base)
-    if choices.decimals == "exact" and declared:
-        precision, scale = int(declared[1]), int(declared[2])
-        if 0 <= scale <= precision <= MOST_DIGITS:
-            return pa.decimal128(precision, scale)
-    return pa.string()

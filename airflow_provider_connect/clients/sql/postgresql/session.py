@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
 from airflow_provider_connect.clients.sql.database import (
-    BLOCK_BYTES,
     Choices,
     Counter,
     Database,
@@ -18,6 +17,7 @@ from airflow_provider_connect.clients.sql.database import (
     Query,
     ReadColumn,
     RowSecurity,
+    Select,
     SqlColumn,
     Table,
 )
@@ -25,7 +25,7 @@ from airflow_provider_connect.clients.sql.postgresql import catalog
 from airflow_provider_connect.clients.sql.postgresql.columns import read_column, with_bytes_advice
 from airflow_provider_connect.clients.sql.postgresql.connection import parameters, problems, secrets
 from airflow_provider_connect.clients.sql.postgresql.errors import connecting_error, sql_error
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, refuse_any
 
 if TYPE_CHECKING:
     import psycopg
@@ -77,9 +77,7 @@ class PostgreSQL(Database):
             import psycopg
         except ImportError:
             raise ConfigError("PostgreSQL is read with psycopg: pip install 'airflow-provider-connect[sql]'") from None
-        found = problems(connection)
-        if found:
-            raise ConfigError("; ".join(found))
+        refuse_any(problems(connection))
         place = f"connection {connection.conn_id!r}"
         try:
             session = psycopg.connect(
@@ -100,14 +98,14 @@ class PostgreSQL(Database):
             "statement_timeout": f"{max(1, round(limits.statement_seconds * 1000))}",
             "row_security": _ROW_SECURITY[row_security],
         }
-        self._rows(
+        self.rows(
             "SELECT set_config(s.name, w.value, false) FROM unnest(%s::text[], %s::text[]) AS w (name, value)"
             " JOIN pg_settings s ON lower(s.name) = w.name",
             "setting up the session",
             (list(settings), list(settings.values())),
         )
         with contextlib.suppress(ConfigError, RetriableError):  # not before version 14, nor on every system
-            self._rows(f"SET client_connection_check_interval = '{_GONE_AFTER}'", "setting up the session")
+            self.rows(f"SET client_connection_check_interval = '{_GONE_AFTER}'", "setting up the session")
 
     @property
     def version(self) -> str:
@@ -124,7 +122,7 @@ class PostgreSQL(Database):
 
         :raises RetriableError: it has replayed nothing since it was started, and gets nothing.
         """
-        is_standby, lag = self._rows(catalog.LAG, "asking for the standby's lag")[0]
+        is_standby, lag = self.rows(catalog.LAG, "asking for the standby's lag")[0]
         if is_standby and lag is None:
             raise RetriableError(
                 f"{self._place}: the standby gets nothing from its primary, and nobody knows how old its rows are: "
@@ -135,19 +133,18 @@ class PostgreSQL(Database):
     def describe(self, what: Table | Query) -> list[SqlColumn]:
         """Return the columns, asked of the catalog or, for a query, of the planner."""
         if isinstance(what, Table):
-            found = self._rows(catalog.COLUMNS, f"describing {what.name!r}", (self.relation(what),))
-            if not found:
+            described = self.rows(catalog.COLUMNS, f"describing {what.name!r}", (self.relation(what),))
+            if not described:
                 raise ConfigError(
                     f"{self._place}: there is no table {self.relation(what)}, or the user may not see it: "
                     "names are as in the catalog, capitals and all"
                 )
-            described = [(name, oid, modifier, nullable, made) for name, oid, modifier, nullable, made in found]
         else:
-            described = [(name, oid, modifier, True, False) for name, oid, modifier in self._planned(what)]
-        types = self._types([(oid, modifier) for _, oid, modifier, *_ in described])
+            described = [(*column, True) for column in self._planned(what)]
+        types = self._types([(oid, modifier) for _, oid, modifier, _ in described])
         return [
-            SqlColumn(name, kind, base, nullable, made)
-            for (name, _, _, nullable, made), (kind, base) in zip(described, types, strict=True)
+            SqlColumn(name, kind, base, nullable)
+            for (name, _, _, nullable), (kind, base) in zip(described, types, strict=True)
         ]
 
     def _planned(self, what: Table | Query, names: Sequence[str] = ()) -> list[tuple[str, int, int]]:
@@ -170,7 +167,7 @@ class PostgreSQL(Database):
 
     def _types(self, asked: list[tuple[int, int]]) -> list[tuple[str, str]]:
         oids, modifiers = [oid for oid, _ in asked], [modifier for _, modifier in asked]
-        found = self._rows(catalog.TYPES, "asking for the columns' types", (oids, modifiers))
+        found = self.rows(catalog.TYPES, "asking for the columns' types", (oids, modifiers))
         return [(kind, base) for kind, base in found]
 
     def primary_key(self, table: Table) -> list[str]:
@@ -183,12 +180,12 @@ class PostgreSQL(Database):
         return [index for index in indexes if index.is_unique or index.is_ordered]
 
     def _indexes(self, table: Table) -> list[tuple[Index, bool]]:
-        rows = self._rows(catalog.INDEXES, f"asking for the indexes of {table.name!r}", (self.relation(table),))
+        rows = self.rows(catalog.INDEXES, f"asking for the indexes of {table.name!r}", (self.relation(table),))
         return [(Index(name, tuple(columns), *properties), is_key) for name, columns, *properties, is_key in rows]
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the planner's number; None before the table was analyzed for the first time."""
-        found = self._rows(catalog.ESTIMATE, f"asking for the size of {table.name!r}", (self.relation(table),))
+        found = self.rows(catalog.ESTIMATE, f"asking for the size of {table.name!r}", (self.relation(table),))
         return int(found[0][0]) if found and found[0][0] >= 0 else None
 
     def counter(self, table: Table, column: str) -> Counter | None:
@@ -197,7 +194,7 @@ class PostgreSQL(Database):
         One that counts down is none, and a standby's may be behind its primary's.
         """
         asked = (self.relation(table), column)
-        found = self._rows(catalog.SEQUENCE, f"asking for the sequence of {column!r}", asked)
+        found = self.rows(catalog.SEQUENCE, f"asking for the sequence of {column!r}", asked)
         if not found or found[0][1] < 0:
             return None
         name, _, cache, cycles, may_see = found[0]
@@ -205,7 +202,7 @@ class PostgreSQL(Database):
         gaps += ["it begins again after its last number"] if cycles else []
         given = None
         if may_see:
-            (given,) = self._rows(
+            (given,) = self.rows(
                 f"SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM {name}", f"asking the sequence {name}"
             )[0]
         return Counter(f"sequence {name}", given, tuple(gaps))
@@ -227,11 +224,11 @@ class PostgreSQL(Database):
 
     def begin(self, snapshot: str | None = None) -> None:
         """Begin a transaction that is repeatable and read-only."""
-        self._rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "beginning to read")
+        self.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "beginning to read")
         if snapshot is None:
             return
         try:
-            self._rows(f"SET TRANSACTION SNAPSHOT {self.literal(snapshot)}", "sharing a snapshot")
+            self.rows(f"SET TRANSACTION SNAPSHOT {self.literal(snapshot)}", "sharing a snapshot")
         except (ConfigError, DataError) as error:
             raise RetriableError(f"{error}: the session that exported it has ended") from None
 
@@ -247,7 +244,7 @@ class PostgreSQL(Database):
                 by_name[name]._replace(type=kind, base=base)
                 for (name, *_), (kind, base) in zip(locked, types, strict=True)
             ]
-        if changed := self._rows(catalog.REWRITTEN, "looking whether the table was rewritten"):
+        if changed := self.rows(catalog.REWRITTEN, "looking whether the table was rewritten"):
             tables = ", ".join(name for (name,) in changed)
             raise RetriableError(
                 f"{self._place}: {tables} was rewritten, emptied, replaced or attached after the snapshot was taken, "
@@ -258,17 +255,16 @@ class PostgreSQL(Database):
     def end(self) -> None:
         """Commit, which changes nothing."""
         if self._session.info.transaction_status:
-            self._rows("COMMIT", "ending to read")
+            self.rows("COMMIT", "ending to read")
 
     def export_snapshot(self) -> str:
         """Return the snapshot's name; a standby has one to give, too."""
-        return str(self._rows("SELECT pg_export_snapshot()", "exporting the snapshot")[0][0])
+        return str(self.rows("SELECT pg_export_snapshot()", "exporting the snapshot")[0][0])
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(
+        self, sql: str, doing: str = "asking the database", values: tuple[Any, ...] | None = None
+    ) -> list[tuple[Any, ...]]:
         """Run a statement."""
-        return self._rows(sql, "asking the database")
-
-    def _rows(self, sql: str, doing: str, values: tuple[Any, ...] | None = None) -> list[tuple[Any, ...]]:
         with self._told(doing), self._session.cursor() as cursor:
             cursor.execute(sql.encode(), values)
             return cursor.fetchall() if cursor.description else []
@@ -278,18 +274,10 @@ class PostgreSQL(Database):
         read = [read_column(column, self.quote(column.name), choices) for column in columns]
         return [with_bytes_advice(column) for column in read] if self._takes_any_bytes else read
 
-    def read(
-        self,
-        columns: Sequence[ReadColumn],
-        relation: str,
-        *,
-        where: str = "",
-        order_by: str = "",
-        block_bytes: int = BLOCK_BYTES,
-    ) -> Iterator[pa.RecordBatch]:
+    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
         """COPY the rows out."""
         converter = Converter(columns)
-        statement = self.select([column.expression for column in columns], relation, where=where, order_by=order_by)
+        statement = select([column.expression for column in columns])
         # The server would refuse bytes that are no UTF-8 and name no column. The converter does.
         encoding = ", ENCODING 'SQL_ASCII'" if self._takes_any_bytes else ""
         with self._told("reading rows"), self._session.cursor() as cursor:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.addresses import Reach, zone_of
 from airflow_provider_connect.clients.http.auth import NO_AUTH
-from airflow_provider_connect.clients.http.client import request
 from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.network import Reach, zone_of
 from airflow_provider_connect.errors import ConfigError
 from tests.equipment.http.answering import AnsweringServer, Said
+from tests.equipment.http.sending import request
 
 LIMITS = Limits(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=20)
 

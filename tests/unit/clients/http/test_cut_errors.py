@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, ErrorText, excerpt, request
+from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, ErrorText, excerpt
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
@@ -19,6 +19,7 @@ from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.http.raw_server import Peer, RawServer
+from tests.equipment.http.sending import request
 from tests.unit.clients.http.test_message import AUTH, LIMITS
 from tests.unit.test_secrets import ENCODINGS
 

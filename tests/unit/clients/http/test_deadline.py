@@ -11,10 +11,11 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.client import Answer, request
+from airflow_provider_connect.clients.http.client import Answer
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import RetriableError
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
+from tests.equipment.http.sending import request
 
 AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
 LIMITS = Limits(connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=0.3)

@@ -13,10 +13,9 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from airflow_provider_connect.clients.http import fetched as fetched_module
+from airflow_provider_connect.clients.http import auth as auth_module
 from airflow_provider_connect.clients.http.access import Access
-from airflow_provider_connect.clients.http.auth import Auth
-from airflow_provider_connect.clients.http.fetched import Fetched, Fresh
+from airflow_provider_connect.clients.http.auth import Auth, Fetched, Fresh
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from tests.equipment.clock import NoTime
@@ -31,7 +30,7 @@ SESSION = {"auth": "session", "auth_url": "login"}
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port may come twice, and with it what another test fetched there."""
-    monkeypatch.setattr(fetched_module, "_held", {})
+    monkeypatch.setattr(auth_module, "_held", {})
 
 
 def access(server: AnsweringServer, extra: dict[str, Any]) -> Access:

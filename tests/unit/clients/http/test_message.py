@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, Answer, request
+from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, Answer
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.clients.http.message import BrokenAnswerError, Exchange
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
+from tests.equipment.http.sending import request
 
 AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
 LIMITS = Limits(

@@ -13,14 +13,14 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http import pool as pooling
-from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.client import request
 from airflow_provider_connect.clients.http.link import Limits, Link
+from airflow_provider_connect.clients.http.network import Reach
 from airflow_provider_connect.clients.http.pool import Pool
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.http.authority import Authority
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
+from tests.equipment.http.sending import request
 
 AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
 LIMITS = Limits(

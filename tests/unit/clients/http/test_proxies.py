@@ -9,10 +9,9 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.access import Access, problems
-from airflow_provider_connect.clients.http.addresses import Reach
 from airflow_provider_connect.clients.http.auth import NO_AUTH, proxy_auth
-from airflow_provider_connect.clients.http.client import request
 from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.network import Reach
 from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, proxy_for
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
@@ -20,6 +19,7 @@ from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.sources.x_search import XSearchSource
 from tests.equipment.http.authority import Authority
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
+from tests.equipment.http.sending import request
 
 LIMITS = Limits(
     connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=GIVE_UP_SECONDS

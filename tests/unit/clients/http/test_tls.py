@@ -13,13 +13,13 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth
 from airflow_provider_connect.clients.http.certificates import client_context
-from airflow_provider_connect.clients.http.client import request
 from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.http.authority import Authority
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
+from tests.equipment.http.sending import request
 
 AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
 LIMITS = Limits(

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_connect.clients.sql.database import Choices, Query, SqlColumn, Table
 from airflow_provider_connect.clients.sql.mysql import catalog
 from airflow_provider_connect.clients.sql.mysql import columns as mysql
-from airflow_provider_connect.clients.sql.mysql.fields import type_name
+from airflow_provider_connect.clients.sql.mysql.results import type_name
 from airflow_provider_connect.clients.sql.mysql.session import _harmless
 from airflow_provider_connect.clients.sql.postgresql import columns as postgresql
 from airflow_provider_connect.errors import ConfigError, RetriableError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_connect.clients.sql.mysql.warnings import require_whole_values
+from airflow_provider_connect.clients.sql.mysql.results import require_whole_values
 from airflow_provider_connect.errors import DataError
 
 PLACE = "connection 'shop_db'"

@@ -126,7 +126,7 @@ def test_a_table_is_described(make: Make) -> None:
         SqlColumn("id", "integer", "integer", is_nullable=False),
         SqlColumn('c"d', "text", "text", is_nullable=False),
         SqlColumn("n", "int", "int"),
-        SqlColumn("twice", "int", "int", is_generated=True),
+        SqlColumn("twice", "int", "int"),
     ]
     assert database.primary_key(table) == ["id"]
     indexes = database.indexes(table)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.http import fetched
+from airflow_provider_connect.clients.http import auth
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sources.rest import NextLink
@@ -21,7 +21,7 @@ OAUTH = {"auth": "oauth2_client_credentials", "auth_url": "/token"}
 
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetched, "_held", {})
+    monkeypatch.setattr(auth, "_held", {})
 
 
 class Api:

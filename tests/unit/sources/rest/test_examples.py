@@ -12,7 +12,7 @@ from airflow.dag_processing.dagbag import DagBag
 
 from airflow_provider_connect.clients.http import json_api
 from airflow_provider_connect.clients.http.asking import pacing
-from airflow_provider_connect.clients.http.open_answers import OpenAnswers
+from airflow_provider_connect.clients.http.pool import OpenAnswers
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import CLOCK
 from airflow_provider_connect.sources.rest import RestSource

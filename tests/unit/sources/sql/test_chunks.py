@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.clients.sql.database import Limits
 from airflow_provider_connect.clients.sql.sqlite import SQLite
-from airflow_provider_connect.sources._sql.chunks import chunks_for, conditions, find_bounds
+from airflow_provider_connect.sources._sql.chunks import bound, chunks_for, conditions, find_keys
 
 NUMBERS = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1))
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4)
@@ -34,7 +34,7 @@ def counts(
         for key in keys:
             database.rows(f"INSERT INTO t VALUES ({', '.join(map(database.literal, key))})")
         quoted = [database.quote(name) for name in names]
-        ends = find_bounds(
+        found = find_keys(
             database,
             "t",
             quoted,
@@ -43,6 +43,7 @@ def counts(
             chunks=chunks,
             compares_rows=compares_rows,
         )
+        ends = [bound(database, key) for key in found]
         wheres = conditions(quoted, ends, compares_rows=compares_rows)
         return [database.rows(database.select(quoted, "t", where=where)) for where in wheres]
 

@@ -19,7 +19,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext
 from airflow_provider_connect.sources._sql.jdbc import bounds_between, ranges
 from airflow_provider_connect.sources.sql import SqlSource
-from airflow_provider_connect.values.decimals import plain_text
+from airflow_provider_connect.values.numbers import plain_text
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))
@@ -70,7 +70,7 @@ def test_outside_a_job_of_spark_a_person_is_told_so() -> None:
 
 
 def rows_of(*batches: pa.RecordBatch, is_unique: bool, **options: Any) -> list[dict[str, Any]]:
-    columns = [["ID", "decimal(10,2)", "decimal(10,2)", True, False], ["S", "smallint", "smallint", True, False]]
+    columns = [["ID", "decimal(10,2)", "decimal(10,2)", True], ["S", "smallint", "smallint", True]]
     params = {"columns": columns, "key": ["ID"], "is_unique": is_unique, "where": ""}
     part = InputPartition(days=(DAY,), params=params)
     with SqlSource(conn_id="erp", table="T", snapshot="replace", **options).open(ERP, PollContext()) as poller:

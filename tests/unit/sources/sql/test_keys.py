@@ -9,7 +9,7 @@ import sqlite3
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +24,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.keys import as_hex
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._sql.keys import LETTERS, class_of, key_bytes, without_prefixes
+from airflow_provider_connect.sources._sql.keys import KeyClass, class_of, key_bytes, without_prefixes
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 
@@ -84,7 +84,7 @@ def test_the_golden_keys_are_what_the_docstring_says(name: str) -> None:
 
 
 def test_every_class_has_a_golden_key() -> None:
-    assert {text[0] for case in GOLDEN.values() for text in case["written"]} == set(LETTERS)
+    assert {text[0] for case in GOLDEN.values() for text in case["written"]} == set(get_args(KeyClass))
     assert set(GOLDEN) == set(CASES)
 
 

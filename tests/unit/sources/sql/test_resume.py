@@ -23,7 +23,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.registry import resumes
 from airflow_provider_connect.source import ALONE, InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
-from airflow_provider_connect.sources._sql.cuts import as_json, as_key
+from airflow_provider_connect.sources._sql.chunks import as_json, as_key
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 

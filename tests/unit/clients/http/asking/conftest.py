@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.http import fetched
+from airflow_provider_connect.clients.http import auth
 from airflow_provider_connect.clients.http.asking import pacing
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
@@ -20,7 +20,7 @@ CANARY = "canary-7f"
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port may come twice, and with it what another test left in this process."""
-    monkeypatch.setattr(fetched, "_held", {})
+    monkeypatch.setattr(auth, "_held", {})
     monkeypatch.setattr(pacing, "_paces", {})
 
 

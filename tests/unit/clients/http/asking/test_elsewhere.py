@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.clients.http import json_api
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.clients.http.link import Limits
@@ -150,7 +151,7 @@ def test_a_link_by_http_to_the_host_that_is_reached_by_https_is_asked_by_https(m
         asked.append(url)
         raise ConfigError("far enough")
 
-    monkeypatch.setattr(Route, "request", request)
+    monkeypatch.setattr(json_api, "request", request)
     for host, link in (
         ("api.example/v1", "http://api.example/v1/a?page=2"),
         ("api.example:443", "http://API.example:80/a"),

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from airflow_provider_connect.clients.http import json_api
 from airflow_provider_connect.clients.http.asking.call import Call
-from airflow_provider_connect.clients.http.asking.limits import RateLimits
-from airflow_provider_connect.clients.http.asking.rules import ErrorRule
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.clock import NoTime

@@ -1,12 +1,18 @@
-"""What is wrong with a connection to a database, before anything is asked."""
+"""What a connection to a database says before anything is asked: what is wrong with it, and what lineage calls a table.
+
+Names of datasets are those of https://openlineage.io/docs/spec/naming (2026-11); SQLite has no name there.
+"""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 from airflow_provider_connect.clients.sql.jdbc import connection as jdbc
 from airflow_provider_connect.clients.sql.mysql import connection as mysql
 from airflow_provider_connect.clients.sql.postgresql import connection as postgresql
-from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES, SQLITE, SqlOptions
+from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES, SQLITE, SqlOptions, table_of
 
 
 def connection_problems(options: SqlOptions, connection: Connection) -> list[str]:
@@ -46,3 +52,29 @@ def _apart(options: SqlOptions, what: str) -> list[str]:
     if options.consistency != "snapshot" or (options.parallel_chunks or 1) == 1:
         return []
     return [f"parallel_chunks: one connection alone sees one state of {what}: leave it out, or set consistency='chunk'"]
+
+
+_SERVER = re.compile(r"jdbc:(?P<kind>\w+)[^/]*//(?P<host>[\w.:\[\]-]+)(?=[/;?,]|$)(?!.*@)")
+"""Of a JDBC URL nothing else is told, and nothing of one with an '@': what is before it may be a password."""
+
+
+def dataset_of(options: SqlOptions, connection: Connection) -> Dataset:
+    """Return the dataset of a stream. A query is no table: it is called after its stream."""
+    table = table_of(options.table) if options.table is not None else None
+    name, schema = (table.name, table.schema) if table else (f"query/{options.stream_name}", "")
+    # Only the first of several hosts: they serve the same rows.
+    host = (connection.host or "localhost").rpartition("@")[2].partition(",")[0]
+    if connection.conn_type == POSTGRES:
+        server = f"postgres://{host}:{connection.port or 5432}"
+        return Dataset(server, _joined(connection.path, schema or ("public" if table else ""), name))
+    if connection.conn_type == MYSQL:
+        return Dataset(f"mysql://{host}:{connection.port or 3306}", _joined(schema or connection.path, name))
+    if connection.conn_type == JDBC:
+        found = _SERVER.match(connection.host or "")
+        server = f"{found['kind']}://{found['host']}" if found else f"{JDBC}://{connection.conn_id}"
+        return Dataset(server, _joined(schema, name))
+    return Dataset(f"sqlite://{Path(connection.host or '').absolute()}", name)
+
+
+def _joined(*parts: str | None) -> str:
+    return ".".join(filter(None, parts))

@@ -1,12 +1,14 @@
-"""What is in use of a source's quota: read from the Variables in which tasks take their turns."""
+"""What is in use of a source's quota, by its connection and the Variables in which tasks take their turns."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.quota.book import Book
 from airflow_provider_connect.polling.quota.limits import Quota
 
@@ -41,3 +43,23 @@ def _first_free(book: Book, now: float) -> float | None:
         middle = (low + high) / 2
         low, high = (middle, high) if book.room(middle) <= room else (low, middle)
     return math.ceil(high)
+
+
+def shown(told: Mapping[str, Any]) -> Connection:
+    """Return a connection with what says where it leads, and no more: neither login nor password."""
+    return Connection(
+        conn_id=told["connection_id"],
+        conn_type=told.get("conn_type") or "",
+        host=told.get("host") or None,
+        port=told.get("port"),
+        path=told.get("schema") or None,
+        extra=_extra(told.get("extra")),
+    )
+
+
+def _extra(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        found = {}
+    return found if isinstance(found, dict) else {}

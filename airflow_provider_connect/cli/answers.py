@@ -1,4 +1,7 @@
-"""``airflow connect accept``: a person accepts the changed definition of a stream."""
+"""``airflow connect accept`` and ``resume``: a person answers what stands in a stream's way.
+
+A changed definition is accepted; an alarm about lost rows gets the position where the stream goes on.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,25 @@ import socket
 from argparse import Namespace
 from functools import partial
 
+from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.capabilities.publisher import KeepsNotes
-from airflow_provider_connect.cli.ending import PROBLEMS, command
-from airflow_provider_connect.cli.printing import agreed, note, show
-from airflow_provider_connect.cli.tasks import Pipeline, connect_task
+from airflow_provider_connect.cli.tasks import Pipeline, connect_task, opened
+from airflow_provider_connect.cli.terminal import PROBLEMS, agreed, command, note, show
 from airflow_provider_connect.definition import compare
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.written import Written
+from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.sink import Connections, Publisher
 from airflow_provider_connect.stage.definition import StreamDefinition
-from airflow_provider_connect.stage.notes import Acceptance, acceptance_note, definitions_in
+from airflow_provider_connect.stage.notes import (
+    Acceptance,
+    Resumption,
+    acceptance_note,
+    answers_before,
+    definitions_in,
+    newest_alarm,
+    resumption_note,
+)
 
 
 @partial(command, changes=True)
@@ -78,3 +90,54 @@ def published_definition(pipeline: Pipeline, publisher: Publisher) -> StreamDefi
 def person() -> str:
     """Return who runs this command, in the form of a run's name."""
     return f"cli/{socket.gethostname()}/{getpass.getuser()}"
+
+
+_NOW = "now"
+
+
+@partial(command, changes=True)
+def resume(args: Namespace) -> int:
+    """Show the newest alarm, and note in the ledger the position where the stream goes on."""
+    task = connect_task(args.dag_id, args.task_id, args.bundle_name)
+    pipeline = task.rendered(task.day(None))
+    if pipeline.source.kind != "increment":
+        raise ConfigError(f"task {task.name} follows no table. Use a backfill to load its days again")
+    connections = pipeline.connections()
+    with pipeline.publisher(connections) as publisher:
+        notes = publisher.ledger.notes()
+        alarm = newest_alarm(notes)
+        if alarm is None or not isinstance(publisher, KeepsNotes):
+            note(f"{task.name}: the ledger has no alarm. Nothing to answer")
+            return 0
+        position = _position_of(pipeline, connections, getattr(args, "from"))
+        show(
+            [
+                {
+                    "task": task.name,
+                    "increment": alarm.number,
+                    "read_up_to": alarm.position,
+                    "goes_on_behind": position,
+                    "reason": alarm.reason,
+                }
+            ],
+            args.output,
+        )
+        if not args.yes and not agreed("Unread rows up to that position will never be loaded. Go on?"):
+            note("Nothing was changed")
+            return PROBLEMS
+        answer = Resumption(alarm=alarm.id, position=position, answers_before=answers_before(notes, alarm))
+        publisher.note(resumption_note(answer, person()))
+    note(f"{task.name}: the task's next run reads the rows after {position}")
+    return 0
+
+
+def _position_of(pipeline: Pipeline, connections: Connections, text: str) -> str:
+    """Return the given position, or the source's present one for ``now``.
+
+    :raises ConfigError: the text is not a position of this source.
+    """
+    day = pipeline.task.day(None)
+    with opened(pipeline.source, connections[pipeline.source.conn_id]) as poller:
+        poller.schema()
+        follower = require_capability(poller, Follows, "its rows are increments")
+        return follower.follow(day, None, None) if text == _NOW else follower.follow(day, text, text)

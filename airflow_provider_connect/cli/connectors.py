@@ -1,0 +1,131 @@
+"""``airflow connect docs`` and ``new``: a connector's options, from the code, and the beginning of one of your own.
+
+What ``new`` writes passes the first step of the shipped suite.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+from argparse import Namespace
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from airflow_provider_connect import registry
+from airflow_provider_connect.cli.terminal import command, note, show
+from airflow_provider_connect.config import nearest
+from airflow_provider_connect.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    :param type: in words; texts that it may be are quoted, with ``|`` between them.
+    :param default: as Python has it; None if the option is required.
+    """
+
+    name: str
+    type: str
+    default: str | None
+    description: str
+
+
+def options_of(connector: type[BaseModel]) -> list[Option]:
+    """Return a connector's options in the order of their declaration."""
+    return [
+        Option(
+            name=name,
+            type=_type(field.annotation),
+            default=None if field.is_required() else _default(field),
+            description=field.description or "",
+        )
+        for name, field in connector.model_fields.items()
+    ]
+
+
+def _default(field: Any) -> str:
+    value = field.default if field.default is not PydanticUndefined else field.default_factory()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _type(annotation: Any) -> str:
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    arguments = get_args(annotation)
+    if arguments and all(isinstance(each, str) for each in arguments):
+        return " | ".join(f'"{each}"' for each in arguments)
+    if type(None) in arguments or get_origin(annotation) in (Union, UnionType):
+        return " or ".join(_type(each) for each in arguments if each is not type(None))
+    if get_origin(annotation) in (list, dict):
+        return f"{get_origin(annotation).__name__} of {', '.join(_type(each) for each in arguments)}"
+    return getattr(annotation, "__name__", str(annotation))
+
+
+_ROOMS = {"sources": registry.source_class, "sinks": registry.sink_class}
+
+
+@command
+def describe(args: Namespace) -> None:
+    """Print the options of each connector of a name."""
+    known = {room: registry.names(room) for room in _ROOMS}
+    found = [find(args.connector) for room, find in _ROOMS.items() if args.connector in known[room]]
+    if not found:
+        hint = nearest(args.connector, {name for names in known.values() for name in names})
+        raise ConfigError(f"no connector is called {args.connector!r}: {hint}")
+    rows = []
+    for connector in found:
+        note(f"{connector.__name__}: {(inspect.getdoc(connector) or '').splitlines()[0]}")
+        rows += [
+            {
+                "connector": connector.__name__,
+                "option": option.name,
+                "type": option.type,
+                "default": "required" if option.default is None else option.default,
+                "description": option.description,
+            }
+            for option in options_of(connector)
+        ]
+    show(rows, args.output)
+
+
+_NAME = "[a-z][a-z0-9_]*"
+
+
+@command
+def write_connector(args: Namespace) -> None:
+    """Write two files into the working folder, and say what comes next."""
+    written = scaffold(args.kind, args.name, Path.cwd())
+    for path in written:
+        note(f"Wrote {path}")
+    note(
+        f"Next: pip install 'airflow-provider-connect[testing]', pytest {written[-1].name}, and name the class in the "
+        f"entry points of your package, under airflow_provider_connect.{args.kind}s"
+    )
+
+
+def scaffold(kind: str, name: str, folder: Path) -> list[Path]:
+    """Write a connector's module and its test; return their paths.
+
+    :raises ConfigError: the name cannot be one, is taken, or a file is there already; then nothing is written.
+    """
+    if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
+        raise ConfigError(f"{name!r} is no name for a connector: small letters, digits and underscores, a letter first")
+    if name in registry.names(f"{kind}s"):
+        raise ConfigError(f"there is a {kind} {name!r} already: give yours another name")
+    words = {"NAME": name, "CLASS": "".join(word.title() for word in name.split("_")), "URI": name.replace("_", "-")}
+    texts = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test"}
+    if there := [file for file in texts if (folder / file).exists()]:
+        raise ConfigError(f"{folder / there[0]} is there already: nothing was written")
+    for file, template in texts.items():
+        text = files(__package__).joinpath("scaffold", f"{template}.txt").read_text(encoding="utf-8")
+        with (folder / file).open("x", encoding="utf-8") as made:
+            made.write(re.sub("NAME|CLASS|URI", lambda word: words[word[0]], text))
+    return [folder / file for file in texts]

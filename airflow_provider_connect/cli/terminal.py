@@ -1,0 +1,134 @@
+"""What a person at a terminal gets of a command: rows as Airflow's own commands print them, exit code and error.
+
+Its one message on stderr never shows the text of a foreign error.
+
+====  =============================================================
+code  meaning
+====  =============================================================
+0     fine
+1     the command looked, and found problems
+2     wrong arguments (argparse)
+65    the data is bad (:class:`.DataError`)
+70    an error that nobody foresaw
+75    it may work later (:class:`.RetriableError`)
+78    a person must act: options, connections, rights (:class:`.ConfigError`)
+130   interrupted
+====  =============================================================
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from airflow.cli.simple_table import AirflowConsole
+from airflow.utils.cli import action_cli, suppress_logs_and_warning
+from airflow.utils.providers_configuration_loader import providers_configuration_loaded
+from rich.markup import escape
+
+from airflow_provider_connect.errors import ConnectError, Failure
+
+_CELL_CHARACTERS = 60
+
+
+def show(rows: Sequence[Mapping[str, Any]], output: str) -> None:
+    """Print rows as ``--output`` says."""
+    if output in ("json", "yaml"):
+        shown = [{name: _whole(value) for name, value in row.items()} for row in rows]
+    else:
+        shown = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
+    AirflowConsole().print_as(data=shown, output=output)
+
+
+def show_one(fields: Mapping[str, Any], output: str) -> None:
+    """Print one thing: a field a line, or as an object."""
+    lines = [{"field": name, "value": value} for name, value in fields.items()]
+    show([fields] if output in ("json", "yaml") else lines, output)
+
+
+def cut(value: Any) -> str:
+    """Return as much of a value as a table has room for."""
+    text = "" if value is None else str(value)
+    return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"
+
+
+def note(text: str) -> None:
+    """Say something beside the rows, on stderr, where it does not come between them and a program that reads them."""
+    sys.stderr.write(f"{text}\n")
+
+
+def agreed(question: str) -> bool:
+    """Ask a person on the terminal; without one the answer is no."""
+    try:
+        return input(f"{question} (yes/no) ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _whole(value: Any) -> Any:
+    """Return a value as a program reads it: nothing of it is cut."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): _whole(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(item) for item in value]
+    return str(value)
+
+
+def _cell(value: Any, output: str) -> str:
+    """Return a value as a person reads it in a table: a time without the fraction of its second."""
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{name}={each}" for name, each in value.items())
+    elif isinstance(value, (list, tuple)):
+        value = ", ".join(map(str, value))
+    elif isinstance(value, dt.datetime):
+        value = value.isoformat(sep=" ", timespec="seconds")
+    # A value may hold what a terminal or rich would take for a command.
+    text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))
+    return escape(text) if output == "table" else text
+
+
+PROBLEMS = 1
+_INTERRUPTED = 130
+
+Command = Callable[[Any], int | None]
+
+
+def command(function: Command, *, changes: bool = False) -> Callable[[Any], None]:
+    """Make a function of parsed arguments a command: it returns its exit code, None for 0.
+
+    :param changes: whether Airflow's audit log has a line about each call, as about its own commands that change.
+    """
+
+    @functools.wraps(function)
+    def run(args: Any) -> None:
+        sys.exit(_code(function, args))
+
+    quiet = providers_configuration_loaded(suppress_logs_and_warning(run))
+    audited: Any = action_cli
+    return audited(check_db=False)(quiet) if changes else quiet
+
+
+def _code(function: Command, args: Any) -> int:
+    try:
+        code = function(args) or 0
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:  # "… | head" has read enough; the interpreter must not flush once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ConnectError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold a secret
+        sys.stderr.write(f"{Failure.of(error).message}\n")
+        return ConnectError.exit_code
+    return code

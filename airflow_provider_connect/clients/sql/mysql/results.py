@@ -1,0 +1,137 @@
+"""What PyMySQL tells of a result: its columns, its rows as they come, and its warnings.
+
+Columns: https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html
+and https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
+(2026-11), here in the words of ``information_schema``.
+
+Warnings: https://dev.mysql.com/doc/mysql-errors/9.4/en/server-error-reference.html and
+https://mariadb.com/docs/server/reference/error-codes (2026-11). By them MySQL and MariaDB say that a value was cut or
+replaced while rows were read. A warning's text quotes the value, so it is not shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.errors import DataError
+
+if TYPE_CHECKING:
+    import pymysql
+
+_NOT_NULL, _UNSIGNED, _ENUM, _SET = 1, 32, 256, 2048
+_BINARY_CHARSET = 63
+_INTEGERS = {1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint"}
+_OTHERS = {
+    4: "float", 5: "double", 6: "null", 7: "timestamp", 10: "date", 11: "time", 12: "datetime", 13: "year", 14: "date",
+    242: "vector", 245: "json", 255: "geometry",
+}  # fmt: skip
+_DECIMALS = {0, 246}
+_BIT = 16
+_CHAR = 254
+_UUID_BYTES = 36 * 4
+"""Length of a UUID's text in utf8mb4, every session's character set."""
+QUERIED_TEXTS = {"longtext", "enum", "set"}
+"""Types of a query's texts, which have a character set."""
+_TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
+
+
+def type_name(field: Any) -> str:
+    """Return a field's type, as far as it decides how the column is read.
+
+    :param field: a ``FieldDescriptorPacket`` of PyMySQL.
+    """
+    code, flags = field.type_code, field.flags
+    unsigned = " unsigned" if flags & _UNSIGNED else ""
+    if code in _INTEGERS:
+        return _INTEGERS[code] + unsigned
+    if code in _DECIMALS:
+        # The length has room for the point and the sign.
+        digits = field.length - (1 if field.scale else 0) - (0 if unsigned else 1)
+        return f"decimal({digits},{field.scale}){unsigned}"
+    if code == _BIT:
+        return f"bit({field.length})"
+    return _text_name(field) if code in _TEXTS else _OTHERS.get(code, f"type {code}")
+
+
+def _text_name(field: Any) -> str:
+    flags = field.flags
+    if flags & (_ENUM | _SET):
+        return "enum" if flags & _ENUM else "set"
+    # MariaDB sends UUIDs and addresses as CHAR, and only these are unsigned (10.11.19, 2026-11).
+    if field.type_code == _CHAR and flags & _UNSIGNED and field.length == _UUID_BYTES:
+        return "uuid"
+    return "longblob" if field.charsetnr == _BINARY_CHARSET else "longtext"
+
+
+_ROWS = 1_000
+
+
+def stream(session: pymysql.Connection[Any]) -> Any:
+    """Return a cursor whose rows are not kept; it has ``fields``, :meth:`texts` and :meth:`abandon`, too."""
+    return _type()(session)
+
+
+@lru_cache(maxsize=1)
+def _type() -> type[Any]:
+    from pymysql.cursors import SSCursor
+
+    class Stream(SSCursor):
+        @property
+        def fields(self) -> list[Any]:
+            """How the protocol describes the columns; ``description`` tells no sign and no character set."""
+            return list(self._result.fields)  # type: ignore[attr-defined]
+
+        def texts(self) -> Iterator[bytes | None]:
+            """Yield the rows, each of which is one text. Then ``warning_count`` is the server's number of warnings.
+
+            :raises MySQLError: as PyMySQL raises it.
+            """
+            while rows := self.fetchmany(_ROWS):
+                for (text,) in rows:
+                    yield text
+
+        def abandon(self) -> None:
+            """Leave what was not read where it is: the session is of no use then.
+
+            Otherwise PyMySQL reads all the rest as soon as the cursor goes, and complains if that fails.
+            """
+            if self._result is not None:  # type: ignore[attr-defined]
+                self._result.unbuffered_active = False  # type: ignore[attr-defined]
+            self.connection = None  # type: ignore[assignment]
+
+    return Stream
+
+
+_REFUSED = {
+    1260: "GROUP_CONCAT was cut: raise max_allowed_packet, or aggregate less",
+    1264: "a number lies outside its type's range: cast it to a wider type",
+    1265: "a text does not fit its type: cast it to a longer one",
+    1292: "a text was converted to a number, a date or a shorter text that it does not fit. Compare texts with texts, "
+    "shorten them with left(), and convert only texts that fit",
+    1300: "bytes are not valid in their character set: read them with cast(column as binary)",
+    1301: "a function's result is longer than max_allowed_packet: raise it, or leave the value out",
+    1366: "a value does not fit its type or character set: read it with cast(column as binary)",
+    1411: "a function could not parse a text: convert only texts of the form that it reads",
+    1916: "a number lies outside its type's range: cast it to a wider type",
+    1977: "a character has no counterpart in another character set: read it with cast(column as binary)",
+}
+"""Warnings after which the server sent a value other than the stored one, by number, each with its remedy."""
+
+
+def require_whole_values(numbers: Sequence[int], count: int, place: str) -> None:
+    """Refuse rows if the server warned that it cut or replaced a value.
+
+    :param numbers: the numbers of the warnings that the server lists.
+    :param count: the number of all warnings.
+    :param place: the connection in words.
+    :raises DataError: a value was cut or replaced, or the server does not list all warnings.
+    """
+    refused = Counter(number for number in numbers if number in _REFUSED)
+    reasons = [f"{_REFUSED[number]} (warning {number}, {times:,} times)" for number, times in sorted(refused.items())]
+    if not reasons and len(numbers) < count:
+        reasons = [f"of {count:,} warnings it lists only {len(numbers):,}: raise max_error_count"]
+    if reasons:
+        raise DataError(f"{place}: reading rows: the server warns that it cut or replaced values: {'; '.join(reasons)}")

@@ -1,0 +1,29 @@
+"""One request with a client's own options, without an Airflow connection that names the route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import SecretStr
+
+from airflow_provider_connect.clients.http import client
+from airflow_provider_connect.clients.http.auth import Auth
+from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.network import Reach
+from airflow_provider_connect.clients.http.route import Route
+
+
+def request(
+    url: str,
+    params: Mapping[str, str],
+    auth: Auth,
+    limits: Limits,
+    *,
+    proxy: SecretStr | None = None,
+    ca_bundle: str | None = None,
+    reach: Reach | None = None,
+    **options: Any,
+) -> client.Answer:
+    """Send a request: see :func:`.client.request`."""
+    return client.request(Route(reach, proxy, ca_bundle), url, auth, limits, params=[*params.items()], **options)
