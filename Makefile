@@ -20,11 +20,11 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Compiled once: tests start hundreds of interpreters, and pytest rewrites every test file.
 unexport PYTHONDONTWRITEBYTECODE
 
-# One target at a time, but for the parts of `check`, which run beside each other.
+# One target at a time, but for the parts of `check` and of `slow`, which run beside each other.
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo demo-stop check lint types site fast test integration system real campaign mutants benchmark docs format clean
+.PHONY: help demo demo-stop check lint types site fast test slow integration system real campaign mutants benchmark docs format clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,8 +57,12 @@ fast: $(READY)  ## The fast tests alone.
 	@$(BIN)/pytest -q $(TWO) --durations=5 $(FAST)
 
 # The last line of a run that had no MySQL says so.
-test: check integration system  ## Everything: the above, then real Spark and a real Airflow (WITHOUT_MYSQL=1 where MySQL cannot be had).
+test: check slow  ## Everything: the above, then real Spark and a real Airflow (WITHOUT_MYSQL=1 where MySQL cannot be had).
 	@[ "$$WITHOUT_MYSQL" != 1 ] || echo "WITHOUT_MYSQL=1: nothing was tested on MySQL itself"
+
+# Each prints in one piece when it ends, and the last lines name the one that failed.
+slow: $(READY)  ## Real Spark beside a real Airflow, which has to wait for most of what it does.
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target BESIDE=1 integration system
 
 integration: $(READY)  ## Real Spark, Kafka, PostgreSQL, MariaDB, MySQL, stores and a BigQuery emulator.
 	@$(BIN)/python -m tests.equipment.sql.mysql_files

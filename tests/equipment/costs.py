@@ -1,7 +1,8 @@
 """Writes down what every test costs: ``CONNECT_TEST_COSTS=costs.jsonl pytest -p tests.equipment.costs …``.
 
-A line for each test has its wall time, and the CPU of this process and of all that it started: those that have ended, and
-those that still run, as a server of the session does. ``python -m tests.equipment.costs costs.jsonl`` sums it up by file.
+A line for each test has its wall time, and the CPU of this process and of all that it started: those that have ended,
+and those that still run, as a server of the session does. ``python -m tests.equipment.costs costs.jsonl`` sums it up by
+file.
 """
 
 from __future__ import annotations
