@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +23,9 @@ from tests.standins.bigquery_emulator import BigQueryEmulator
 from tests.standins.kafka_broker import KafkaBroker
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.server import StandIn
+
+if TYPE_CHECKING:
+    from tests.equipment.airflow.rationed import Rationed
 
 pytest.register_assert_rewrite(
     "tests.equipment.airflow.backfills",
@@ -210,3 +213,15 @@ def system(
         for dag_id in TRIGGERED:
             airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
         yield System(airflow, folder, written_by, catchup, by_hand, edited)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rationed(request: pytest.FixtureRequest) -> Iterator[Rationed | None]:
+    """Start the runs of test_quota.py, if it is among the files that run, before all others."""
+    if not any(item.path.stem == "test_quota" for item in request.session.items):
+        yield None
+        return
+    from tests.equipment.airflow.rationed import rationed_runs
+
+    with rationed_runs(request.getfixturevalue("system")) as runs:
+        yield runs
