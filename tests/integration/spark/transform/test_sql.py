@@ -76,7 +76,7 @@ def test_days_are_joined_with_another_table_and_a_retry_neither_polls_nor_transf
 
     asked, version = requests(submit), DeltaTable(str(submit.table)).version()
     # The same intent again: the ledger knows, and no day is polled or transformed.
-    again = submit.here([*DAYS, EMPTY])
+    again = submit.run([*DAYS, EMPTY])
     assert {day.status for day in again.report.days} == {"already_published"}
     assert (requests(submit), DeltaTable(str(submit.table)).version()) == (asked, version)
     assert all(day.counts["rows_polled"] == days[str(day.day)].counts["rows_polled"] for day in again.report.days)
