@@ -8,7 +8,10 @@ REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables 
 # Each worker goes through a half in order, so that a file's servers start in one of them, and helps the other at the end.
 TWO := -n 2 --dist worksteal
 # No slow test lies among the units, and no other one in the integration: collecting all would cost a worker ten seconds.
-FAST := -m 'not slow and not campaign' tests/unit tests/conformance
+# For the same reason the fast tests run in two processes, each with folders of its own, and not in two workers.
+FAST := -m 'not slow and not campaign'
+FIRST := $(addprefix tests/,unit/sources unit/sinks unit/operators conformance)
+BESIDE_EACH_OTHER = $(MAKE) --no-print-directory --keep-going --output-sync=target BESIDE=1
 SLOW := -m 'slow and not campaign'
 # Into build/site; a link or an anchor that leads nowhere fails it. --quiet would, with the warnings, lose the strictness.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
@@ -20,11 +23,11 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Compiled once: tests start hundreds of interpreters, and pytest rewrites every test file.
 unexport PYTHONDONTWRITEBYTECODE
 
-# One target at a time, but for the parts of `check`, which run beside each other.
+# One target at a time, but for the parts of `check` and of `slow`, which run beside each other.
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo demo-stop check lint types site fast test integration system real campaign mutants benchmark docs format clean
+.PHONY: help demo demo-stop check lint types site fast fast-first fast-second test slow integration system real campaign mutants benchmark docs format clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,7 +45,7 @@ demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
 	@exec $(BIN)/python -m tests.demo --stop
 
 check: $(READY)  ## Format, lint, the walls between the rooms, types and the site, beside the fast tests.
-	@$(MAKE) --no-print-directory --keep-going --jobs=4 BESIDE=1 fast types lint site
+	@$(BESIDE_EACH_OTHER) --jobs=5 fast-first fast-second types lint site
 
 lint: $(READY)  ## Format, lint, and the walls between the rooms.
 	@$(call QUIET,$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo)
@@ -54,11 +57,21 @@ site: $(READY)  ## The documentation, into build/site.
 	@$(call QUIET,$(MKDOCS))
 
 fast: $(READY)  ## The fast tests alone.
-	@$(BIN)/pytest -q $(TWO) --durations=5 $(FAST)
+	@$(BESIDE_EACH_OTHER) --jobs=2 fast-first fast-second
+
+fast-first: $(READY)  ## The fast tests of sources, sinks and operators, and of the contract.
+	@$(BIN)/pytest -q -o cache_dir=.pytest_cache/first --durations=5 $(FAST) $(FIRST)
+
+fast-second: $(READY)  ## All other fast tests.
+	@$(BIN)/pytest -q -o cache_dir=.pytest_cache/second --durations=5 $(FAST) tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(FIRST)))
 
 # The last line of a run that had no MySQL says so.
-test: check integration system  ## Everything: the above, then real Spark and a real Airflow (WITHOUT_MYSQL=1 where MySQL cannot be had).
+test: check slow  ## Everything: the above, then real Spark and a real Airflow (WITHOUT_MYSQL=1 where MySQL cannot be had).
 	@[ "$$WITHOUT_MYSQL" != 1 ] || echo "WITHOUT_MYSQL=1: nothing was tested on MySQL itself"
+
+# Each prints in one piece when it ends, and the last lines name the one that failed.
+slow: $(READY)  ## Real Spark beside a real Airflow, which has to wait for most of what it does.
+	@$(BESIDE_EACH_OTHER) --jobs=2 integration system
 
 integration: $(READY)  ## Real Spark, Kafka, PostgreSQL, MariaDB, MySQL, stores and a BigQuery emulator.
 	@$(BIN)/python -m tests.equipment.sql.mysql_files

@@ -202,7 +202,7 @@ def standin(events: int, days: list[dt.date], cache: Path) -> Iterator[str]:
 
 def parse_shares(rounds: int) -> list[float]:
     """Return what importing our names in a DAG file costs, as a share of Airflow's own import."""
-    measure = runpy.run_path(str(ROOT / "tests" / "unit" / "house" / "test_parse_budget.py"))["measure"]
+    measure = runpy.run_path(str(ROOT / "tests" / "integration" / "house" / "test_parse_budget.py"))["measure"]
     return [measure()[0] for _ in range(rounds)]
 
 

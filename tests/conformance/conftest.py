@@ -45,6 +45,14 @@ STREAM_OPTIONS = {("mixpanel", stream): options for stream, options in NEEDED.it
 """By source and stream, the options without which the stream cannot be read."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the cases that go through all requests of a step to the slow tests: a thousand requests each."""
+    for item in items:
+        if "gate" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 def example(cls: type[Options], folder: Path, **options: Any) -> Any:
     """Make an instance: every required option from its first example, and the others as given."""
     for name, field in cls.model_fields.items():

@@ -13,6 +13,8 @@ from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.testing import SinkConformance, Target
 from tests.equipment.delta.lab import age
 
+pytestmark = pytest.mark.slow  # `test_sinks` has a Delta sink among the fast tests
+
 
 class TestDeltaTables(SinkConformance):
     @pytest.fixture

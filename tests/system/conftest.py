@@ -10,18 +10,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.demo.local_airflow import LocalAirflow
 from tests.equipment.airflow.editions import EVENTS, Editions
 from tests.equipment.airflow.kafka_table import OnKafka
+from tests.equipment.airflow.roles import AirflowWithRoles
+from tests.equipment.airflow.shared import shared_airflow
 from tests.equipment.airflow.tables import OnBigQuery, OnDelta, Table
 from tests.standins.bigquery_emulator import BigQueryEmulator
 from tests.standins.kafka_broker import KafkaBroker
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.server import StandIn
+
+if TYPE_CHECKING:
+    from tests.equipment.airflow.rationed import Rationed
 
 pytest.register_assert_rewrite(
     "tests.equipment.airflow.backfills",
@@ -51,7 +55,11 @@ def in_one_process() -> None:
     assert "PYTEST_XDIST_WORKER" not in os.environ, "run tests/system by itself, without -n"
 
 
-def wait_for(condition: Callable[[], Any], seconds: float, what: str, every: float = 0.2) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float, what: str, every: float = 1) -> Any:
+    """Return what is found as soon as it is something.
+
+    A run takes ten seconds, and each question costs the API server as much as a task's own.
+    """
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
@@ -67,7 +75,7 @@ class System:
     :param written_by: the table that each DAG writes.
     """
 
-    airflow: LocalAirflow
+    airflow: AirflowWithRoles
     folder: Path
     written_by: dict[str, Table]
     catchup: StandIn
@@ -92,7 +100,6 @@ class System:
             assert found in ("queued", "running", "success"), f"{run_id} is {found}:\n{self.log(run_id, dag_id)}"
             return bool(found == "success")
 
-        # A run takes ten seconds, and each question costs the API server as much as a task's own.
         wait_for(ended, seconds, f"success of {run_id}", every=0.5)
 
     def task(self, run_id: str, dag_id: str = "by_hand") -> dict[str, Any]:
@@ -175,34 +182,46 @@ def system(
         "AIRFLOW__CORE__MAX_ACTIVE_RUNS_PER_DAG": "16",
         # No DAG file changes: reading all of them again every half minute takes a tenth of a core.
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+            {"type": "file", "log_file_path": str(folder / "lineage.json"), "append": True}
+        ),
+        "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",
     }
     editions = Editions(seed=13, events_per_day=EVENTS)
-    airflow = LocalAirflow(folder / "airflow", Path(__file__).parent / "dags", parallelism=16, settings=settings)
     from tests.standins.mixpanel.access import Account
 
     account = Account(secret=PASSWORD)
-    try:
-        with (
-            StandIn(project, account=account) as catchup,
-            StandIn(small, account=account) as by_hand,
-            StandIn(editions, account=account) as edited,
-        ):
-            airflow.start()
-            for name, standin in (("catchup", catchup), ("by_hand", by_hand), ("editions", edited)):
-                connection = connection_of(standin, name, timestamps="utc")
-                airflow.api("POST", "connections", json=connection)
-            spark = {"connection_id": "spark_one", "conn_type": "spark", "host": "local[1]"}
-            google = {"connection_id": "google_cloud_default", "conn_type": "google_cloud_platform"}
-            google["extra"] = json.dumps(emulator.connection_extra)
-            kafka = {"connection_id": "kafka_default", "conn_type": "kafka"}
-            kafka["extra"] = json.dumps(broker.connection_extra)
-            for connection in (spark, google, kafka):
-                airflow.api("POST", "connections", json=connection)
-            airflow.api("POST", "pools", json={"name": "sparks", "slots": 3})
-            for dag_id in (*TRIGGERED, *PAUSED):
-                airflow.wait_for_dag(dag_id)
-            for dag_id in TRIGGERED:
-                airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
-            yield System(airflow, folder, written_by, catchup, by_hand, edited)
-    finally:
-        airflow.stop()
+    with (
+        StandIn(project, account=account) as catchup,
+        StandIn(small, account=account) as by_hand,
+        StandIn(editions, account=account) as edited,
+        shared_airflow(folder / "airflow", Path(__file__).parent / "dags", settings) as airflow,
+    ):
+        for name, standin in (("catchup", catchup), ("by_hand", by_hand), ("editions", edited)):
+            connection = connection_of(standin, name, timestamps="utc")
+            airflow.api("POST", "connections", json=connection)
+        spark = {"connection_id": "spark_one", "conn_type": "spark", "host": "local[1]"}
+        google = {"connection_id": "google_cloud_default", "conn_type": "google_cloud_platform"}
+        google["extra"] = json.dumps(emulator.connection_extra)
+        kafka = {"connection_id": "kafka_default", "conn_type": "kafka"}
+        kafka["extra"] = json.dumps(broker.connection_extra)
+        for connection in (spark, google, kafka):
+            airflow.api("POST", "connections", json=connection)
+        airflow.api("POST", "pools", json={"name": "sparks", "slots": 3})
+        for dag_id in (*TRIGGERED, *PAUSED):
+            airflow.wait_for_dag(dag_id)
+        for dag_id in TRIGGERED:
+            airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
+        yield System(airflow, folder, written_by, catchup, by_hand, edited)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rationed(request: pytest.FixtureRequest) -> Iterator[Rationed | None]:
+    """Start the runs of test_quota.py, if it is among the files that run, before all others."""
+    if not any(item.path.stem == "test_quota" for item in request.session.items):
+        yield None
+        return
+    from tests.equipment.airflow.rationed import rationed_runs
+
+    with rationed_runs(request.getfixturevalue("system")) as runs:
+        yield runs

@@ -21,7 +21,7 @@ from tests.system.conftest import System, wait_for
 
 pytestmark = pytest.mark.slow
 
-DATES = [dt.date(2026, 10, day) for day in range(1, 11)]
+DATES = [dt.date(2026, 10, day) for day in range(1, 8)]
 DAGS = {"sql_catchup": DATES, "sql_cursor": DATES[:4]}
 ENDED = 2
 """How many sessions are ended: each may bring a retry, if it did not poll."""
@@ -29,7 +29,7 @@ WAITS = f"SELECT pid FROM pg_stat_activity WHERE usename = '{READER}' AND wait_e
 
 
 class Shop:
-    """Orders of ten days, and a table that a program goes on writing to, three rows of one moment at a time."""
+    """Orders of a week, and a table that a program goes on writing to, three rows of one moment at a time."""
 
     def __init__(self, own: OwnDatabase) -> None:
         self.own = own
@@ -72,7 +72,7 @@ class Shop:
         with closing(self.own.server.admin(self.own.name)) as holder:
             holder.execute("BEGIN")
             holder.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
-            found = wait_for(lambda: self.own.run(WAITS), PATIENCE_SECONDS, f"a reader of {table}")
+            found = wait_for(lambda: self.own.run(WAITS), PATIENCE_SECONDS, f"a reader of {table}", every=0.2)
             self.own.run(f"SELECT pg_terminate_backend({found[0][0]})")
 
     def go_down(self) -> None:
@@ -113,7 +113,7 @@ def retries(system: System) -> int:
     return sum(max(0, number - 1) for dag_id in DAGS for number in tries(system, dag_id).values())
 
 
-def test_ten_days_of_a_table_in_trouble(system: System, shop: Shop) -> None:
+def test_a_week_of_a_table_in_trouble(system: System, shop: Shop) -> None:
     require_done(system, "sql_catchup", {str(date): shop.orders(at) for at, date in enumerate(DATES)})
 
 

@@ -3,70 +3,47 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.demo.local_airflow import ROLES
 from tests.equipment.airflow.roles import NOBODY, AirflowWithRoles
 from tests.equipment.airflow.tables import OnDelta
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.server import StandIn
-from tests.system.conftest import connection_of, wait_for
+from tests.system.conftest import System, connection_of, wait_for
 
 pytestmark = pytest.mark.slow
 
 PATIENCE_SECONDS = 300.0
-DAGS = ("paged", "broken", "mapped", "untouched", "others")
-STREAMS = ["broken/events", "mapped/events[0]", "mapped/events[1]", "paged/events", "untouched/events"]
+DAGS = ("paged", "broken", "paged_mapped", "untouched", "others")
+RUNS = {"paged": 3, "broken": 1, "paged_mapped": 1}
+STREAMS = ["broken/events", "paged/events", "paged_mapped/events[0]", "paged_mapped/events[1]", "untouched/events"]
 DAYS = ["2026-09-01", "2026-09-02", "2026-09-03"]
 WINDOW = f"streams/paged/events?from={DAYS[0]}&to=2026-09-04"
 
 
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowWithRoles]:
-    folder = tmp_path_factory.mktemp("page")
-    (folder / "tmp").mkdir()
-    settings = {
-        "CONNECT_TEST_TABLES": str(folder),
-        "TMPDIR": str(folder / "tmp"),
-        "AIRFLOW__CORE__MAX_ACTIVE_RUNS_PER_DAG": "16",
-        # Nothing on the page comes from there; another Airflow would only be started for it.
-        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
-            {"type": "file", "log_file_path": str(folder / "lineage.json"), "append": True}
-        ),
-    }
-    dags = Path(__file__).parent / "page_dags"
-    airflow = AirflowWithRoles(folder / "airflow", dags, parallelism=2, settings=settings, roles=(*ROLES, "triggerer"))
-    try:
-        with StandIn(Project(seed=11, timezone="US/Pacific", events_per_day=200)) as standin:
-            airflow.start()
-            right = connection_of(standin, "paged", timestamps="utc")
-            wrong = right | {"connection_id": "mixpanel_broken", "password": "wrong"}
-            spark = {"connection_id": "spark_one", "conn_type": "spark", "host": "local[1]"}
-            for connection in (right, wrong, spark):
-                airflow.api("POST", "connections", json=connection)
-            for dag_id in DAGS:
-                airflow.wait_for_dag(dag_id)
-            for dag_id in ("paged", "broken", "mapped"):
-                airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
-            for dag_id in ("broken", "mapped"):
-                airflow.api("POST", f"dags/{dag_id}/dagRuns", json={"dag_run_id": "one", "logical_date": None})
-            wait_for(_ended(airflow, 5), PATIENCE_SECONDS, "the end of five runs", every=1)
-            yield airflow
-    finally:
-        airflow.stop()
+def airflow(system: System) -> Iterator[AirflowWithRoles]:
+    """The shared Airflow, once the runs that the page shows have ended."""
+    airflow = system.airflow
+    with StandIn(Project(seed=11, timezone="US/Pacific", events_per_day=200)) as standin:
+        right = connection_of(standin, "paged", timestamps="utc")
+        for connection in (right, right | {"connection_id": "mixpanel_broken", "password": "wrong"}):
+            airflow.api("POST", "connections", json=connection)
+        for dag_id in DAGS:
+            airflow.wait_for_dag(dag_id)
+        for dag_id in RUNS:
+            airflow.api("PATCH", f"dags/{dag_id}?update_mask=is_paused", json={"is_paused": False})
+        for dag_id in ("broken", "paged_mapped"):
+            airflow.api("POST", f"dags/{dag_id}/dagRuns", json={"dag_run_id": "one", "logical_date": None})
+        wait_for(lambda: all(ended(airflow, *each) for each in RUNS.items()), PATIENCE_SECONDS, "five runs")
+        yield airflow
 
 
-def _ended(airflow: AirflowWithRoles, count: int) -> Callable[[], bool]:
-    def ended() -> bool:
-        runs = airflow.api("GET", "dags/~/dagRuns?limit=100")["dag_runs"]
-        return sum(run["state"] in ("success", "failed") for run in runs) == count
-
-    return ended
+def ended(airflow: AirflowWithRoles, dag_id: str, count: int) -> bool:
+    return sum(run["state"] in ("success", "failed") for run in airflow.runs(dag_id)) == count
 
 
 def answer(airflow: AirflowWithRoles, path: str, role: str = "admin") -> dict[str, Any]:
@@ -76,17 +53,14 @@ def answer(airflow: AirflowWithRoles, path: str, role: str = "admin") -> dict[st
 
 
 def press(airflow: AirflowWithRoles, button: str, role: str | None, order: dict[str, Any], **headers: str) -> Any:
-    """Press a button; again while Airflow's SQLite refuses a backfill because others write."""
-    for pause_seconds in (1, 2, 4, 8, 0):
-        got = airflow.page(f"api/actions/{button}", role, "POST", json=order, headers={"X-Connect": "1"} | headers)
-        if "Database is locked" not in got.text:
-            break
-        time.sleep(pause_seconds)
-    return got
+    """Press a button."""
+    return airflow.page(f"api/actions/{button}", role, "POST", json=order, headers={"X-Connect": "1"} | headers)
 
 
 def states(airflow: AirflowWithRoles, role: str = "admin") -> dict[str, str]:
-    return {each["id"]: each["state"] for each in answer(airflow, "streams", role)["streams"]}
+    """Return the states of the streams of this file's DAGs."""
+    streams = answer(airflow, "streams", role)["streams"]
+    return {each["id"]: each["state"] for each in streams if each["id"].partition("/")[0] in DAGS}
 
 
 def days(airflow: AirflowWithRoles, role: str = "admin") -> dict[str, tuple[str, int | None, int | None]]:
@@ -138,7 +112,7 @@ def test_streams_have_their_states(airflow: AirflowWithRoles) -> None:
     paged = by_id["paged/events"]
     assert (paged["source"], paged["sink"], paged["timezone"]) == ("mixpanel", "delta", "US/Pacific")
     assert (paged["last_day"], paged["position"], paged["rejected_last_day"]) == (DAYS[-1], DAYS[-1], 0)
-    assert by_id["mapped/events[1]"]["target"].endswith("/mapped_second")
+    assert by_id["paged_mapped/events[1]"]["target"].endswith("/paged_second")
 
 
 def test_a_viewer_has_no_buttons_and_no_variables(airflow: AirflowWithRoles) -> None:
@@ -152,8 +126,8 @@ def test_a_viewer_has_no_buttons_and_no_variables(airflow: AirflowWithRoles) -> 
     assert [each["state"] for each in airflow.runs("paged")] == ["success"] * 3
 
 
-def test_days_are_as_the_table_has_them(airflow: AirflowWithRoles) -> None:
-    table = OnDelta(str(airflow.home.parent / "paged"))
+def test_days_are_as_the_table_has_them(system: System, airflow: AirflowWithRoles) -> None:
+    table = OnDelta(str(system.folder / "tables" / "paged"))
     published = {day: ("done", row.generation, row.rows) for day, row in table.ledger().items()}
     assert sorted(published) == DAYS
     assert days(airflow) == days(airflow, "viewer") == {**published, "2026-09-04": ("none", None, None)}
@@ -164,8 +138,8 @@ def test_days_are_as_the_table_has_them(airflow: AirflowWithRoles) -> None:
     assert all(day["bytes"] > 0 and day["run_url"].startswith("/dags/paged/runs/") for day in found["days"][:3])
 
 
-def test_lineage_is_told_by_airflow_s_own_provider(airflow: AirflowWithRoles) -> None:
-    lines = (airflow.home.parent / "lineage.json").read_text(encoding="utf-8").splitlines()
+def test_lineage_is_told_by_airflow_s_own_provider(system: System, airflow: AirflowWithRoles) -> None:
+    lines = (system.folder / "lineage.json").read_text(encoding="utf-8").splitlines()
     ended = [event for event in map(json.loads, lines) if event["job"]["name"] == "paged.events"]
     told = [event for event in ended if event["eventType"] == "COMPLETE"]
     assert len(told) >= 3
@@ -196,7 +170,7 @@ def test_clearing_a_day_loads_it_again(airflow: AirflowWithRoles) -> None:
     got = press(airflow, "clear", "user", {"dag_id": "paged", "task_id": "events", "day": DAYS[1]})
     assert got.status_code == 200, got.text
     assert days(airflow)[DAYS[1]][0] == "running"
-    wait_for(lambda: days(airflow)[DAYS[1]][:2] == ("done", 2), PATIENCE_SECONDS, "generation 2", every=1)
+    wait_for(lambda: days(airflow)[DAYS[1]][:2] == ("done", 2), PATIENCE_SECONDS, "generation 2")
     found = answer(airflow, f"streams/paged/events/days/{DAYS[1]}")
     assert [each["generation"] for each in found["generations"]] == [2, 1]
     assert found["day"]["reloaded"] is True
@@ -221,7 +195,6 @@ def test_a_backfill_is_started_and_seen(airflow: AirflowWithRoles) -> None:
         lambda: [each[:2] for each in days(airflow).values()][:2] == [("done", 2), ("done", 3)],
         PATIENCE_SECONDS,
         "both days again",
-        every=1,
     )
 
 

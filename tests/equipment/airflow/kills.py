@@ -107,9 +107,11 @@ def kill_and_recover(system: System, kills: list[Kill]) -> list[bool]:
 
 def _kill(system: System, kill: Kill) -> bool:
     victim = kill.victim if kill.victim in VICTIMS else "worker"
-    pid = wait_for(lambda: find(system, kill.run_id, victim), 120, f"a {victim} of {kill.run_id}")
+    pid = wait_for(lambda: find(system, kill.run_id, victim), 120, f"a {victim} of {kill.run_id}", every=0.3)
     if kill.phase == "publishing":
-        wait_for(lambda: ": publish" in system.log(kill.run_id, kill.dag_id), 120, f"{kill.run_id} publishes")
+        wait_for(
+            lambda: ": publish" in system.log(kill.run_id, kill.dag_id), 120, f"{kill.run_id} publishes", every=0.1
+        )
     time.sleep(kill.after_seconds)
     if kill.victim == BROKER:
         return system.written_by[kill.dag_id].bounce(kill.after_seconds % 3)

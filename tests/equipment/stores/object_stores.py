@@ -25,9 +25,7 @@ STOP_SECONDS = 10
 
 
 def _fetch_moto(folder: Path) -> None:
-    server.run([sys.executable, "-m", "venv", str(folder)], "fetching moto")
-    pip = [str(folder / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", "-r", str(PINS)]
-    server.run(pip, "fetching moto")
+    server.environment(folder, PINS, "fetching moto")
 
 
 def _build_fake_gcs(folder: Path) -> None:

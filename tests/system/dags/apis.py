@@ -23,7 +23,7 @@ SOURCES = {
     "x_catchup": XSearchSource(conn_id="x", queries=["coffee", "tea OR rain"], retry_budget_seconds=5),
 }
 
-LAST = {"rest_catchup": 10, "x_catchup": 4}
+LAST = {"rest_catchup": 7, "x_catchup": 4}
 
 for dag_id, source in SOURCES.items():
     with DAG(

@@ -21,7 +21,7 @@ SOURCES = {
         retry_budget_seconds=5,
     ),
 }
-LAST = {"sql_catchup": 10, "sql_cursor": 4}
+LAST = {"sql_catchup": 7, "sql_cursor": 4}
 AT_ONCE = {"sql_catchup": 4, "sql_cursor": 1}
 
 for dag_id, source in SOURCES.items():

@@ -58,7 +58,6 @@ def test_slow_tests_lie_where_the_makefile_looks_for_them() -> None:
     slow = re.compile(r"pytest\.mark\.slow")
     all_slow = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(?:slow|campaign)\b", re.MULTILINE)
     tests = {path.relative_to(ROOT / "tests"): path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
-    del tests[Path("unit/house/test_time_limits.py")]  # it holds the text of slow tests
     assert {path.parts[0] for path in tests} == {"unit", "conformance", "integration", "system"}
     assert [path for path, text in tests.items() if path.parts[0] == "unit" and slow.search(text)] == []
     started = {path: text for path, text in tests.items() if path.parts[0] in ("integration", "system")}

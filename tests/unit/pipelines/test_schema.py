@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +69,9 @@ def test_it_knows_every_connector_and_describes_the_operator_s_arguments(validat
     assert "shape" in properties
 
 
-def test_it_can_be_printed(validator: Any) -> None:
-    code = [sys.executable, "-m", "airflow_provider_connect.pipelines"]
-    out = subprocess.run(code, capture_output=True, text=True, check=True).stdout
-    assert json.loads(out) == validator.schema
+def test_it_can_be_printed(validator: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_module("airflow_provider_connect.pipelines", run_name="__main__", alter_sys=True)
+    assert json.loads(capsys.readouterr().out) == validator.schema
 
 
 IS_NULL, IN = {"column": "a", "operator": "is_null"}, {"column": "b", "operator": "in", "value": [1]}

@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 
+from airflow.providers.openlineage.utils.selective_enable import enable_lineage
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 
@@ -21,7 +22,7 @@ WHEN = {
 }
 TASK = {"conn_id": "spark_one", "retries": 0}
 
-with DAG("paged", **WHEN):
+with DAG("paged", **WHEN) as paged:
     source = MixpanelSource(conn_id="mixpanel_paged", zone="US/Pacific")
     ConnectOperator(task_id="events", source=source, sink=DeltaSink(path=f"{TABLES}/paged"), **TASK)
 
@@ -29,9 +30,9 @@ with DAG("broken", schedule=None):
     source = MixpanelSource(conn_id="mixpanel_broken")
     ConnectOperator(task_id="events", source=source, sink=DeltaSink(path=f"{TABLES}/broken"), days="2026-09-01", **TASK)
 
-with DAG("mapped", schedule=None):
+with DAG("paged_mapped", schedule=None):
     source = MixpanelSource(conn_id="mixpanel_paged")
-    sinks = [DeltaSink(path=f"{TABLES}/mapped_{name}") for name in ("first", "second")]
+    sinks = [DeltaSink(path=f"{TABLES}/paged_{name}") for name in ("first", "second")]
     ConnectOperator.partial(task_id="events", source=source, days="2026-09-01", **TASK).expand(sink=sinks)
 
 with DAG("untouched", **WHEN):
@@ -40,3 +41,5 @@ with DAG("untouched", **WHEN):
 
 with DAG("others", schedule=None):
     EmptyOperator(task_id="events")
+
+enable_lineage(paged)  # a further process for each event: the other DAGs of this folder do without

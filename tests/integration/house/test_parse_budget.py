@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow  # it loads Airflow up to six times
+
 BUDGET_SHARE = 0.05
 """Of what Airflow and its Spark operator cost: a tenth of a second where they take two. A busy machine slows both."""
 

@@ -14,7 +14,7 @@ with DAG("rationed", schedule=None, params={"days": Param(type="string")}, max_a
         task_id="events",
         conn_id="spark_one",
         days="{{ params.days }}",
-        source=MixpanelSource(),
+        source=MixpanelSource(conn_id="mixpanel_rationed"),
         sink=DeltaSink(path=f"{os.environ['CONNECT_TEST_TABLES']}/rationed"),
         retries=0,
         retry_delay=dt.timedelta(seconds=1),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -130,9 +132,3 @@ def test_slow_tests_have_longer_limits(tmp_path: Path):
     code, output = run(tmp_path, MARKERS)
     assert code == 0, output
     assert "4 passed" in output
-
-
-def test_this_very_test_has_a_limit(request: pytest.FixtureRequest):
-    assert request.node.get_closest_marker("timeout") is None
-    assert float(request.config.getini("timeout")) == 300
-    assert request.config.pluginmanager.hasplugin("timeout")

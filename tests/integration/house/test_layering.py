@@ -21,6 +21,8 @@ import pytest
 
 import airflow_provider_connect
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = "airflow_provider_connect"
 ROOT = Path(airflow_provider_connect.__file__).parent
 SETTINGS = Path(__file__).parents[3] / "pyproject.toml"

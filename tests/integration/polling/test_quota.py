@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.polling.quota.limits import Want
@@ -19,6 +21,8 @@ from tests.equipment.quota import Keys
 from tests.standins.mixpanel.access import Limits
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.server import StandIn
+
+pytestmark = pytest.mark.slow
 
 HOUR = 5.0
 LIMIT = 10
