@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.cli.new import scaffold
+from airflow_provider_connect.cli.connectors import scaffold
 
 pytestmark = pytest.mark.slow
 
