@@ -8,9 +8,11 @@ REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables 
 # Each worker goes through a half in order, so that a file's servers start in one of them, and helps the other at the end.
 TWO := -n 2 --dist worksteal
 # No slow test lies among the units, and no other one in the integration: collecting all would cost a worker ten seconds.
-# For the same reason the fast tests run in two processes, each with folders of its own, and not in two workers.
+# For the same reason the fast tests run in processes that have folders of their own each, and not in workers. They are
+# three, as each waits for almost half of its time.
 FAST := -m 'not slow and not campaign'
-FIRST := $(addprefix tests/,unit/sources unit/sinks unit/operators conformance)
+FIRST := tests/unit/sources tests/unit/operators
+SECOND := tests/unit/sinks tests/conformance
 BESIDE_EACH_OTHER = $(MAKE) --no-print-directory --keep-going --output-sync=target BESIDE=1
 SLOW := -m 'slow and not campaign'
 # Into build/site; a link or an anchor that leads nowhere fails it. --quiet would, with the warnings, lose the strictness.
@@ -27,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo demo-stop check lint types site fast fast-first fast-second test slow integration system real campaign mutants benchmark docs format clean
+.PHONY: help demo demo-stop check lint types site fast fast-first fast-second fast-third test slow integration system real campaign mutants benchmark docs format clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,7 +47,7 @@ demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
 	@exec $(BIN)/python -m tests.demo --stop
 
 check: $(READY)  ## Format, lint, the walls between the rooms, types and the site, beside the fast tests.
-	@$(BESIDE_EACH_OTHER) --jobs=5 fast-first fast-second types lint site
+	@$(BESIDE_EACH_OTHER) --jobs=6 fast-first fast-second fast-third types lint site
 
 lint: $(READY)  ## Format, lint, and the walls between the rooms.
 	@$(call QUIET,$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo)
@@ -57,13 +59,16 @@ site: $(READY)  ## The documentation, into build/site.
 	@$(call QUIET,$(MKDOCS))
 
 fast: $(READY)  ## The fast tests alone.
-	@$(BESIDE_EACH_OTHER) --jobs=2 fast-first fast-second
+	@$(BESIDE_EACH_OTHER) --jobs=3 fast-first fast-second fast-third
 
-fast-first: $(READY)  ## The fast tests of sources, sinks and operators, and of the contract.
+fast-first: $(READY)  ## The fast tests of sources and operators.
 	@$(BIN)/pytest -q -o cache_dir=.pytest_cache/first --durations=5 $(FAST) $(FIRST)
 
-fast-second: $(READY)  ## All other fast tests.
-	@$(BIN)/pytest -q -o cache_dir=.pytest_cache/second --durations=5 $(FAST) tests/unit $(addprefix --ignore=,$(filter tests/unit/%,$(FIRST)))
+fast-second: $(READY)  ## The fast tests of sinks and of the contract.
+	@$(BIN)/pytest -q -o cache_dir=.pytest_cache/second --durations=5 $(FAST) $(SECOND)
+
+fast-third: $(READY)  ## All other fast tests.
+	@$(BIN)/pytest -q -o cache_dir=.pytest_cache/third --durations=5 $(FAST) tests/unit $(addprefix --ignore=,$(FIRST) $(SECOND))
 
 # The last line of a run that had no MySQL says so.
 test: check slow  ## Everything: the above, then real Spark and a real Airflow (WITHOUT_MYSQL=1 where MySQL cannot be had).
