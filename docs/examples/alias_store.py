@@ -4,7 +4,7 @@ The store is made up, and stands for search engines: documents are written one b
 if it still names what the caller says. Elasticsearch's calls for that:
 https://www.elastic.co/docs/api/doc/elasticsearch/operation/operation-indices-update-aliases (2026-11).
 
-**Connection** (type ``http``): host, port, login and password. https, but for loopback.
+**Connection** (type ``http``): host, port, login and password. https, or ``http`` to loopback.
 
 **Delivery.** Each day once, and whole: readers ask the alias ``<alias>:<connector>:<stream>:<day>``. An attempt writes
 an index of its own, which nobody sees before the alias names it. What is replaced is deleted a day later.

@@ -3,7 +3,7 @@
 The shop is made up. Many APIs have such pages: https://docs.stripe.com/api/pagination (2026-11).
 
 **Connection** (type ``http``): host, port, and a token as password; ``{"auth": "bearer"}`` as extra. https,
-but for loopback.
+or ``http`` to loopback.
 
 **Days.** In UTC, by the time when an order was made.
 
