@@ -22,7 +22,7 @@ from tests.equipment.spark.lab import DAY
 
 ERP = Connection(conn_id="erp", conn_type="jdbc", host="jdbc:derby:shop", login="reader", password="canary")
 OPTIONS = {"conn_id": "erp", "table": "T", "snapshot": "replace"}
-COLUMNS = [["ID", "bigint", "bigint", False, False]]
+COLUMNS = [["ID", "bigint", "bigint", False]]
 PART = InputPartition(days=(DAY,), params={"columns": COLUMNS, "key": ["ID"], "is_unique": True, "where": ""})
 SCHEMA = pa.schema([pa.field("ID", pa.int64(), nullable=False), pa.field("record_key", pa.string(), nullable=False)])
 
