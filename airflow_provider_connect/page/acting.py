@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from airflow_provider_connect.page.asking import RefusedError, Viewer, path_of
+from airflow_provider_connect.page.asking import RefusedError, path_of
 from airflow_provider_connect.page.detail import MOST_DAYS
 from airflow_provider_connect.page.facts.runs import starts_of
 from airflow_provider_connect.page.facts.stream import Stream, StreamName
-from airflow_provider_connect.page.listing import one_stream, streams_of, tasks_in
+from airflow_provider_connect.page.finding import tasks_in
+from airflow_provider_connect.page.listing import one_stream, streams_of
 from airflow_provider_connect.page.places import dag_url, run_url
+from airflow_provider_connect.page.viewing import Viewer
 from airflow_provider_connect.window import ONE_DAY, start_of
 
 OWN_HEADER = "x-connect"

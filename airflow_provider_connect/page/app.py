@@ -15,9 +15,10 @@ from fastapi.staticfiles import StaticFiles
 
 from airflow_provider_connect.page import acting, detail, listing
 from airflow_provider_connect.page.acting import Backfill, Clear, require_own_page
-from airflow_provider_connect.page.asking import Airflow, Editable, RefusedError, Viewer, editable_by_airflow, token_of
+from airflow_provider_connect.page.asking import Airflow, RefusedError
 from airflow_provider_connect.page.facts.stream import StreamName
 from airflow_provider_connect.page.memory import Memory
+from airflow_provider_connect.page.viewing import Editable, Viewer, editable_by_airflow, token_of
 
 STATIC = Path(__file__).parent / "static"
 POLICY = (

@@ -7,12 +7,13 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
-from airflow_provider_connect.page.asking import Viewer, path_of
+from airflow_provider_connect.page.asking import path_of
 from airflow_provider_connect.page.facts.reports import instant
 from airflow_provider_connect.page.facts.runs import nearest_day
 from airflow_provider_connect.page.facts.stream import Stream
 from airflow_provider_connect.page.places import dag_url
 from airflow_provider_connect.page.telling import text
+from airflow_provider_connect.page.viewing import Viewer
 from airflow_provider_connect.window import zone
 
 LEAST_ENDS = 3

@@ -7,7 +7,7 @@ import datetime as dt
 from typing import Any
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.page.asking import RefusedError, Viewer, path_of
+from airflow_provider_connect.page.asking import RefusedError, path_of
 from airflow_provider_connect.page.backfills import backfill_json
 from airflow_provider_connect.page.facts.calendar import LOOK_BACK_DAYS, bands, days_between
 from airflow_provider_connect.page.facts.quota import in_use, shown
@@ -16,6 +16,7 @@ from airflow_provider_connect.page.facts.stream import Stream, StreamName
 from airflow_provider_connect.page.gathering import variables, with_figures
 from airflow_provider_connect.page.listing import one_stream
 from airflow_provider_connect.page.telling import day_json, generation_json, run_json, stream_json, text
+from airflow_provider_connect.page.viewing import Viewer
 from airflow_provider_connect.polling.quota.book import prefix_of
 from airflow_provider_connect.registry import quota_of
 from airflow_provider_connect.window import ONE_DAY

@@ -111,8 +111,9 @@ from airflow_provider_connect.polling.quota.turns import Store
 from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.sources._mixpanel.access import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.planning import PARTS_AT_ONCE, count_problems, may_split, requests_for
+from airflow_provider_connect.sources._mixpanel.planning import requests_for
 from airflow_provider_connect.sources._mixpanel.query.segmentation import MOST_NAMES, queries_to_count
+from airflow_provider_connect.sources._mixpanel.splitting import PARTS_AT_ONCE, count_problems, may_split
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS, connection_problems, option_problems
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind

@@ -1,22 +1,14 @@
-"""Arrow's times as whole numbers and as text, and readings of a wall clock as instants, a whole column at a time.
-
-What readers would disagree about is refused.
-"""
+"""Arrow's times as whole numbers and as text; refused where readers would disagree about them."""
 
 from __future__ import annotations
 
-import datetime as dt
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.values.arrays import Refuse
 from airflow_provider_connect.values.arrow import Shape, shape_of, true_rows
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
 
 SHAPES: tuple[Shape, ...] = ("timestamp", "date", "time")
 EPOCH_ORDINAL = 719_163
@@ -85,97 +77,3 @@ def _integers(array: pa.Array) -> Any:
 
     stored = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
     return stored.fill_null(0).to_numpy(zero_copy_only=False).astype("int64")
-
-
-_DAY_SECONDS = 86_400
-_HOUR_SECONDS = 3_600
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
-class Instants(NamedTuple):
-    """Seconds since the epoch in UTC, and which readings a clock showed twice or never."""
-
-    seconds: NDArray[np.int64]
-    ambiguous: NDArray[np.bool_]
-    nonexistent: NDArray[np.bool_]
-
-
-class _Day(NamedTuple):
-    """One day of a wall clock: its offsets from UTC, and the readings that are no single instant.
-
-    :param starts: wall seconds from which an offset of ``offsets`` counts; the first is the day's own start.
-    :param doubts: (from, to, kind) in wall seconds.
-    """
-
-    starts: tuple[int, ...]
-    offsets: tuple[int, ...]
-    doubts: tuple[tuple[int, int, int], ...]
-
-
-_AMBIGUOUS, _NONEXISTENT = 1, 2
-
-
-def instants(wall_seconds: NDArray[np.int64], zone_name: str) -> Instants:
-    """Turn wall clock readings into instants.
-
-    A reading that the clock showed twice is taken for its first occurrence; one that it skipped is moved
-    forward by the length of the gap (as :mod:`datetime` does with ``fold=0``).
-
-    :param wall_seconds: the readings, as seconds since 1970-01-01T00:00 on that clock.
-    """
-    import numpy as np
-
-    doubt = np.zeros(len(wall_seconds), dtype=np.int8)
-    days = [_day(zone_name, day) for day in np.unique(wall_seconds // _DAY_SECONDS).tolist()]
-    starts = np.array([start for day in days for start in day.starts], dtype=np.int64)
-    offsets = np.array([offset for day in days for offset in day.offsets], dtype=np.int64)
-    for begin, end, kind in {doubt for day in days for doubt in day.doubts}:
-        doubt[(wall_seconds >= begin) & (wall_seconds < end)] = kind
-    seconds = wall_seconds - offsets[np.searchsorted(starts, wall_seconds, side="right") - 1]
-    return Instants(seconds, doubt == _AMBIGUOUS, doubt == _NONEXISTENT)
-
-
-@lru_cache(maxsize=4096)
-def _day(zone_name: str, day: int) -> _Day:
-    """Describe one day, counted from 1970-01-01."""
-    first, stop = day * _DAY_SECONDS, (day + 1) * _DAY_SECONDS
-    # No zone is further than 16 hours from UTC, and none moved its clocks by more than a day.
-    begin, end = first - 2 * _DAY_SECONDS, first + 3 * _DAY_SECONDS
-    before = _offset(zone_name, begin)
-    starts, offsets, doubts = [first], [before], []
-    for instant, after in _changes(zone_name, begin, end):
-        # Up to here the old offset counts: first occurrence of a doubled reading, forward from a skipped one.
-        start = instant + max(before, after)
-        if start <= first:
-            offsets[0] = after
-        elif start < stop:
-            starts.append(start)
-            offsets.append(after)
-        doubts.append((instant + min(before, after), start, _AMBIGUOUS if after < before else _NONEXISTENT))
-        before = after
-    return _Day(tuple(starts), tuple(offsets), tuple(doubts))
-
-
-def _changes(zone_name: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """Return (instant, new offset) of every change of the zone's offset in ``(begin, end]``."""
-    changes = []
-    before = _offset(zone_name, begin)
-    for low in range(begin, end, _HOUR_SECONDS):
-        after = _offset(zone_name, low + _HOUR_SECONDS)
-        if after != before:
-            left, right = low, low + _HOUR_SECONDS
-            while right - left > 1:
-                middle = (left + right) // 2
-                left, right = (middle, right) if _offset(zone_name, middle) == before else (left, middle)
-            changes.append((right, after))
-        before = after
-    return changes
-
-
-def _offset(zone_name: str, instant: int) -> int:
-    try:
-        moment = (_EPOCH + dt.timedelta(seconds=instant)).astimezone(ZoneInfo(zone_name))
-    except OverflowError:  # the first and last day of the calendar
-        return 0
-    offset = moment.utcoffset()
-    return int(offset.total_seconds()) if offset is not None else 0

@@ -33,7 +33,7 @@ from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
 from airflow_provider_connect.sources._mixpanel.cutting import rows_of
 from airflow_provider_connect.sources._mixpanel.export import ExportReader
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.planning import both, choose, conditions, days_per_plan, marks
+from airflow_provider_connect.sources._mixpanel.planning import choose, days_per_plan
 from airflow_provider_connect.sources._mixpanel.query.segmentation import (
     events_of_day,
     frequent_events,
@@ -41,6 +41,7 @@ from airflow_provider_connect.sources._mixpanel.query.segmentation import (
 )
 from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
 from airflow_provider_connect.sources._mixpanel.refusals import refusal
+from airflow_provider_connect.sources._mixpanel.splitting import both, conditions, marks
 from airflow_provider_connect.sources._mixpanel.stream import Stream
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance

@@ -17,7 +17,7 @@ from airflow_provider_connect.sources._mixpanel.records import Records
 from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.values.json.typed import fits_bigint
-from airflow_provider_connect.values.times import instants
+from airflow_provider_connect.values.walltime import instants
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sources._mixpanel import access
 from airflow_provider_connect.sources._mixpanel.columns import COLUMNS, collisions
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
-from airflow_provider_connect.sources._mixpanel.planning import split_problems
 from airflow_provider_connect.sources._mixpanel.query.funnels import FUNNELS
 from airflow_provider_connect.sources._mixpanel.query.insights import INSIGHTS
 from airflow_provider_connect.sources._mixpanel.query.lists import ANNOTATIONS, COHORTS
 from airflow_provider_connect.sources._mixpanel.query.profiles import COHORT_MEMBERS, ENGAGE
 from airflow_provider_connect.sources._mixpanel.query.retention import RETENTION
 from airflow_provider_connect.sources._mixpanel.query.segmentation import SEGMENTATION
+from airflow_provider_connect.sources._mixpanel.splitting import split_problems
 from airflow_provider_connect.sources._mixpanel.stream import PROMOTED, Stream
 
 EXPORT = Stream(

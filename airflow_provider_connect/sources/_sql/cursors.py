@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from airflow_provider_connect.clients.sql.database import Choices, Database, SqlColumn
 from airflow_provider_connect.errors import ConfigError, DataError, refuse_any
 from airflow_provider_connect.sources._sql.chunks import after, upto
-from airflow_provider_connect.sources._sql.clocks import clock_of
+from airflow_provider_connect.sources._sql.days import clock_of
 from airflow_provider_connect.window import zone
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.sql.database import Choices, Database, Index, ReadColumn, SqlColumn, Table
 from airflow_provider_connect.config import nearest
 from airflow_provider_connect.errors import ConfigError, refuse_any
-from airflow_provider_connect.sources._sql.clocks import Clock, clock_of
+from airflow_provider_connect.sources._sql.days import Clock, clock_of
 from airflow_provider_connect.sources._sql.keys import KeyClass, class_of, without_prefixes
 from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
 

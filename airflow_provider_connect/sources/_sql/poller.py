@@ -21,8 +21,8 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.chunks import Key, as_json
-from airflow_provider_connect.sources._sql.clocks import bounds, condition, require_zone, unnamed_zone
 from airflow_provider_connect.sources._sql.cursors import NOTHING
+from airflow_provider_connect.sources._sql.days import bounds, condition
 from airflow_provider_connect.sources._sql.following import Following, Rows
 from airflow_provider_connect.sources._sql.found import (
     Found,
@@ -36,6 +36,7 @@ from airflow_provider_connect.sources._sql.found import (
 from airflow_provider_connect.sources._sql.guards import require_replayed, require_unaltered
 from airflow_provider_connect.sources._sql.keys import key_bytes
 from airflow_provider_connect.sources._sql.options import DEFAULT_CHUNKS, MYSQL, NOW, SQLITE, SqlOptions
+from airflow_provider_connect.sources._sql.zones import require_zone, unnamed_zone
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.findings import Finding, Level, Report, level_of
-from airflow_provider_connect.sources._sql.clocks import Clock, zone_of
 from airflow_provider_connect.sources._sql.connections import connection_problems
-from airflow_provider_connect.sources._sql.following import counted, counter_of
+from airflow_provider_connect.sources._sql.days import Clock
 from airflow_provider_connect.sources._sql.found import (
     Found,
     Reading,
@@ -24,6 +23,8 @@ from airflow_provider_connect.sources._sql.found import (
     require_readable,
 )
 from airflow_provider_connect.sources._sql.options import JDBC, NOW, SqlOptions
+from airflow_provider_connect.sources._sql.set_back import counted, counter_of
+from airflow_provider_connect.sources._sql.zones import zone_of
 from airflow_provider_connect.window import zone as known_zone
 
 _CLOCK_SECONDS = 5.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.capabilities.source import CountsLate
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.operators.lookback import days_to_measure, measured, probes
+from airflow_provider_connect.operators.measured import days_to_measure, measured, probes
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.airflow.connectors import TinyLedger, TinySink, TinySource

@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from airflow_provider_connect import offsets
 from airflow_provider_connect.job import DayReport, JobReport
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.page import listing, memory
+from airflow_provider_connect.page import finding, memory
 from airflow_provider_connect.page.app import make_app
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -173,7 +173,7 @@ def test_dags_of_others_are_asked_for_their_tasks_once(client: TestClient, api: 
     api.asked.clear()
     assert ids(client, "one") == ["a/t"]
     assert sum(count for path, count in api.asked.items() if path.endswith("/tasks")) == 1, "its own stream alone"
-    monkeypatch.setattr(listing, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(finding, "FRESH_SECONDS", -1.0)
     api.tasks["other-299"] = [TASK]
     for _ in range(16):
         found = ids(client, "one")

@@ -6,7 +6,7 @@ from airflow.providers.standard.operators.bash import BashOperator
 
 from airflow_provider_connect.decorators.connect import ConnectDecoratedOperator
 from airflow_provider_connect.operators.connect import ConnectOperator
-from airflow_provider_connect.page.listing import is_ours
+from airflow_provider_connect.page.finding import is_ours
 
 
 class Own(ConnectOperator):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.values.times import instants
+from airflow_provider_connect.values.walltime import instants
 
 ZONES = [
     "UTC",

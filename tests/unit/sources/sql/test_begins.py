@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql import chunks
 from airflow_provider_connect.sources._sql.cursors import START, Cursor, CursorColumn, digits_of
-from airflow_provider_connect.sources._sql.following import CLOCKS_APART, set_back
+from airflow_provider_connect.sources._sql.set_back import CLOCKS_APART, set_back
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.sql.events import Events, ids
 

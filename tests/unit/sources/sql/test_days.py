@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sources._sql.clocks import Clock, bounds
+from airflow_provider_connect.sources._sql.days import Clock, bounds
 from airflow_provider_connect.window import Day, span
 
 ZONES = st.sampled_from(

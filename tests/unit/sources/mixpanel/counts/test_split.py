@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
-from airflow_provider_connect.sources._mixpanel.planning import MOST_PARTS, both, conditions, marks
+from airflow_provider_connect.sources._mixpanel.splitting import MOST_PARTS, both, conditions, marks
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.window import Day

@@ -1,74 +1,22 @@
-"""The clocks of a database: what a column says of a row's day, and the zone that the database is set to.
+"""The zone that a database is set to. Times without a zone are in this zone, unless a program writes them.
 
-Times without a zone are in that zone, unless a program writes them. Rows of the present second must wait for the next
-run, since more rows may get the same second. The present second depends on the zone of the clock that writes the
-times. If that clock is west of the assumed zone, every second counts as over, so later rows of a second that was read
-are lost.
+Rows of the present second must wait for the next run, since more rows may get the same second. The present second
+depends on the zone of the clock that writes the times. If that clock is west of the assumed zone, every second counts
+as over, so later rows of a second that was read are lost.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_connect.clients.sql.database import Choices, Database, SqlColumn
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SqlOptions
-from airflow_provider_connect.window import ONE_DAY, Day, zone
 from airflow_provider_connect.window import zone as known_zone
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-Clock = Literal["date", "instant", "wall"]
-"""What a column says of a row: a calendar date, an instant, or what a clock on the wall showed."""
-
-
-class Bounds(NamedTuple):
-    """From the first, included, to the second, excluded."""
-
-    first: dt.date
-    end: dt.date
-
-
-def clock_of(kind: pa.DataType) -> Clock | None:
-    """Return how a column of a type tells the day; None if it does not."""
-    from pyarrow import types
-
-    if types.is_date(kind):
-        return "date"
-    if types.is_timestamp(kind):
-        return "wall" if kind.tz is None else "instant"
-    return None
-
-
-def bounds(day: Day, clock: Clock, db_timezone: str) -> Bounds:
-    """Return the bounds of a day. Those of one day's end are those of the next day's start, whatever the clock.
-
-    A date is one of the day's own zone. A clock on the wall may show a time twice: then all that it showed from the
-    bound on belongs to the later day.
-
-    :param db_timezone: whose clock a column without a zone shows.
-    """
-    if clock == "date" or (clock == "wall" and db_timezone == day.zone):
-        # By the calendar: a midnight that was skipped is still where its date begins.
-        first, end = day.date, day.date + ONE_DAY
-        if clock == "date":
-            return Bounds(first, end)
-        return Bounds(dt.datetime.combine(first, dt.time()), dt.datetime.combine(end, dt.time()))
-    if clock == "instant":
-        return Bounds(day.start, day.end)
-    there = zone(db_timezone)
-    return Bounds(day.start.astimezone(there).replace(tzinfo=None), day.end.astimezone(there).replace(tzinfo=None))
-
-
-def condition(database: Database, column: str, found: Bounds) -> str:
-    """Return the condition in SQL.
-
-    :param column: quoted already.
-    """
-    return f"{column} >= {database.literal(found.first)} AND {column} < {database.literal(found.end)}"
-
+    pass
+from airflow_provider_connect.sources._sql.days import clock_of
 
 _WEEKS = range(-52, 53)
 """Before and after today: a zone with summer time is not UTC, although it may be today."""
