@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+_PAGE_BYTES = 64 * 1024
 _MAX_BATCH_ROWS = 65_536
 _CELL_BYTES = 8
 """The least memory that a value takes, even NULL, which takes nothing in the file."""
@@ -36,19 +37,22 @@ def batches(stage: str, path: str, batch_bytes: int, columns: Sequence[str] | No
     :param columns: those to read; all by default.
     """
     start = _first_position(path)
-    with opened(Folder(stage), path) as file:
+    with opened(Folder(stage), path, _PAGE_BYTES) as file:
         for batch in file_batches(file, batch_bytes, columns):
             yield start, batch
             start += batch.num_rows
 
 
 @contextmanager
-def opened(folder: Folder, path: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file."""
+def opened(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file.
+
+    :param buffer_bytes: how much is read at once; 0 for a column of a row group, in one request to the store.
+    """
     import pyarrow.parquet as pq  # too heavy for a DAG file
 
     # Files that Spark compacted may have times of 12 bytes, which as nanoseconds would end in the year 2262.
-    options = {"buffer_size": 64 * 1024, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
+    options = {"buffer_size": buffer_bytes, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
     with ExitStack() as stack:
         with named_errors(f"{folder.url}/{path}"):
             source = stack.enter_context(folder.filesystem.open_input_file(folder.path(path)))

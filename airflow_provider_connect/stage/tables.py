@@ -166,7 +166,10 @@ class SplitWriter:
         finished = False
         try:
             if kind is None:
-                self.flush()
+                self._deal()
+                for name in sorted(self._held):
+                    self._flush(name)
+                    self._close(name)
                 for name in [*self._open]:
                     self._close(name)
                 finished = True

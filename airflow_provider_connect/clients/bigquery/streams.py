@@ -262,7 +262,8 @@ class Appender(AbstractContextManager["Appender"]):
         if self._call is not None:
             self._requests.put(None)
             self._call.cancel()
-            self._reader.join(timeout=5)
+            if self._reader.is_alive():
+                self._reader.join(timeout=5)
             self._call = None
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_connect.clients.bigquery.sql import Place, literal, names, quoted, timestamp
 from airflow_provider_connect.ledger import DefinitionInForce, task_of
@@ -22,9 +22,6 @@ from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
 from airflow_provider_connect.stage.definition import digest_of
 from airflow_provider_connect.stage.erasing import erase_run
 from airflow_provider_connect.stage.spans import Span
-
-if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.sql import Place
 
 LATER_FIELDS: list[dict[str, Any]] = [
     *own_fields(

@@ -32,7 +32,6 @@ from airflow_provider_connect.stage.manifest import StagedFile
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.kafka.partitions import Ends
     from airflow_provider_connect.sinks._kafka.cluster import Cluster
-    from airflow_provider_connect.sinks._kafka.ledger.records import Entry
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 SEEN_SECONDS = 10.0
 """What the ends of a transaction may take until they are missed."""

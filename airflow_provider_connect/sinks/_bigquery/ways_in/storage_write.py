@@ -27,7 +27,6 @@ from airflow_provider_connect.stage.tables import table_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.clients.bigquery.api import Api
     from airflow_provider_connect.clients.bigquery.sql import Place
     from airflow_provider_connect.sink import Publish
     from airflow_provider_connect.sinks._bigquery.staging import Staging
