@@ -16,6 +16,7 @@ from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
 
 C = TypeVar("C")
+_OURS = "airflow_provider_connect."
 
 CAPABILITIES: Mapping[str, Mapping[str, str]] = {
     "Source": {
@@ -81,7 +82,7 @@ def _refuse_outdated(cls: type[Any]) -> None:
     :raises TypeError: with what to derive it from.
     :raises ConfigError: with what to write.
     """
-    bases = {base.__name__ for base in cls.__mro__[1:]}
+    bases = {base.__name__ for base in cls.__mro__[1:] if base.__module__.startswith(_OURS)}
     if "Source" in bases:
         _refuse_former_open(cls)
     for contract in bases & CAPABILITIES.keys():

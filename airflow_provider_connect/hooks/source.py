@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from airflow.sdk import BaseHook
 
-from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.findings import InspectsConnection
@@ -43,5 +43,6 @@ class SourceHook(BaseHook):
 
     def _source(self) -> type[InspectsConnection]:
         source = source_class(self.source_name)
-        assert issubclass(source, InspectsConnection), "the source's own connection type"
+        if not issubclass(source, InspectsConnection):
+            raise ConfigError(f"source {self.source_name!r} tests no connections: derive it from InspectsConnection")
         return source

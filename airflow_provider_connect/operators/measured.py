@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from airflow_provider_connect.completeness import sent
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.stage.counts import LATE_COUNTS, LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day
-
-if TYPE_CHECKING:
-    pass
 
 MEASURED_DAYS = 14
 """How many of the newest whole days count: two weeks hold each weekday twice."""

@@ -54,6 +54,12 @@ def test_a_member_of_a_helper_class_is_no_capability_either() -> None:
         type("Counting", (helper, Poller), {})
 
 
+def test_a_class_of_the_same_name_is_no_capability() -> None:
+    homonym = type("CountsRows", (), {"count": lambda *_: None})
+    with pytest.raises(TypeError, match=r"Counting defines count: derive it from capabilities\.poller\.CountsRows"):
+        type("Counting", (homonym, Poller), {})
+
+
 def test_a_method_of_a_capability_and_one_of_a_base_pass() -> None:
     steps: dict[str, Any] = {name: lambda *_: None for name in ("begin", "put", "abort")}
     new = type("New", (Publisher, StagesByExecutors), steps)

@@ -7,16 +7,13 @@ as over, so later rows of a second that was read are lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_connect.clients.sql.database import Choices, Database, SqlColumn
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._sql.days import clock_of
 from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SqlOptions
 from airflow_provider_connect.window import zone as known_zone
-
-if TYPE_CHECKING:
-    pass
-from airflow_provider_connect.sources._sql.days import clock_of
 
 _WEEKS = range(-52, 53)
 """Before and after today: a zone with summer time is not UTC, although it may be today."""

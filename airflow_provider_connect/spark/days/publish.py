@@ -64,9 +64,9 @@ class DayPublisher:
         try:
             return commit()
         except ConnectError:
-            ledger, row = self.context.outlet.publisher.ledger, None
+            row = None
             with suppress(ConnectError):
-                row = ledger.published(publish.day.date, publish.intent.token)
+                row = self.context.outlet.publisher.ledger.published(publish.day.date, publish.intent.token)
             if row is None:
                 raise
             return row

@@ -129,6 +129,12 @@ def test_half_a_surrogate_pair_is_replaced_in_columns_and_stays_in_the_document(
     assert counts(found)["lone_surrogates"] == 1
 
 
+def test_half_a_surrogate_pair_hides_no_column_that_lies_in_a_list() -> None:
+    record = rb'{"id": 1, "tags": ["a"], "y": "\ud800"}'
+    found = polled(b"[" + record + b', {"id": 2, "tags": ["b"]}]', source({"tag": {"type": "string", "at": "/tags/0"}}))
+    assert [row["tag"] for row in rows(found)] == ["a", "b"]
+
+
 def test_of_a_key_that_comes_twice_the_last_counts() -> None:
     assert rows(polled(b'[{"id":1,"id":2}]', source({})))[0]["id"] == 2
 
