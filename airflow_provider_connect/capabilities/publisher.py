@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.notes import LedgerNote
@@ -17,6 +16,8 @@ from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_provider_connect.stage.differences import Differences
 
 
 class StagesByExecutors(ABC):

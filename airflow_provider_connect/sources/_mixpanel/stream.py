@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel.access import Api
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
 from airflow_provider_connect.window import SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 RECORD_KEY = Column("string", "Identity of the row, 32 hex digits: the same whenever it is read.", required=True)
 
@@ -27,7 +28,7 @@ PROMOTED = {
 
 OTHER_DAY = {"other_day": "dates in an answer that were not asked for"}
 
-Read = Callable[["Stream", Asking], Iterator["pa.RecordBatch"]]
+Read = Callable[["Stream", "Asking"], Iterator["pa.RecordBatch"]]
 """Asks the API for a day, or a snapshot, and yields all its rows; ends normally only at the end of the data."""
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.keys import hex_keys
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import schema
 from airflow_provider_connect.sources._mixpanel.stream import Read, Stream
 from airflow_provider_connect.values.json.typed import fits_bigint
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 
 def whole(value: Any) -> int | None:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel import asking
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.query.answers import (
     Row,
     documents,
@@ -25,6 +24,9 @@ from airflow_provider_connect.sources._mixpanel.query.answers import (
     text,
 )
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 _LIST = Call("/api/query/funnels/list", about="saved funnels")
 

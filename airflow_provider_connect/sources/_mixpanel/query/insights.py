@@ -12,12 +12,11 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.polling.columns import Column
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import (
     Row,
@@ -29,6 +28,9 @@ from airflow_provider_connect.sources._mixpanel.query.answers import (
     text,
 )
 from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 _WITH_OFFSET = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,}(?:Z|[+-][0-9]{2}:[0-9]{2})")
 

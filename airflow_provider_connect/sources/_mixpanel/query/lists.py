@@ -6,14 +6,16 @@ https://developer.mixpanel.com/reference/list-all-annotations-for-project, /refe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body
 from airflow_provider_connect.polling.columns import Column
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.query.answers import Row, document, documents, listed, named
 from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 _ANNOTATIONS = Call("/api/app/projects/{project_id}/annotations", about="annotations")
 

@@ -16,11 +16,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.polling.jsonlines import Block
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.lines import line_bounds
 from airflow_provider_connect.sources._mixpanel.records import (
     NotARecordError,
@@ -30,6 +29,9 @@ from airflow_provider_connect.sources._mixpanel.records import (
 )
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.values.json.slices import elements, members
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 _GONE = re.compile(r"cache|expired|session", re.IGNORECASE)
 

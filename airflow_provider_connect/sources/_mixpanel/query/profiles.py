@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.columns import Column
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.lists import listed_cohorts
 from airflow_provider_connect.sources._mixpanel.refusals import UnreadableCohortError
@@ -16,6 +15,8 @@ from airflow_provider_connect.sources._mixpanel.stream import PROMOTED, RECORD_K
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 
 def _not_asked_for(options: MixpanelOptions) -> list[str]:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.columns import Column
 from airflow_provider_connect.sources._mixpanel import asking
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import Row, documents, member, of_the_day, require_count
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream, told_apart_by
 from airflow_provider_connect.window import ONE_DAY, Day, start_of
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 _WHAT = "the retention report"
 

@@ -9,12 +9,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.columns import Column
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.sources._mixpanel.query.answers import (
     Row,
@@ -25,6 +24,9 @@ from airflow_provider_connect.sources._mixpanel.query.answers import (
     text,
 )
 from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream, told_apart_by
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 MOST_SEGMENTS = 10_000
 """More than these Mixpanel does not return; without being asked for so many it returns 60."""

@@ -13,7 +13,6 @@ from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import as_hex, keys
 from airflow_provider_connect.polling.prefetch import prefetch
-from airflow_provider_connect.sources._mixpanel.asking import Asking
 from airflow_provider_connect.sources._mixpanel.columns import schema
 from airflow_provider_connect.sources._mixpanel.query.pages import GoneError, PageReader, Session, gone, is_gone
 from airflow_provider_connect.sources._mixpanel.records import Records
@@ -24,6 +23,8 @@ from airflow_provider_connect.values.json.typed import instants
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_provider_connect.sources._mixpanel.asking import Asking
 
 PATH = "/api/query/engage"
 
