@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
-from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.access import Access
@@ -27,6 +26,8 @@ class Asking:
     """One poll's way to the API; several threads may ask at once."""
 
     def __init__(self, options: MixpanelOptions, access: Access, day: Day, tally: Tally) -> None:
+        from airflow_provider_connect.clients.http.json_api import JsonApi  # noqa: PLC0415  # DAG files import this
+
         self.options = options
         self.day = day
         self.tally = tally
