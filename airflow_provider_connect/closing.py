@@ -1,4 +1,4 @@
-"""What is closed when it is no longer needed."""
+"""Base of objects that must be closed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from airflow_provider_connect.errors import Failure
 
 
 class Closable:
-    """Lets go of clients and connections when it is closed; whoever opens it closes it. Pollers and publishers do."""
+    """An object that holds clients or connections until it is closed by its opener, such as a poller or a publisher."""
 
     def close(self) -> None:
-        """Let go of clients and connections; may be called more than once. Many have nothing to close."""
+        """Release clients and connections. May be called more than once. Does nothing by default."""
 
     @final  # what must happen at the end belongs into close(), which is all that a job calls
     def __enter__(self) -> Self:
@@ -28,15 +28,15 @@ _Closable = TypeVar("_Closable", bound=Closable)
 
 
 @contextmanager
-def closing_quietly(thing: _Closable, say: Callable[[str], None]) -> Iterator[_Closable]:
-    """Close a thing when the block ends.
+def closing_quietly(resource: _Closable, log_line: Callable[[str], None]) -> Iterator[_Closable]:
+    """Close a resource when the block ends.
 
-    That it cannot be closed is said. It neither undoes what the block has done, nor hides why the block failed.
+    An error in ``close`` is only logged. It neither undoes the block's work nor hides the block's own error.
     """
     try:
-        yield thing
+        yield resource
     finally:
         try:
-            thing.close()
+            resource.close()
         except Exception as error:  # noqa: BLE001
-            say(f"{type(thing).__name__} could not be closed: {Failure.of(error).message}")
+            log_line(f"{type(resource).__name__} could not be closed: {Failure.from_error(error).message}")

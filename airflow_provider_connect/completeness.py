@@ -1,27 +1,27 @@
-"""Whether an answer looks whole: what it is compared with, and what follows if it falls short.
+"""Checks whether an answer is complete, and decides the consequence if it is not.
 
-The driver asks before each publish. Nothing here reads anything, except :func:`has_rows`, which asks the ledger. Four
-rules, the first three for every source:
+The driver checks before each publish. Only :func:`has_rows` reads anything: the ledger. Four rules, the first three for
+every source:
 
-* ``on_empty``: an answer without rows for a day that has rows in the ledger, or because nothing could be had for any of
-  its parents; with ``never`` any answer without rows. While no published day of the stream has a row, an empty publish
-  is warned of;
-* ``on_shrink``: an answer that lacks more than ``shrink_percent`` of the rows that it would replace;
-* ``row_bounds``: an answer far from the mean of the days before;
+* ``on_empty``: an answer without rows for a day that has published rows, or because all of the day's parents failed.
+  With ``never`` any answer without rows. While no published day of the stream has a row, an empty publish gets a
+  warning.
+* ``on_shrink``: an answer with more than ``shrink_percent`` fewer rows than the publish that it would replace.
+* ``row_bounds``: an answer far from the mean of the days before.
 * ``reconcile``: an answer far from the vendor's own count of the day.
 
-Rows that shapes have left out count with the others: what is compared is what the source answered, whatever of it is
-published. A transform's result is not an answer: the rules look at what was polled, but that ``row_bounds`` compares
-what is published with what shapes left out, and ``on_empty`` speaks of a result without rows, too.
+Rows that shapes have left out count with the others, because the rules compare answers of the source. A transform's
+result is not an answer: the rules look at the polled rows. Two exceptions: ``row_bounds`` compares published rows plus
+rows left out by shapes, and ``on_empty`` also covers a result without rows.
 
-The first speaks of empty answers alone, and the second of all others, so that ``on_empty="accept"`` accepts. None of
-the first three counts as lost what the erase list took out of the answer and the published rows still have: an erase
-that is not done yet, or was killed, must not stop the loads of its stream.
+``on_empty`` judges empty answers alone, and ``on_shrink`` all others, so that ``on_empty="accept"`` is enough to accept
+an empty one. The first three rules do not count erased rows as lost: an unfinished or killed erase must not stop the
+loads of its stream.
 
-How many rows these are is known only as a difference of two counts: of the rows that the list took out of the answer,
-and out of what is published. It errs in two cases, by no more than the rows named here. Rows of the erased that the
-source deletes itself while others are being erased make it too small: a day may be refused that is whole. Rows of the
-erased that come late make it too large: as many lost rows pass unseen.
+The number of erased rows is known only as the difference of two counts: rows that the erase list removed from the
+answer, and from the published day. The difference is too small if the source itself deletes rows of erased people while
+other people are being erased: a complete day may be refused. It is too large if rows of erased people arrive late: as
+many lost rows are not noticed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pydantic import Field
 
 from airflow_provider_connect.sink import Ledger, LedgerRow, OnEmpty
 from airflow_provider_connect.stage.counts import FILTERED, VendorCount
-from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.manifest import PollResult
 from airflow_provider_connect.stage.transform import ROWS_POLLED
 from airflow_provider_connect.window import ONE_DAY
 from airflow_provider_connect.wire import Wire
@@ -45,12 +45,14 @@ OnBounds = Literal["fail", "warn"]
 Reconcile = Literal["off", "warn", "fail"]
 
 SHRINK_PERCENT = 50.0
-"""Deletions and the vendor's own removal of duplicates take a few percent of a day; a cut export lacks any part of it.
-Half of a day is far above the first, and a fault that takes more is one that a person should see."""
+"""Deletions and the vendor's own deduplication remove a few percent of a day. A cut export lacks any part of it. Half of a
+day is far above the first, and a larger loss is a fault that a person should see.
+"""
 
 RECONCILE_PERCENT = 1.0
-"""Both figures are of one day and without duplicates. What differs rightly is what came between two questions, and what
-a vendor's reports leave out: far below one in a hundred. A cut answer lacks any part, mostly more than that."""
+"""Both figures are of one day and without duplicates. They may differ by rows that arrived between the two requests and by
+rows that a vendor's reports leave out: far less than one percent. A cut answer usually lacks more.
+"""
 
 
 _DAYS_AT_ONCE = 31
@@ -58,11 +60,11 @@ _DAYS_AT_ONCE = 31
 
 
 class RowBounds(Wire):
-    """How far a day's rows may be from the mean of the days before.
+    """Limits of a day's rows around the mean of the days before.
 
     :param percent: of the mean, above and below. From 100 on, only a day with too many rows is out of bounds.
-    :param over_days: how many calendar days before the day count, as far as the ledger has rows of them. It must have
-        rows of at least half of these days; else there is no bound, and the report says so.
+    :param over_days: number of calendar days before the day. The ledger must have rows of at least half of them. Otherwise
+        there is no bound, and the report says so.
     :param on: ``fail`` (default) fails the day, ``warn`` publishes it with a warning.
     """
 
@@ -72,7 +74,7 @@ class RowBounds(Wire):
 
     @property
     def least_days(self) -> int:
-        """How many of the days before must have rows."""
+        """Number of earlier days that must have rows."""
         return (self.over_days + 1) // 2
 
     def days_before(self, day: dt.date) -> tuple[dt.date, dt.date]:
@@ -81,7 +83,7 @@ class RowBounds(Wire):
 
 
 class Rules(Wire):
-    """What an answer with rows must pass; the operator's options of the same names."""
+    """Rules for an answer with rows. The operator's options of the same names."""
 
     on_shrink: OnShrink = "fail"
     shrink_percent: float = Field(default=SHRINK_PERCENT, ge=0, lt=100)
@@ -92,9 +94,9 @@ class Rules(Wire):
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with an answer, in one sentence that names both figures and what to do.
+    """A problem with an answer: one text with both figures and the remedy.
 
-    :param is_fatal: whether the day fails; else it is published, and the report carries the text.
+    :param is_fatal: True if the day fails. Otherwise it is published, and the report carries the text.
     """
 
     text: str
@@ -103,29 +105,28 @@ class Finding:
 
 def findings(
     day: dt.date,
-    polled: Polled,
+    polled: PollResult,
     *,
     on_empty: OnEmpty,
     rules: Rules,
     replaced: LedgerRow | None,
     earlier: LedgerRow | None,
     before: Sequence[LedgerRow] = (),
-    result: Polled | None = None,
+    result: PollResult | None = None,
     has_rows: Callable[[], bool] = lambda: True,
 ) -> list[Finding]:
-    """Return what looks wrong with an answer.
+    """Return the problems of an answer.
 
-    Answers are compared with answers: where the ledger's rows were made by a transform, it knows how many were polled.
-    Only ``row_bounds`` compares what is published, for of earlier days no more may be known.
+    Answers are compared with answers: the ledger knows how many rows were polled for the rows that a transform made. Only
+    ``row_bounds`` compares published rows, because no more may be known of earlier days.
 
-    :param replaced: what a publish would replace; None if nothing.
-    :param earlier: the same; for the first snapshot of a day, the one of the day before.
-    :param before: what the ledger has of the days before, for ``row_bounds``.
-    :param result: what a transform made of the answer; None without one.
-    :param has_rows: whether any published day of the stream has a row. Called for a publish without rows only.
+    :param replaced: the publish that this one would replace; None if there is none.
+    :param earlier: the same; for a day's first snapshot, the snapshot of the day before.
+    :param result: the result of a transform; None without one.
+    :param has_rows: returns True if any published day of the stream has a row. Called only for a publish without rows.
     """
-    rows = answered(polled)
-    found = [all_ignored(day, polled, on_empty)]
+    rows = rows_answered(polled)
+    found = [ignored_finding(day, polled, on_empty)]
     if replaced is not None and not any(found):
         found.append(emptied(day, polled, replaced, on_empty))
         if result is not None and not any(found):
@@ -133,44 +134,44 @@ def findings(
     if on_empty == "never" and not any(found):
         found.append(refused_empty(day, polled, result))
     if earlier is not None and not any(found) and (rows or on_empty != "accept"):
-        found.append(shrunk(day, rows, earlier, rules, erased=_newly_erased(polled, earlier)))
+        found.append(shrink_finding(day, rows, earlier, rules, erased=_newly_erased(polled, earlier)))
     if rules.row_bounds is not None:
-        made = _kept(polled if result is None else result)
-        found.append(out_of_bounds(day, made, before, rules.row_bounds, erased=polled.counts.get("erased", 0)))
+        made = rows_before_filter(polled if result is None else result)
+        found.append(bounds_finding(day, made, before, rules.row_bounds, erased=polled.counts.get("erased", 0)))
     if not any(found) and not (polled if result is None else result).rows_written and not has_rows():
         found.append(never_had_rows(day, polled, result))
     return [each for each in found if each is not None]
 
 
-def answered(of: Polled | LedgerRow) -> int:
-    """Return how many rows the source answered: with those that shapes left out, and before a transform."""
-    if isinstance(of, LedgerRow) and ROWS_POLLED in of.counts:
-        return of.counts[ROWS_POLLED] + of.counts.get(FILTERED, 0)
-    return _kept(of)
+def rows_answered(day: PollResult | LedgerRow) -> int:
+    """Return the number of rows in the source's answer, before shapes and transform."""
+    if isinstance(day, LedgerRow) and ROWS_POLLED in day.counts:
+        return day.counts[ROWS_POLLED] + day.counts.get(FILTERED, 0)
+    return rows_before_filter(day)
 
 
-def sent(of: Polled | LedgerRow) -> int:
-    """Return the number of rows that the vendor sent, with the rows that an erase list left out."""
-    return answered(of) + of.counts.get("erased", 0)
+def rows_from_vendor(day: PollResult | LedgerRow) -> int:
+    """Return the number of rows that the vendor sent, including rows that the erase list left out."""
+    return rows_answered(day) + day.counts.get("erased", 0)
 
 
-def _kept(of: Polled | LedgerRow) -> int:
-    """Return how many rows there would be, had shapes left none out."""
-    return (of.rows_written if isinstance(of, Polled) else of.rows) + of.counts.get(FILTERED, 0)
+def rows_before_filter(day: PollResult | LedgerRow) -> int:
+    """Return the number of rows including those that shapes left out."""
+    return (day.rows_written if isinstance(day, PollResult) else day.rows) + day.counts.get(FILTERED, 0)
 
 
-def emptiness(polled: Polled, on_empty: OnEmpty) -> OnEmpty:
-    """Return what a day without a row means to its sink: one whose rows shapes have left out is meant to have none."""
-    return "accept" if not polled.rows_written and answered(polled) else on_empty
+def effective_on_empty(polled: PollResult, on_empty: OnEmpty) -> OnEmpty:
+    """Return ``on_empty`` for the sink. A day whose rows were all left out by shapes is meant to be empty."""
+    return "accept" if not polled.rows_written and rows_answered(polled) else on_empty
 
 
-def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
-    """Refuse to replace rows by nothing, unless the operator accepts it.
+def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
+    """Refuse to replace rows by an empty answer, unless ``on_empty`` accepts it.
 
-    :param earlier: what the answer would replace.
+    :param earlier: the publish that the answer would replace.
     """
-    is_lost = earlier.rows and answered(earlier) > _newly_erased(polled, earlier)
-    if on_empty == "accept" or answered(polled) or not is_lost:
+    is_lost = earlier.rows and rows_answered(earlier) > _newly_erased(polled, earlier)
+    if on_empty == "accept" or rows_answered(polled) or not is_lost:
         return None
     return Finding(
         f"day {day}: the source answered {_emptily(polled)}, and would delete the {earlier.rows:,} published rows of "
@@ -180,10 +181,12 @@ def emptied(day: dt.date, polled: Polled, earlier: LedgerRow, on_empty: OnEmpty)
     )
 
 
-def made_nothing(day: dt.date, polled: Polled, result: Polled, earlier: LedgerRow, on_empty: OnEmpty) -> Finding | None:
-    """Refuse to replace rows by a transform's result that has none, unless the operator accepts it.
+def made_nothing(
+    day: dt.date, polled: PollResult, result: PollResult, earlier: LedgerRow, on_empty: OnEmpty
+) -> Finding | None:
+    """Refuse to replace rows by a transform's empty result, unless ``on_empty`` accepts it.
 
-    :param earlier: what the result would replace.
+    :param earlier: the publish that the result would replace.
     """
     if on_empty == "accept" or result.rows_written or not polled.rows_written or not earlier.rows:
         return None
@@ -195,9 +198,9 @@ def made_nothing(day: dt.date, polled: Polled, result: Polled, earlier: LedgerRo
     )
 
 
-def refused_empty(day: dt.date, polled: Polled, result: Polled | None) -> Finding | None:
-    """Refuse an answer, or a transform's result, without rows, whether or not the day was published before."""
-    if not answered(polled):
+def refused_empty(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding | None:
+    """Refuse an empty answer or an empty result of a transform, whether or not the day was published before."""
+    if not rows_answered(polled):
         text, subject = f"the source answered {_emptily(polled)}", "the source, and the credentials' rights"
     elif result is not None and polled.rows_written and not result.rows_written:
         text = f"the transform made no row of the {polled.rows_written:,} that were polled"
@@ -211,12 +214,12 @@ def refused_empty(day: dt.date, polled: Polled, result: Polled | None) -> Findin
     )
 
 
-def never_had_rows(day: dt.date, polled: Polled, result: Polled | None) -> Finding:
+def never_had_rows(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding:
     """Warn of a publish without rows while no published day of the stream has a row."""
     if result is not None and polled.rows_written:
         text = f"the transform made no row of the {polled.rows_written:,} that were polled"
-    elif answered(polled):
-        text = f"the source answered with {answered(polled):,} rows, and shapes left all of them out"
+    elif rows_answered(polled):
+        text = f"the source answered with {rows_answered(polled):,} rows, and shapes left all of them out"
     else:
         text = f"the source answered {_emptily(polled)}"
     return Finding(
@@ -227,7 +230,7 @@ def never_had_rows(day: dt.date, polled: Polled, result: Polled | None) -> Findi
 
 
 def has_rows(ledger: Ledger) -> bool:
-    """Tell whether any published day of a stream has a row. Reads the ledger, the newest days first."""
+    """Return True if any published day of a stream has a row. Reads the ledger, newest days first."""
     months = (
         (max(first, last - ONE_DAY * (back + _DAYS_AT_ONCE - 1)), last - ONE_DAY * back)
         for first, last in reversed(ledger.days().ranges)
@@ -236,15 +239,15 @@ def has_rows(ledger: Ledger) -> bool:
     return any(row.rows for begin, end in months for row in ledger.between(begin, end))
 
 
-def _emptily(polled: Polled) -> str:
+def _emptily(polled: PollResult) -> str:
     read = max(polled.rows_read, polled.counts.get("rejected", 0))
     return f"with {read:,} rows, none of which can be published" if read else "without a row"
 
 
-def all_ignored(day: dt.date, polled: Polled, on_empty: OnEmpty) -> Finding | None:
-    """Refuse a day without a row because nothing could be had for any of its parents, unless the operator accepts it.
+def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Finding | None:
+    """Refuse an empty day if the answers for all of its parents were ignored errors, unless ``on_empty`` accepts it.
 
-    One parent that is gone is one thing; if all are, a right is missing more often than not.
+    One missing parent may be deleted. If all are missing, a permission is the more likely cause.
     """
     parents = polled.counts.get("parents", 0)
     if not parents or polled.counts.get("ignored_parents", 0) < parents:
@@ -258,13 +261,13 @@ def all_ignored(day: dt.date, polled: Polled, on_empty: OnEmpty) -> Finding | No
     return Finding(text + "it is published all the same, as on_empty='accept' says", is_fatal=False)
 
 
-def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased: int = 0) -> Finding | None:
-    """Compare an answer that has rows with what is published.
+def shrink_finding(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased: int = 0) -> Finding | None:
+    """Compare the rows of an answer with the published rows.
 
     :param earlier: the day's newest publish, or the snapshot before this one.
-    :param erased: how many rows the erase list took out of the answer that ``earlier`` still has.
+    :param erased: rows that the erase list removed from the answer and ``earlier`` still has.
     """
-    there = answered(earlier)
+    there = rows_answered(earlier)
     lost = there - rows - erased
     if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * there:
         return None
@@ -282,17 +285,16 @@ def shrunk(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased:
     return Finding(text + "it is published all the same, as on_shrink='warn' says", is_fatal=False)
 
 
-def out_of_bounds(
+def bounds_finding(
     day: dt.date, rows: int, before: Sequence[LedgerRow], bounds: RowBounds, *, erased: int = 0
 ) -> Finding | None:
-    """Compare an answer with the mean of the days before.
+    """Compare the rows of an answer with the mean of the days before.
 
-    :param before: what the ledger has of the days before, one row a day.
-    :param erased: how many rows the erase list took out of the answer. Those beyond the mean of the days before, which
-        lack theirs, too, are not missing.
+    :param erased: rows that the erase list removed from the answer. Only those above the mean of the earlier days count,
+        because these days lack their erased rows, too.
     """
-    compared = [row for row in before if _kept(row)]
-    counts = [_kept(row) for row in compared]
+    compared = [row for row in before if rows_before_filter(row)]
+    counts = [rows_before_filter(row) for row in compared]
     if len(counts) < bounds.least_days:
         return Finding(
             f"day {day}: row_bounds says nothing about its {rows:,} rows: the ledger has rows of {len(counts)} of the "
@@ -320,11 +322,11 @@ def out_of_bounds(
     return Finding(text + "it is published all the same, as RowBounds(on='warn') says", is_fatal=False)
 
 
-def disagreement(day: dt.date, rows: int, count: VendorCount, percent: float, mode: Reconcile) -> Finding | None:
-    """Compare an answer with the vendor's own count.
+def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, mode: Reconcile) -> Finding | None:
+    """Compare the rows of an answer with the vendor's own count.
 
-    :param rows: of the answer, without duplicates; those that an erase leaves out are among them.
-    :param percent: by how much of the count they may differ.
+    :param rows: rows of the answer without duplicates, including rows that an erase leaves out.
+    :param percent: allowed difference, of the count.
     """
     away = rows - count.rows
     if abs(away) * 100 <= percent * count.rows or (away > 0 and count.is_least):
@@ -343,15 +345,15 @@ def disagreement(day: dt.date, rows: int, count: VendorCount, percent: float, mo
     return Finding(text + "it is published all the same, as reconcile='warn' says", is_fatal=False)
 
 
-def _newly_erased(polled: Polled, earlier: LedgerRow) -> int:
-    """Return how many rows the erase list took out of an answer beyond those that ``earlier`` lacks already.
+def _newly_erased(polled: PollResult, earlier: LedgerRow) -> int:
+    """Return how many more rows the erase list removed from an answer than from ``earlier``.
 
-    The count of ``earlier`` is not added to its rows instead: once the vendor has deleted these people, too, no answer
-    has their rows any more.
+    The count of ``earlier`` is not added to its rows instead: once the vendor has deleted these people, too, no answer has
+    their rows.
     """
     return max(polled.counts.get("erased", 0) - earlier.counts.get("erased", 0), 0)
 
 
 def _percent(part: int, whole: int) -> str:
-    """Return a share with as many digits as it takes to tell it from a limit just below."""
+    """Return a share with enough digits to distinguish it from a limit just below."""
     return f"{part / whole * 100:,.4g} %"

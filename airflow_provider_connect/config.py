@@ -1,4 +1,4 @@
-"""Options of connectors: declared once, checked all together, and never shown in a message with their values."""
+"""Options of connectors: declared once, validated together, and never shown with their values."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _TIME_SPAN = "; write it as ISO 8601 does: 'PT1H' for an hour, 'P1D' for a day"
 
 
 class Options(BaseModel):
-    """What a user may set on a connector, and what travels to Spark as JSON.
+    """Options that a user sets on a connector, and that travel to Spark as JSON.
 
     A subclass declares its options as fields, each with ``Field(description=…)``, the only place where an option is
     documented. An option may refer to a secret (``conn_id``), but never holds one.
 
-    Text with ``{{ … }}`` in it is an Airflow template. Such an option stays as it was given until the task renders it
+    Text that contains ``{{ … }}`` is an Airflow template. Such an option stays unchanged until the task renders it
     (:meth:`rendered`) and validates it (:meth:`checked`).
 
-    :raises ConfigError: on construction, naming every wrong option; for an unknown one, with the name it resembles.
+    :raises ConfigError: on construction, with every wrong option. An unknown one is shown with the nearest known name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Former names of options, each with the present one. A former name is accepted for one version, with a warning."""
+    """Former names of options, each with the present name. A former name is accepted for one version, with a warning."""
     removed: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Options of earlier versions, each with what replaces it. They are refused."""
+    """Options of earlier versions, each with its replacement. They are refused."""
 
     _templates: frozenset[str] = PrivateAttr(default=frozenset())
 
@@ -47,7 +47,7 @@ class Options(BaseModel):
             super().__init__(**options)
         except ValidationError as error:
             if not templates or not all(_waits(problem, templates) for problem in _problems(error)):
-                raise ConfigError(describe(type(self), error, templates)) from None
+                raise ConfigError(describe_problems(type(self), error, templates)) from None
             settled = _settled(type(self), {name: options[name] for name in options.keys() - templates})
             self.__setstate__(type(self).model_construct(**(options | settled)).__getstate__())
         if templates:
@@ -55,18 +55,18 @@ class Options(BaseModel):
             self._templates = templates
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> Self:
-        """Make an instance from decoded JSON, with the constructor's errors. Text is never taken for a template."""
+    def from_options(cls, options: dict[str, Any]) -> Self:
+        """Make an instance from decoded JSON, with the constructor's errors. No text counts as a template."""
         made = cls.__new__(cls)
         try:
             BaseModel.__init__(made, **cls._with_present_names(options))
         except ValidationError as error:
-            raise ConfigError(describe(cls, error)) from None
+            raise ConfigError(describe_problems(cls, error)) from None
         return made
 
     @classmethod
     def _with_present_names(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Return options by their present names; one that has both names keeps both, and is refused."""
+        """Return the options under their present names. An option given under both names keeps both, and is refused."""
         former = {name for name in cls.renamed if name in options and cls.renamed[name] not in options}
         for name in former:
             text = f"{cls.__name__}: {name} is called {cls.renamed[name]} now: the next version refuses the former name"
@@ -79,26 +79,26 @@ class Options(BaseModel):
         return self._templates
 
     def rendered(self, render: Callable[[str], Any]) -> Self:
-        """Return these options with their templates rendered but not yet validated."""
+        """Return these options with rendered templates, not yet validated."""
         return self.model_copy(update={name: _rendered(getattr(self, name), render) for name in self._templates})
 
     def checked(self) -> Self:
-        """Return these options after validating what their templates became.
+        """Return these options after validation of the rendered templates.
 
-        :raises ConfigError: naming every wrong option at once.
+        :raises ConfigError: with every wrong option.
         """
         if not self._templates:
             return self
-        return self.of({name: getattr(self, name) for name in self.model_fields_set})
+        return self.from_options({name: getattr(self, name) for name in self.model_fields_set})
 
     def serialize(self) -> dict[str, Any]:
-        """Return the options as plain JSON: what travels to Spark, and what Airflow shows as a rendered field."""
+        """Return the options as plain JSON, for Spark and for Airflow's rendered fields."""
         # A template is text, whatever type its option will have.
         return self.model_dump(mode="json", warnings=not self._templates)
 
 
 def has_template(value: Any) -> bool:
-    """Tell whether a value holds, at any depth, text that Jinja would change."""
+    """Return True if a value contains, at any depth, text that Jinja would change."""
     if isinstance(value, str):
         return _TEMPLATE.search(value) is not None
     if isinstance(value, BaseModel):
@@ -108,23 +108,23 @@ def has_template(value: Any) -> bool:
     return isinstance(value, (list, tuple, set, frozenset)) and any(has_template(each) for each in value)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name that was probably meant; failing that, list them all if they are few."""
-    known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
+    """Suggest the known name that resembles a name most. Without a similar name, list them all if they are few."""
+    known_names = sorted(known_names)
+    close = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
     return (
-        f"known: {', '.join(known)}"
-        if len(known) <= _AT_A_GLANCE
-        else f"none of the {len(known)} known names resembles it"
+        f"known: {', '.join(known_names)}"
+        if len(known_names) <= _AT_A_GLANCE
+        else f"none of the {len(known_names)} known names resembles it"
     )
 
 
-def describe(model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()) -> str:
-    """Say everything that is wrong with a model's options, without their values.
+def describe_problems(model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()) -> str:
+    """Describe all problems of a model's options, without their values.
 
-    :param templates: options that cannot be judged before they are rendered.
+    :param templates: options that cannot be validated before they are rendered.
     """
     found = problems_of(model, error, templates)
     return f"{model.__name__}: " + "; ".join(f"{'.'.join(map(str, at)) or 'options'}: {text}" for at, text in found)
@@ -133,10 +133,10 @@ def describe(model: type[BaseModel], error: ValidationError, templates: frozense
 def problems_of(
     model: type[BaseModel], error: ValidationError, templates: frozenset[str] = frozenset()
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Return everything that is wrong, without values: where it is, and what.
+    """Return all problems, without values: location and text of each.
 
-    :param model: whose options they are; it suggests a name for an unknown one.
-    :param templates: options that cannot be judged before they are rendered.
+    :param model: model of the options, which suggests a name for an unknown one.
+    :param templates: options that cannot be validated before they are rendered.
     """
     problems = [problem for problem in _problems(error) if not _waits(problem, templates)]
     return [(tuple(problem["loc"]), _problem_text(model, problem)) for problem in problems]
@@ -153,7 +153,7 @@ def _problem_text(model: type[BaseModel], problem: Any) -> str:
         return f"no longer an option: {model.removed[name]}"
     if issubclass(model, Options) and name in model.renamed:
         return f"the former name of {model.renamed[name]}, which is set as well: leave {name} out"
-    return f"unknown option; {nearest(name, model.model_fields)}"
+    return f"unknown option; {suggest_nearest(name, model.model_fields)}"
 
 
 def _problems(error: ValidationError) -> list[Any]:
@@ -161,7 +161,7 @@ def _problems(error: ValidationError) -> list[Any]:
 
 
 def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
-    """Return options without templates as their own fields' validators leave them.
+    """Return options without templates as validated by their own fields.
 
     Validators that compare several options wait until all of them are rendered.
 
@@ -177,7 +177,7 @@ def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waits(problem: Any, templates: frozenset[str]) -> bool:
-    """Tell whether a problem may be gone once templates are rendered: it lies in one, or between several options."""
+    """Return True if rendering may solve a problem: it concerns a template, or several options."""
     if problem["type"] == "extra_forbidden":
         return False
     return problem["loc"][0] in templates if problem["loc"] else bool(templates)

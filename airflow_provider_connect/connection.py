@@ -1,4 +1,4 @@
-"""An Airflow connection on its way to Spark: resolved by the task, read once by the driver, never printed."""
+"""Airflow connections on their way to Spark: resolved by the task, read once by the driver, never printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_connect.wire import Wire
 
 
 class Dataset(NamedTuple):
-    """What lineage calls a source or a target: https://openlineage.io/docs/spec/naming (2026-11). No part is secret.
+    """Name of a source or target in lineage: https://openlineage.io/docs/spec/naming (2026-11). It contains no secret.
 
     :param namespace: the system, such as ``postgres://host:5432``.
     :param name: the dataset within it, such as ``shop.public.orders``.
@@ -24,8 +24,8 @@ class Dataset(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, uri: str) -> Dataset:
-        """Return the dataset of a URI: host and path; a local file has no host."""
+    def from_uri(cls, uri: str) -> Dataset:
+        """Return the dataset of a URI: its host and path. A local file has no host."""
         scheme, _, rest = uri.partition("://")
         host, _, path = rest.partition("/")
         if not host:
@@ -37,10 +37,10 @@ _AS_NAMED = {"s3a": "s3", "gcs": "gs"}
 
 
 class Connection(Wire):
-    """The fields of an Airflow connection that a connector may need.
+    """The fields of an Airflow connection that connectors use.
 
-    ``repr`` hides everything that may be secret. A connection is pickled only into a Spark task, in memory, and written
-    only by :func:`write_connections` and, sealed, by :func:`.submit.sealed.seal`.
+    ``repr`` hides all fields that may be secret. A connection is pickled only into Spark tasks, in memory, and written only
+    by :func:`write_connections` and, sealed, by :func:`.submit.sealed.seal`.
     """
 
     conn_id: str
@@ -55,7 +55,7 @@ class Connection(Wire):
     def option(self, name: str) -> str | None:
         """Return a text field of the connection's extra; None if it is missing or empty.
 
-        :raises ConfigError: if it is neither text nor a whole number.
+        :raises ConfigError: the field is neither text nor a whole number.
         """
         value = self.extra.get(name)
         if value is None or value == "":
@@ -68,7 +68,7 @@ class Connection(Wire):
 
 
 def dump_connections(connections: dict[str, Connection]) -> bytes:
-    """Return connections as plain JSON, secrets and all."""
+    """Return connections as plain JSON, including secrets."""
     fields = {
         conn_id: connection.model_dump(exclude={"login", "password"})
         | {
@@ -81,19 +81,19 @@ def dump_connections(connections: dict[str, Connection]) -> bytes:
 
 
 def load_connections(plain: bytes) -> dict[str, Connection]:
-    """Return what :func:`dump_connections` was given."""
+    """Return the connections that :func:`dump_connections` encoded."""
     return {conn_id: Connection(**fields) for conn_id, fields in json.loads(plain).items()}
 
 
 def write_connections(path: Path, connections: dict[str, Connection]) -> None:
     """Write connections for the driver to a new file that only this user can read.
 
-    :raises FileExistsError: if there is such a file already.
+    :raises FileExistsError: the file exists.
     """
     path.touch(mode=0o600, exist_ok=False)
     path.write_bytes(dump_connections(connections))
 
 
 def read_connections(path: Path) -> dict[str, Connection]:
-    """Read what :func:`write_connections` wrote."""
+    """Read the connections that :func:`write_connections` wrote."""
     return load_connections(path.read_bytes())

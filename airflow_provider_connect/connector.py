@@ -1,7 +1,7 @@
-"""What sources and sinks have in common: how they are asked for a capability, and refused if they are outdated.
+"""Common base of sources and sinks: access to capabilities, and refusal of outdated classes.
 
-A member of a capability is never asked of a class that is not derived from the capability: nothing else would say that
-the vendor's count, a reservation or a sweep is left out. So such a class is refused when it is defined.
+A class that defines a member of a capability without deriving from it is refused when it is defined. Otherwise its
+count, reservation or sweep would be skipped without a message.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
     },
     "Sink": {"StagesMarks": "stages_marks"},
 }
-"""By contract, its capabilities, each with its members. One that has none of its own was an attribute before."""
+"""Capabilities of each contract, with their members. A capability without members was an attribute in earlier versions."""
 
 
 class Connector(Options, ABC):
@@ -59,28 +59,28 @@ class Connector(Options, ABC):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Refuse what is outdated."""
+        """Refuse an outdated class."""
         _refuse_outdated(cls)
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return this connector as one that has a capability; None if these options have it not."""
+        """Return this connector as an instance of a capability; None if these options do not have it."""
         return self if isinstance(self, kind) else None
 
 
 class Opened(Closable, ABC):
-    """Base of what a connector opens: pollers and publishers."""
+    """Base of the objects that a connector opens: pollers and publishers."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse what is outdated."""
+        """Refuse an outdated class."""
         super().__init_subclass__(**options)
         _refuse_outdated(cls)
 
 
 def _refuse_outdated(cls: type[Any]) -> None:
-    """Refuse a class that would be taken for one without a capability, or could not be opened.
+    """Refuse a class whose capability would be ignored, or that could not be opened.
 
-    :raises TypeError: with what to derive it from.
-    :raises ConfigError: with what to write.
+    :raises TypeError: with the missing base class.
+    :raises ConfigError: with the signature to write.
     """
     bases = {base.__name__ for base in cls.__mro__[1:] if base.__module__.startswith(_OURS)}
     if "Source" in bases:

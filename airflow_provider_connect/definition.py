@@ -1,8 +1,8 @@
-"""Compares the definition of a stream with the one that its published days were loaded with.
+"""Compares the definition of a stream with the definition that its published days were loaded with.
 
-The Airflow task makes the definition (:func:`definition_of`) from the options as the DAG file has them. So a template
-is the same part on each day. The driver adds the key that the source has resolved, and compares (:func:`compare`)
-before the poll.
+The Airflow task makes the definition (:func:`definition_of`) from the options as written in the DAG file, so that a
+template is the same part on each day. The driver adds the key that the source has resolved, and compares
+(:func:`compare`) before the poll.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MASK_KEYS, MASKED = "mask keys", "masked"
 KEY_METADATA = b"key"
 """Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
-"""The same for the key that an earlier version of this package made, if that key was a different one."""
+"""The same for the key of an earlier version of this package, if that key was different."""
 _USER = re.compile(r"//[^/@?#;]*@")
 _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
 """Oracle's ``jdbc:oracle:thin:@host`` has nothing before the sign."""
@@ -45,12 +45,12 @@ class Comparison(NamedTuple):
     access: tuple[str, ...] = ()
 
 
-def definition_of(
+def build_definition(
     source: Source,
-    written: Mapping[str, Any],
+    declared_options: Mapping[str, Any],
     connection: Connection,
     shapes: Sequence[Mapping[str, Any]] = (),
-    keys: Mapping[str, str] = MappingProxyType({}),
+    mask_key_digests: Mapping[str, str] = MappingProxyType({}),
     *,
     transform: str | None = None,
 ) -> StreamDefinition:
@@ -62,7 +62,7 @@ def definition_of(
     :param keys: digests of the keys of masks, by position.
     :param transform: SQL as the DAG file has it, or the name of a function.
     """
-    parts = {name: _value(written, name) for name in source.row_options}
+    parts = {name: _value(declared_options, name) for name in source.row_options}
     reading = {name: plain_part(parts[name]) for name, role in source.row_options.items() if role == "reading"}
     narrowing = {
         name: (literal_part if role == "condition" and parts[name] else plain_part)(parts[name])
@@ -75,26 +75,29 @@ def definition_of(
         reading={"kind": source.kind, **zone, **reading, **of_connection},
         narrowing=narrowing,
         access={"host": _shown_host(connection.host), "login": _login(connection)},
-        shapes={**_shape_parts(shapes, keys), "transform": "none" if transform is None else literal_part(transform)},
+        shapes={
+            **_shape_parts(shapes, mask_key_digests),
+            "transform": "none" if transform is None else literal_part(transform),
+        },
     )
 
 
-def with_key(
-    definition: StreamDefinition, metadata: Mapping[bytes, bytes] | None, entry: bytes = KEY_METADATA
+def add_key(
+    definition: StreamDefinition, metadata: Mapping[bytes, bytes] | None, metadata_key: bytes = KEY_METADATA
 ) -> StreamDefinition:
     """Return a definition with the key from the metadata of the source's schema."""
-    text = (metadata or {}).get(entry)
+    text = (metadata or {}).get(metadata_key)
     columns = () if text is None else tuple(f"{name}: {kind}" for name, kind in json.loads(text))
     return definition.model_copy(update={"key": columns})
 
 
-def before_definitions(present: StreamDefinition, metadata: Mapping[bytes, bytes] | None) -> StreamDefinition | None:
+def legacy_definition(present: StreamDefinition, metadata: Mapping[bytes, bytes] | None) -> StreamDefinition | None:
     """Return the definition of days from before ledgers kept definitions; None if their key is not known to differ."""
     is_known = EARLIER_KEY_METADATA in (metadata or {})
-    return with_key(present, metadata, EARLIER_KEY_METADATA) if is_known else None
+    return add_key(present, metadata, EARLIER_KEY_METADATA) if is_known else None
 
 
-def compare(
+def compare_definitions(
     published: StreamDefinition, present: StreamDefinition, *, is_same_task: bool, identifies_by_key: bool
 ) -> Comparison:
     """Compare the definition in force with the attempt's definition. Pure.
@@ -128,7 +131,7 @@ def compare(
     )
 
 
-def days_loaded_otherwise(
+def days_with_other_rows(
     rows: Sequence[LedgerRow], definitions: Mapping[str, StreamDefinition], present: StreamDefinition
 ) -> list[dt.date]:
     """Return the days that may have other rows than the present definition gives them. Pure.
@@ -147,9 +150,9 @@ def _has_other_rows(published: StreamDefinition, present: StreamDefinition) -> b
     return any(changed)
 
 
-def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    both = [name for name in after if name in before and before[name] != after[name]]
-    return [f"{name} was {before[name]}, and is {after[name]}" for name in both]
+def _changes(earlier: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
+    both = [name for name in present if name in earlier and earlier[name] != present[name]]
+    return [f"{name} was {earlier[name]}, and is {present[name]}" for name in both]
 
 
 def _value(options: Mapping[str, Any], path: str) -> Any:
@@ -168,9 +171,9 @@ def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -
 
 
 def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the columns of the target that a mask makes, sorted.
+    """Return the target's columns that a mask makes, sorted.
 
-    :param shapes: as :meth:`.Chain.serialize` returns them, also before their templates are rendered.
+    :param shapes: in the form of :meth:`.Chain.serialize`, also before their templates are rendered.
     """
     masked: set[str] = set()
     for shape in shapes:
@@ -188,15 +191,15 @@ def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _login(connection: Connection) -> str:
-    """Return a digest of the login, which may be a key for some vendors."""
+    """Return a digest of the login, which is a key for some vendors."""
     return "none" if connection.login is None else f"#{digest_of(connection.login.get_secret_value())}"
 
 
 def _shown_host(host: str | None) -> str:
-    """Return a host or URL without user information, query and properties, which may hold credentials.
+    """Return a host or URL without user, query and properties, which may hold credentials.
 
-    A password may hold any character, also one that ends it in a URL. Where it cannot be told from the rest, nothing is
-    shown.
+    A password may contain any character, also one that ends it in a URL. If it cannot be separated from the rest, nothing
+    is shown.
     """
     text = _USER.sub("//", host or "")
     shown = re.split(r"[?;#]", text, maxsplit=1)[0]

@@ -1,20 +1,19 @@
-"""Every error this package raises on purpose, named by what to do about it.
+"""Every error that this package raises on purpose. The type says how to recover.
 
 ::
 
     ConnectError
-    ├── ConfigError      a person must act; no retry                     exit code 78
-    │   └── RowsLostError    a followed stream began anew; an alarm stands in the ledger
-    ├── RetriableError   try again, after ``retry_after_seconds`` if set exit code 75
-    │   ├── DeadlineError    one request took longer than it may; ask for less in each
-    │   ├── OvertakenError   another task has published this day since; poll it again
-    │   └── QuotaError       the vendor counts requests, and no more may be sent now; wait for room
-    ├── DataError        this record or this day is bad; no retry        exit code 65
-    └── SupersededError  a later snapshot is published; stop             (a day's outcome, not a task's)
+    ├── ConfigError      a person must act; no retry                        exit code 78
+    │   └── RowsLostError    a followed stream was reset; the ledger keeps an alarm
+    ├── RetriableError   a retry may succeed, after ``retry_after_seconds`` if set   exit code 75
+    │   ├── DeadlineError    one request exceeded its deadline; make requests smaller
+    │   ├── OvertakenError   another task has published the day since the poll began; poll again
+    │   └── QuotaError       the vendor's request quota is used up; wait for room
+    ├── DataError        the record or the day is bad; no retry             exit code 65
+    └── SupersededError  a later snapshot is published; stop                (outcome of a day, not of a task)
 
-The type says how to recover; the message says what happened, where, and what to do. A message never holds a secret or
-a record's values. An exception loses its type between a Spark executor and its driver, and between the driver and
-Airflow, so an error makes both steps as a :class:`Failure`.
+A message says state, subject and remedy. It never holds a secret or a record's values. An exception loses its type
+between a Spark executor and its driver, and between the driver and Airflow, so errors travel as a :class:`Failure`.
 """
 
 from __future__ import annotations
@@ -28,29 +27,29 @@ from airflow_provider_connect.wire import Wire
 
 
 class ConnectError(Exception):
-    """Anything this package raises on purpose. An unexpected error, too, has this type once it left its process."""
+    """Base of all errors raised on purpose. Unexpected errors get this type when they leave their process."""
 
     exit_code: ClassVar[int] = 70
 
 
 class ConfigError(ConnectError):
-    """A person must act: an option, a credential, a permission or a table is wrong. Trying again changes nothing."""
+    """An option, a credential, a permission or a table is wrong. A person must act, and a retry changes nothing."""
 
     exit_code: ClassVar[int] = 78
 
 
 class RowsLostError(ConfigError):
-    """The table behind a followed stream began anew, so rows to come would be skipped.
+    """The table behind a followed stream was reset, so new rows would be skipped.
 
-    The driver keeps an alarm in the ledger, which stands until a person answers it. Elsewhere it is a ConfigError.
+    The driver keeps an alarm in the ledger until a person answers it. Outside the driver this is a ConfigError.
     """
 
 
 class RetriableError(ConnectError):
     """The same work may succeed later.
 
-    :param retry_after_seconds: how long the other side asked to be left alone; None when it did not say.
-    :param request_budget_spent: whether a poll gave up because it had sent as many requests as it may.
+    :param retry_after_seconds: pause that the other side requested; None if it requested none.
+    :param request_budget_spent: True if a poll gave up because its request budget was used up.
     """
 
     exit_code: ClassVar[int] = 75
@@ -64,15 +63,15 @@ class RetriableError(ConnectError):
 
 
 class DeadlineError(RetriableError):
-    """A request had not ended by its deadline, and the same one would hardly end by it next time."""
+    """A request exceeded its deadline, and the same request would probably exceed it again."""
 
 
 class QuotaError(RetriableError):
-    """The hour's requests are used up: the vendor's, or the part of them that this job may send. Wait for room.
+    """The request quota is used up: the vendor's, or the share of it that this job may use.
 
-    :param said: of a vendor's refusal: how many requests it counted, its limit, and how many seconds to wait it asked
-        for; None if it was the job's own part.
-    :param needs: how many requests the poll takes at the least, if the quota ended half way; 0 if nobody knows.
+    :param said: from the vendor's refusal: requests counted, limit, and seconds to wait. None if the job's own share is
+        used up.
+    :param needs: fewest requests that the poll takes, if the quota ended halfway; 0 if unknown.
     """
 
     def __init__(
@@ -89,18 +88,17 @@ class QuotaError(RetriableError):
 
 
 class DataError(ConnectError):
-    """The data itself is bad: a record that cannot be read, a column whose type changed."""
+    """The data is bad: an unreadable record, a column whose type changed."""
 
     exit_code: ClassVar[int] = 65
 
 
 class OvertakenError(RetriableError):
-    """Another task has published this day since this attempt began to poll, so the answer in hand may be the older one.
+    """Another task has published the day since this attempt began to poll, so this answer may be the older one.
 
-    :param by: the token of that task's intent; "" if the ledger does not have it.
-    :param may_poll_again: whether this job may poll the day again. It may not if a later clear of the same run has
-        published it.
-    :param is_erase: whether it was an erase, which does not ask the source.
+    :param by: token of that task's intent; "" if the ledger does not have it.
+    :param may_poll_again: False if a later clear of the same run has published the day.
+    :param is_erase: True if an erase came between. An erase does not poll the source.
     """
 
     def __init__(self, message: str, *, by: str = "", may_poll_again: bool = True, is_erase: bool = False) -> None:
@@ -111,7 +109,7 @@ class OvertakenError(RetriableError):
 
 
 class SupersededError(ConnectError):
-    """The target already shows the snapshot of a later day, which an earlier one must not replace."""
+    """The target shows the snapshot of a later day, which an earlier one must not replace."""
 
 
 _BY_NAME: dict[str, type[ConnectError]] = {
@@ -132,10 +130,10 @@ _BY_NAME: dict[str, type[ConnectError]] = {
 class Failure(Wire):
     """An error as it crosses a process boundary.
 
-    :param type: the name of a class of this module.
-    :param retry_after_seconds: only of a :class:`RetriableError`, like ``request_budget_spent``.
-    :param said: only of a :class:`QuotaError`, like ``needs``.
-    :param overtaken_by: only of an :class:`OvertakenError`, like ``may_poll_again``.
+    :param type: name of a class of this module.
+    :param retry_after_seconds: of a :class:`RetriableError`, like ``request_budget_spent``.
+    :param said: of a :class:`QuotaError`, like ``needs``.
+    :param overtaken_by: of an :class:`OvertakenError`, like ``may_poll_again``.
     """
 
     type: str
@@ -148,11 +146,10 @@ class Failure(Wire):
     needs: int = 0
 
     @classmethod
-    def of(cls, error: BaseException) -> Failure:
-        """Describe ``error`` by the class of this module that it is, or derives from.
+    def from_error(cls, error: BaseException) -> Failure:
+        """Describe an error by the nearest class of this module.
 
-        Of an error that is not ours only the type and the place are told: its text may hold a credential or a
-        record's value.
+        An error of another package gives only its type and place, because its text may hold a credential or a value.
         """
         if not isinstance(error, ConnectError):
             frames = traceback.extract_tb(error.__traceback__)
@@ -171,11 +168,11 @@ class Failure(Wire):
 
     @property
     def forbids_more(self) -> bool:
-        """Whether a job begins no further day after this: it would only ask once more, of a source that counts it."""
+        """True if the job must not begin further days: the same refusal would follow, and the vendor may count the request."""
         return self.type in ("ConfigError", "QuotaError") or bool(self.retry_after_seconds) or self.request_budget_spent
 
     def error(self) -> ConnectError:
-        """Return the error, with its own type again."""
+        """Return the error with its own type."""
         cls = _BY_NAME.get(self.type, ConnectError)
         kwargs: dict[str, Any] = {}
         if cls in (RetriableError, DeadlineError):
@@ -188,12 +185,11 @@ class Failure(Wire):
         return cls(self.message, **kwargs)
 
 
-def worst(failures: list[Failure]) -> Failure | None:
-    """Return the failure that decides what a task with several failed days does next.
+def worst_failure(failures: list[Failure]) -> Failure | None:
+    """Return the failure that decides how a task with several failed days ends.
 
-    A :class:`ConfigError` comes first, as no retry helps. Next come the errors that a retry may mend, so that no day is
-    given up that may still succeed; unexpected ones are among them, as Airflow itself would retry. Of several of these,
-    the one with the longest wait counts, then one whose budget of requests is spent: both say to leave it alone.
+    A :class:`ConfigError` comes first, because no retry helps. Retriable and unexpected errors come next, so that a retry
+    saves each day that it can. Among these the longest wait comes first, then a spent request budget.
     """
     order = (
         "ConfigError", "RetriableError", "DeadlineError", "OvertakenError", "ConnectError", "QuotaError", "DataError",
@@ -211,21 +207,21 @@ def worst(failures: list[Failure]) -> Failure | None:
 
 
 def refuse_any(problems: Iterable[str], separator: str = "; ") -> None:
-    """Raise what was found, if anything was.
+    """Raise one error with all problems, if there are any.
 
-    :raises ConfigError: with all of it.
+    :raises ConfigError: with every problem.
     """
     if text := separator.join(problems):
         raise ConfigError(text)
 
 
 def refuse_text(name: str, values: object) -> None:
-    """Refuse a text as the argument for a sequence, since its characters would count as the values.
+    """Refuse a text where a sequence is expected, because its characters would count as values.
 
     Every public function outside pydantic's models that takes a sequence calls this first.
 
     :param name: name of the argument, for the message.
-    :raises ConfigError: the argument is a text or bytes. The message does not contain it.
+    :raises ConfigError: the argument is text or bytes. The message does not contain it.
     """
     if isinstance(values, (str, bytes, bytearray)):
         raise ConfigError(f"{name}: give a list, also of one value, not a {type(values).__name__}")

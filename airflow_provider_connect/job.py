@@ -1,4 +1,4 @@
-"""The two wire formats between Airflow and Spark: JobConfig goes in, JobReport comes out."""
+"""The two wire formats between Airflow and Spark: :class:`JobConfig` in, :class:`JobReport` out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from airflow_provider_connect.completeness import Rules
-from airflow_provider_connect.errors import Failure, worst
+from airflow_provider_connect.errors import Failure, worst_failure
 from airflow_provider_connect.sink import Intent, OnEmpty
 from airflow_provider_connect.stage.definition import StreamDefinition
-from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.manifest import PollResult
 from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.transform import Transform
 from airflow_provider_connect.window import Day
@@ -19,10 +19,10 @@ from airflow_provider_connect.wire import Wire
 
 
 class SealedConnections(Wire):
-    """How a driver on another machine gets its connections: neither half alone says anything (:mod:`.submit.sealed`).
+    """Connections for a driver on another machine, in two halves. One half alone reveals nothing (:mod:`.submit.sealed`).
 
-    :param url: of the sealed half, in the stage. The driver deletes it once read, else the task does when it ends.
-    :param pad: the other half with its key, in hex. It goes with the job file, and a cluster may keep copies of that.
+    :param url: the sealed half, in the stage. The driver deletes it after reading, or the task when it ends.
+    :param pad: the other half with its key, in hex. It travels in the job file, which a cluster may copy.
     """
 
     url: str
@@ -30,13 +30,13 @@ class SealedConnections(Wire):
 
 
 class Allowance(Wire):
-    """The part of a vendor's quota that a job may use.
+    """The share of a vendor's quota that a job may use.
 
-    :param requests: how many requests it may send.
-    :param until: when it must have sent them, in seconds since 1970.
-    :param width: how many of its days may be polled at once.
-    :param per_second: how many it may send in a second.
-    :param failed: by day, how many requests of earlier jobs of the same try went into polls that failed.
+    :param requests: most requests that it may send.
+    :param until: time by which they must be sent, in seconds since 1970.
+    :param width: most days that may be polled at the same time.
+    :param per_second: most requests in a second.
+    :param failed: by day, requests that earlier jobs of this try spent on failed polls.
     """
 
     requests: int
@@ -47,24 +47,24 @@ class Allowance(Wire):
 
 
 class JobConfig(Wire):
-    """All that a Spark job needs to know; holds no secret.
+    """The configuration of a Spark job. It holds no secret.
 
-    :param source: the options of the source called ``source_name``, which is also its name in ledger and offset; the
-        sink likewise.
-    :param lookback: days before them that are loaded again, after them.
+    :param source: options of the source ``source_name``, which is also its name in ledger and offset. The same for the
+        sink.
+    :param lookback: earlier days that are loaded again, after ``days``.
     :param attempt: unique for every start of a job, so that no two attempts write the same file name.
-    :param staging: path or URL of the stage, if the sink has no place of its own for it; a day's files there are
-        deleted once they are published.
-    :param report: path or URL the report is written to.
-    :param on_empty: what to do with an answer without rows for a day that has rows in the ledger.
-    :param allowance: how many requests the job may send; None if the source has no quota.
-    :param count_allowance: the same for the vendor's own counts, if they have a quota of their own.
-    :param rules: what an answer with rows must pass.
-    :param shape: the shapes that rows pass in the poll, as :meth:`.Chain.serialize` returns them.
-    :param rejects_keep: what the source's rejects keep of their records.
+    :param staging: path or URL of the stage, if the sink has none of its own. A day's files are deleted there after the
+        publish.
+    :param report: path or URL that the report is written to.
+    :param on_empty: treatment of an answer without rows for a day that has published rows.
+    :param allowance: request limit of the job; None if the source has no quota.
+    :param count_allowance: the same for the vendor's counts, if they have a quota of their own.
+    :param rules: rules for an answer with rows.
+    :param shape: shapes that the poll applies, in the form of :meth:`.Chain.serialize`.
+    :param rejects_keep: content that the source's rejects keep of their records.
     :param sealed_connections: where a driver on another machine finds the connections; None if they lie beside the job.
-    :param transform: what happens to a frozen day before it is published.
-    :param definition: the parts that decide the stream's rows, as options, connection and shapes say.
+    :param transform: transformation of a staged day before its publish.
+    :param definition: the parts of options, connection and shapes that decide the stream's rows.
     """
 
     source_name: str
@@ -91,35 +91,35 @@ class JobConfig(Wire):
 
     @property
     def all_days(self) -> tuple[Day, ...]:
-        """The days in the order in which they are moved: a source that says stop has answered for the newest first."""
+        """The days in processing order. The newest come first, in case the source stops answering."""
         return (*self.days, *self.lookback)
 
     @property
     def is_remote(self) -> bool:
-        """Whether the driver runs on another machine, so that its output is not in the task's log."""
+        """True if the driver runs on another machine, so that its output is not in the task's log."""
         return self.sealed_connections is not None
 
 
 DayStatus = Literal["published", "already_published", "unchanged", "superseded", "overtaken", "failed", "not_started"]
 SETTLED: tuple[DayStatus, ...] = ("published", "already_published", "unchanged", "superseded", "overtaken")
-"""Those that settle a day: its stream has nothing to do for it any more."""
+"""The statuses that settle a day."""
 
 
-def _told(default: Any, unit: str, description: str, example: Any) -> Any:
-    """Declare a field of the report that people read; docs/report.md is made of these."""
+def report_field(default: Any, unit: str, description: str, example: Any) -> Any:
+    """Declare a report field for people. docs/report.md is generated from these fields."""
     return Field(default, description=description, examples=[example], json_schema_extra={"unit": unit})
 
 
 _OF_THE_POLL = ("rows_read", "rows_written", "wire_bytes", "raw_bytes", "retries", "earliest", "latest", "digest")
-"""Figures of a poll that a day's report has under the same names."""
+"""Figures of a poll that the day's report has under the same names."""
 _SUMMED = ("rows_written", "duplicates", "rejected", "retries")
 
 
 class DayReport(Wire):
-    """What became of one day."""
+    """The outcome of one day."""
 
-    day: dt.date = _told(..., "date", "The day, in the source's zone.", "2026-10-05")
-    status: DayStatus = _told(
+    day: dt.date = report_field(..., "date", "The day, in the source's zone.", "2026-10-05")
+    status: DayStatus = report_field(
         ...,
         "",
         "`published`; `already_published` by an earlier try of the same run; of a day of the lookback `unchanged` (the "
@@ -127,85 +127,87 @@ class DayReport(Wire):
         "since it was polled); `superseded` by a later snapshot; `failed`; `not_started`.",
         "published",
     )
-    lookback: bool = _told(
+    lookback: bool = report_field(
         default=False, unit="", description="Whether it lies before the run's window.", example=False
     )
-    generation: int | None = _told(
+    generation: int | None = report_field(
         None, "number", "Of the day's newest publish, by this job or another; null if there is none.", 2
     )
-    rows_read: int = _told(0, "rows", "Records in the answer, before duplicates were dropped.", 10050)
-    rows_written: int = _told(0, "rows", "Rows of the day as it is published.", 10000)
-    rows_before: int | None = _told(
+    rows_read: int = report_field(0, "rows", "Records in the answer, before duplicates were dropped.", 10050)
+    rows_written: int = report_field(0, "rows", "Rows of the day as it is published.", 10000)
+    rows_before: int | None = report_field(
         None,
         "rows",
         "Of the day's publish that this one followed, which it replaced where the sink replaces; null if it was the "
         "first, or was published by an earlier try.",
         9990,
     )
-    duplicates: int = _told(0, "rows", "Records that were dropped, for their key came before.", 50)
-    rejected: int = _told(0, "records", "Records that were set aside by source and sink (`errors_tolerance`).", 0)
-    counts: dict[str, int] = _told(
+    duplicates: int = report_field(0, "rows", "Records that were dropped, for their key came before.", 50)
+    rejected: int = report_field(
+        0, "records", "Records that were set aside by source and sink (`errors_tolerance`).", 0
+    )
+    counts: dict[str, int] = report_field(
         {},
         "each its own",
         "What else source and sink have counted; their pages have the names. `erased` counts rows of those whom an "
         "erase list keeps out.",
         {"late_1_days": 12},
     )
-    wire_bytes: int = _told(0, "bytes", "Received from the source.", 1048576)
-    raw_bytes: int = _told(0, "bytes", "The same after decoding.", 9437184)
-    stage_bytes: int = _told(0, "bytes", "Of the day's files in the stage.", 2097152)
-    retries: int = _told(
+    wire_bytes: int = report_field(0, "bytes", "Received from the source.", 1048576)
+    raw_bytes: int = report_field(0, "bytes", "The same after decoding.", 9437184)
+    stage_bytes: int = report_field(0, "bytes", "Of the day's files in the stage.", 2097152)
+    retries: int = report_field(
         0, "polls", "How often partitions were polled again; 0 if an earlier attempt's stage was used.", 1
     )
-    poll_seconds: float = _told(
+    poll_seconds: float = report_field(
         0.0, "seconds", "From the first request to the manifest; 0 if an earlier attempt's stage was used.", 41.3
     )
-    transform_seconds: float | None = _told(
+    transform_seconds: float | None = report_field(
         None,
         "seconds",
         "From the polled day to the manifest of its result, by whichever try made it; null without `transform=`.",
         4.2,
     )
-    polled_contents: str | None = _told(
+    polled_contents: str | None = report_field(
         None,
         "48 hex digits",
         "With `transform=`, of all columns of all polled rows, whatever their order: equal ones say the same.",
         "1f0c0a6f3b7d41a28f0e8b5a3c7d41a29d0c6be2f4a1735e",
     )
-    result_contents: str | None = _told(
+    result_contents: str | None = report_field(
         None,
         "48 hex digits",
         "The same of the transform's result: where two runs polled the same and this differs, the transform is not "
         "deterministic, or another table that it reads has changed.",
         "7be2f4a1735e1f0c0a6f3b7d41a28f0e8b5a3c7d41a29d0c",
     )
-    publish_seconds: float = _told(0.0, "seconds", "From the sink's begin to its commit.", 0.8)
-    earliest: dt.datetime | None = _told(
+    publish_seconds: float = report_field(0.0, "seconds", "From the sink's begin to its commit.", 0.8)
+    earliest: dt.datetime | None = report_field(
         None, "time, UTC", "Of the rows' times the first; null if they have none.", "2026-10-05T00:00:03Z"
     )
-    latest: dt.datetime | None = _told(None, "time, UTC", "Of the rows' times the last.", "2026-10-05T23:59:58Z")
-    digest: str | None = _told(
+    latest: dt.datetime | None = report_field(None, "time, UTC", "Of the rows' times the last.", "2026-10-05T23:59:58Z")
+    digest: str | None = report_field(
         None,
         "32 hex digits",
         "Of the keys of all rows, whatever their order: equal days have equal ones. Null if rows have no key.",
         "8f0e8b5a3c7d41a29d0c6be2f4a1735e",
     )
-    rejects: tuple[str, ...] = _told(
+    rejects: tuple[str, ...] = report_field(
         (), "paths", "Files of records set aside, in the sink's stage.", ["_connect/attempts/…/rejects-00000-….parquet"]
     )
-    reference: str | None = _told(None, "", "The sink's own name for the publish.", "connect_20261006_8f0e8b5a")
-    link: str | None = _told(None, "URL", "Where a person sees it, if there is such a page.", "https://…")
-    warnings: tuple[str, ...] = _told(
+    reference: str | None = report_field(None, "", "The sink's own name for the publish.", "connect_20261006_8f0e8b5a")
+    link: str | None = report_field(None, "URL", "Where a person sees it, if there is such a page.", "https://…")
+    warnings: tuple[str, ...] = report_field(
         (),
         "",
         "What looks wrong with a day that was published all the same.",
         ["day 2026-10-05: …; it is published all the same, as on_shrink='warn' says"],
     )
-    failure: Failure | None = _told(None, "", "Why it is not published: an error's type and message.", None)
+    failure: Failure | None = report_field(None, "", "Why it is not published: an error's type and message.", None)
 
     @classmethod
-    def of(cls, day: Day, status: DayStatus, polled: Polled | None = None, **fields: Any) -> DayReport:
-        """Make a report, with the figures of the poll if there was one."""
+    def for_day(cls, day: Day, status: DayStatus, polled: PollResult | None = None, **fields: Any) -> DayReport:
+        """Make the report of a day, with the figures of its poll if there was one."""
         if polled is not None:
             counts = dict(polled.counts)
             same = {name: getattr(polled, name) for name in _OF_THE_POLL}
@@ -223,20 +225,20 @@ class DayReport(Wire):
 
 
 class Totals(Wire):
-    """The sums over all days of a report."""
+    """Sums over all days of a report."""
 
-    rows_written: int = _told(..., "rows", "Of all days.", 10000)
-    duplicates: int = _told(..., "rows", "Of all days.", 50)
-    rejected: int = _told(..., "records", "Of all days.", 0)
-    retries: int = _told(..., "polls", "Of all days.", 1)
-    seconds: dict[str, float] = _told(
+    rows_written: int = report_field(..., "rows", "Of all days.", 10000)
+    duplicates: int = report_field(..., "rows", "Of all days.", 50)
+    rejected: int = report_field(..., "records", "Of all days.", 0)
+    retries: int = report_field(..., "polls", "Of all days.", 1)
+    seconds: dict[str, float] = report_field(
         ...,
         "seconds",
         "Of the Spark job by phase: `start` (from the process to its first task), `work` and `total`; with "
         "`transform=`, `sql_session` is the part of `start` that Spark SQL and the check of the transform took.",
         {"start": 3.1, "work": 42.6, "total": 46.2},
     )
-    warnings: tuple[str, ...] = _told(
+    warnings: tuple[str, ...] = report_field(
         (),
         "",
         "Changed options that decide the stream's rows, such as `event` or `where`, with the command that lists the "
@@ -250,26 +252,24 @@ TOLD = frozenset(DayReport.model_fields) - {"stage_bytes", "failure"}
 
 
 class JobReport(Wire):
-    """What became of a job: a report for each day, and the failure that decides what the task does.
+    """The outcome of a job: a report for each day, and the failure that decides how the task ends.
 
-    :param seconds: by phase: ``start`` (from the process to its first task), ``work``, ``total``; with a transform,
+    :param seconds: by phase: ``start`` (from the process to its first task), ``work``, ``total``. With a transform,
         ``sql_session`` is a part of ``start``.
-    :param sent: if the job had an allowance: when its requests were sent, in seconds since 1970.
-    :param lost: how many more may have been sent: Spark lost the tasks that knew.
-    :param failed: like :class:`Allowance`'s, after this job.
-    :param needs: by day, how many requests it takes, if it was planned in vain: the job had fewer left.
-    :param ran_out: by day, how many requests it takes at the least, if the vendor refused more half way.
-    :param counted: when the requests of the vendor's counts were sent, in seconds since 1970.
-    :param to_count: days that have to be counted before they are planned, if the job ended for want of requests.
-    :param alone: days of groups that ran into a deadline, so that each is asked for alone, if the job ended for want of
-        requests.
-    :param count_said: what the vendor said when it refused one of them; like :class:`.QuotaError`'s.
-    :param columns: of the source's rows, with their types as Spark names them; for lineage alone, so not of more than a
-        thousand.
-    :param staged_columns: the same of the rows that are published, where shapes made others of them; ``made_of`` names
-        the source's columns behind each of those.
-    :param result_columns: the same of a transform's result; None without a transform.
-    :param warnings: changes of the stream's definition that are told, and that fail nothing.
+    :param sent: with an allowance: send times of the requests, in seconds since 1970.
+    :param lost: most requests of lost Spark tasks, which may have been sent in addition.
+    :param failed: like :attr:`Allowance.failed`, after this job.
+    :param needs: by day, requests that it takes, if its plan exceeded the requests that were left.
+    :param ran_out: by day, fewest requests that it takes, if the vendor refused more of them halfway.
+    :param counted: send times of the requests for the vendor's counts, in seconds since 1970.
+    :param to_count: days that must be counted before they are planned, if the job ended for lack of requests.
+    :param alone: days of groups that exceeded a deadline and are polled singly, if the job ended for lack of requests.
+    :param count_said: the vendor's refusal of a count request, as in :class:`.QuotaError`.
+    :param columns: columns of the source's rows with their Spark types, for lineage. Empty beyond a thousand columns.
+    :param staged_columns: the same for the published rows, if shapes changed the columns. ``made_of`` names the source's
+        columns of each.
+    :param result_columns: the same for a transform's result; None without a transform.
+    :param warnings: changes of the stream's definition that fail nothing.
     """
 
     attempt: str
@@ -293,18 +293,18 @@ class JobReport(Wire):
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:
-        """Gather the days; the worst failure among them is the job's."""
+    def from_days(cls, attempt: str, days: list[DayReport], **fields: Any) -> JobReport:
+        """Make the report of a job. The worst failure of its days is the job's."""
         failures = [day.failure for day in days if day.failure and day.status in ("failed", "not_started")]
-        return cls(attempt=attempt, days=tuple(days), failure=worst(failures), **fields)
+        return cls(attempt=attempt, days=tuple(days), failure=worst_failure(failures), **fields)
 
     @property
     def exit_code(self) -> int:
-        """The driver's exit code: 0, or its failure's."""
+        """The driver's exit code: 0, or that of the failure."""
         return self.failure.error().exit_code if self.failure else 0
 
     def totals(self) -> dict[str, Any]:
-        """Return the sums over all days: plain JSON."""
+        """Return the sums over all days as plain JSON."""
         sums = {name: sum(getattr(day, name) for day in self.days) for name in _SUMMED}
         return Totals(
             **sums,
@@ -313,11 +313,11 @@ class JobReport(Wire):
         ).model_dump(mode="json")
 
     def summary(self) -> dict[str, Any]:
-        """Return the small report that goes to XCom and to the asset event: totals and days as plain JSON."""
+        """Return the short report for XCom and asset event: totals and days as plain JSON."""
         return self.totals() | {"days": [day.model_dump(mode="json", include=set(TOLD)) for day in self.days]}
 
     def summary_of(self, failure: Failure) -> dict[str, Any]:
-        """Return what a task that failed leaves in XCom: the same, and each day's failure beside the task's own."""
+        """Return the short report of a failed task: the summary with the failure of each day and of the task."""
         told: Any = {"failure": {"type", "message"}, **dict.fromkeys(TOLD, True)}
         days = [day.model_dump(mode="json", include=told) for day in self.days]
         return self.totals() | {"days": days, "failure": failure.model_dump(include={"type", "message"})}

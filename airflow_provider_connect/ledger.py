@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from airflow_provider_connect.stage.definition import digest_of
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
@@ -21,7 +21,7 @@ from airflow_provider_connect.wire import Wire
 
 
 class StreamKey(Wire):
-    """Which stream a ledger row is about: the connector's name and the source's own name for the stream."""
+    """The stream of a ledger row: the connector's name and the source's name for the stream."""
 
     connector: str
     stream: str
@@ -32,12 +32,12 @@ class StreamKey(Wire):
 
 
 class Intent(Wire):
-    """Who wants a day published: the same over retries and crashes, another after a clear or a new run.
+    """The task run that a day is published for. Retries and crashes keep it. A clear or a new run has another one.
 
     :param token: digest of (dag_id, run_id, task, map index, dag_run.start_date, dag_run.clear_number).
-    :param run: the task's own run, and where to look in Airflow: ``dag_id/run_id/task_id``, with ``[map index]``
-        behind it for a mapped task. Clears keep it, and so does a run that is deleted and made again.
-    :param clear_number: how often the run was cleared; starts at 0 again when the run is made again.
+    :param run: ``dag_id/run_id/task_id``, followed by ``[map index]`` for a mapped task. A clear keeps it, and so does a
+        run that is deleted and created again.
+    :param clear_number: number of clears of the run. It starts at 0 again when the run is created again.
     """
 
     token: str
@@ -46,38 +46,38 @@ class Intent(Wire):
 
     @property
     def task(self) -> str:
-        """The task of the run, whatever the run: ``dag_id/task_id``, with ``[map index]`` behind it if it is mapped."""
+        """The task without its run: ``dag_id/task_id``, followed by ``[map index]`` if it is mapped."""
         return task_of(self.run)
 
     @property
     def task_digest(self) -> str:
-        """15 hex digits of the task, which fit into a signed 64-bit number."""
+        """Digest of the task: 15 hex digits, which fit into a signed 64-bit number."""
         return digest_of(self.task)
 
 
 def task_of(run: str) -> str:
-    """Return the task that an intent's ``run`` names. A run's id may hold slashes, those of DAG and task hold none."""
+    """Return the task in an intent's ``run``. A run id may contain slashes. Ids of DAGs and tasks contain none."""
     return f"{run.partition('/')[0]}/{run.rpartition('/')[2]}"
 
 
 class LedgerRow(Wire):
-    """One published day, as the sink remembers it.
+    """One published day, as the sink records it.
 
     :param generation: 1 for a day's first publish, one more for every reload.
-    :param checks: how often this generation was confirmed: the source gave the same answer again.
-    :param token: the intent it was published for, or confirmed for last; ``run`` and ``clear_number`` are that
-        intent's. All that tells of the data stays as it was published.
-    :param rows: rows visible in the sink, without those that are soft-deleted.
-    :param counts: what the day's report counted, ``rows_read``, ``duplicates`` and ``rejected`` among it; the last
-        includes what the sink itself set aside.
-    :param answer: what was published and how: :class:`Publish` says more. None if it is not known.
-    :param polled_at: when the source was asked, UTC, last of all if it was confirmed; for people, like
-        ``published_at``: no clock decides anything.
-    :param span: what an increment has read; None of other rows.
+    :param checks: number of confirmations of this generation: the source returned the same answer again.
+    :param token: the intent that published the day or confirmed it last. ``run`` and ``clear_number`` belong to that
+        intent. All fields that describe the data stay as published.
+    :param rows: visible rows in the sink, without soft-deleted ones.
+    :param counts: counts of the day's report, including ``rows_read``, ``duplicates`` and ``rejected``. The last one
+        includes the rejects of the sink.
+    :param answer: digest of the published answer, see :class:`.Publish`. None if unknown.
+    :param polled_at: time of the poll, UTC; of the last one if the day was confirmed. For people, like
+        ``published_at``: no decision depends on a clock.
+    :param span: the range that an increment has read; None for other kinds.
     :param definition: digest of the :class:`.StreamDefinition` that the day was loaded with. None if an earlier version
         of this package published the day. An erase does not change it.
-    :param reference: what the sink calls the publish, for people: a job's or a transaction's id.
-    :param link: where a person can look at it; an https URL.
+    :param reference: id of the publish in the sink, for people: a job or a transaction.
+    :param link: https URL of the publish, for people.
     """
 
     day: dt.date
@@ -100,7 +100,7 @@ class LedgerRow(Wire):
 
 
 class DefinitionInForce(NamedTuple):
-    """Digest of the definition that a stream's newest publish was loaded with, and who published it.
+    """The definition that a stream's newest publish was loaded with, and the task that published it.
 
     :param digest: 15 hex digits, the id of the definition's note.
     :param task: 15 hex digits, the publishing intent's :attr:`.Intent.task_digest`.
@@ -111,58 +111,58 @@ class DefinitionInForce(NamedTuple):
 
 
 class Ledger(ABC):
-    """What one stream has published into one sink: the truth that offsets follow. Driver and Airflow task."""
+    """The published days of one stream in one sink. Offsets follow it. Driver and Airflow task.
+
+    Every method reads the sink again.
+    """
 
     @abstractmethod
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, None if it never was. Reads the sink anew."""
+        """Return the newest published state of a day; None if it was never published."""
 
     @abstractmethod
     def days(self) -> DaySet:
-        """Return every published day. Reads the sink anew."""
+        """Return all published days."""
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return the newest published state of each published day from ``first`` to ``last``, oldest first.
 
-        Reads the sink anew: day by day, where a sink cannot ask about several days at once. Of a row's details, only
-        ``rows``, ``generation``, ``polled_at``, ``definition``, and the counts of late rows
-        (:data:`.stage.counts.LATE_COUNTS`) and of rows left out (``shape_filtered``, ``erased``, ``rows_polled``) need
-        to be there.
+        By default one read for each day. Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, and the
+        counts of late rows (:data:`.stage.counts.LATE_COUNTS`) and of rows left out (``shape_filtered``, ``erased``,
+        ``rows_polled``).
         """
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [row for day in days if (row := self.row(day)) is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the next one of a day must follow; None where there is none. Reads the sink anew.
+        """Return the publish that the next publish of a day must follow; None if there is none.
 
-        That is the day's own newest. A sink in which a snapshot replaces the whole returns the stream's newest
-        snapshot instead, of whatever day. What came since its ``polled_at`` is counted as late. Of increments it is the
-        day's own; of a day that has none yet, the stream's newest, which is the one whose span has the highest number.
+        This is the newest publish of the day. Where a snapshot replaces everything, it is the stream's newest snapshot, of any
+        day; rows that arrived after its ``polled_at`` count as late. For increments it is the newest publish of the day or, if
+        the day has none, the publish of the stream whose span has the highest number.
         """
         return self.row(day)
 
     def erased(self) -> EraseList:
-        """Return the erase list of the target, for all streams. Reads the sink anew. By default an empty list."""
+        """Return the erase list of the target, which all streams share. Empty by default."""
         return EraseList()
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, whatever its day. Reads the sink anew.
+        """Return the definition of the stream's newest publish, of any day; None if no publish has one.
 
-        Skips publishes without a definition: erases, and publishes of an earlier version of this package. Returns None
-        if no publish has a definition.
+        Publishes without a definition are skipped: erases, and publishes of an earlier version of this package.
         """
         return None
 
     def notes(self) -> Sequence[LedgerNote]:
-        """Return all notes of the stream, in any order. Reads the sink anew. Empty if the sink keeps no notes."""
+        """Return all notes of the stream, unordered. Empty if the sink keeps no notes."""
         return ()
 
     @abstractmethod
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what was published of a day for one intent; None if nothing was. Reads the sink anew.
+        """Return the row that was published or confirmed for an intent on a day; None if there is none.
 
-        A later generation may have covered it: the sink remembers the tokens of earlier ones. So it does the tokens of
-        those that confirmed a generation.
+        A later generation may have replaced it: the sink remembers the tokens of earlier generations.
 
-        :raises ConfigError: a sink that only adds refuses a day that another intent has published.
+        :raises ConfigError: the sink only appends, and another intent has published the day.
         """

@@ -68,11 +68,11 @@ class Offset(BaseModel):
         return Settled(self.done, self.origin)
 
     @classmethod
-    def of(
+    def from_published(
         cls, source: Source, sink: Sink, published: DaySet, origin: dt.date | None, *, origin_is_set: bool = False
     ) -> Offset:
         """Make the offset of a stream from its published days."""
-        settled = Settled.of(published, origin, replaces_whole=sink.replaces_whole(source.kind))
+        settled = Settled.from_published(published, origin, replaces_whole=sink.replaces_whole(source.kind))
         return cls(
             connector=source.name,
             stream=source.stream_key,
@@ -102,7 +102,7 @@ class Offset(BaseModel):
         :param origin: the first day wanted from now on, earlier or later than before. It stands until it is set again
             or the offset is reset. Without it, the next task takes its DAG's start date.
         """
-        offset = cls.of(source, sink, DaySet.of(days), origin, origin_is_set=origin is not None)
+        offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
         return offset
 
@@ -121,14 +121,14 @@ class Offset(BaseModel):
 _Offsets = list[Offset]  # inside the class ``list`` is the method
 
 
-def stored() -> dict[str, Offset | None]:
+def stored_offsets() -> dict[str, Offset | None]:
     """Return all offsets by their Variables' names without :data:`PREFIX`; None for one that cannot be read."""
     found = {key: variables.read(key) for key in variables.keys(PREFIX)}
-    return {key.removeprefix(PREFIX): parsed(text) for key, text in found.items() if text is not None}
+    return {key.removeprefix(PREFIX): parse_offset(text) for key, text in found.items() if text is not None}
 
 
-def forget(name: str) -> None:
-    """Delete the offset that :func:`stored` has under a name, whatever its Variable holds."""
+def delete_variable(name: str) -> None:
+    """Delete the offset that :func:`stored_offsets` has under a name, whatever its Variable holds."""
     variables.delete(PREFIX + name)
 
 
@@ -141,8 +141,8 @@ def variable_key(source: Source, sink: Sink) -> str:
     return f"{key[: _KEY_CHARS - 17]}~{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
-def follow(
-    source: Source, sink: Sink, ledger: Ledger, start: dt.date | None, *, origin: dt.date | None = None
+def recompute(
+    source: Source, sink: Sink, ledger: Ledger, first_day: dt.date | None, *, origin: dt.date | None = None
 ) -> Offset:
     """Recompute the offset from the ledger until neither moves any more; return it.
 
@@ -160,11 +160,11 @@ def follow(
     key = variable_key(source, sink)
     published, before = ledger.days(), variables.read(key)
     _warn_of_another_origin(key, before, origin)
-    first = parsed(before)
+    first = parse_offset(before)
     overruled = first.origin if origin is not None and first is not None and first.origin_is_set else None
     for _ in range(_ROUNDS):
-        wanted = _origin(parsed(before), start, origin, overruled)
-        offset = Offset.of(source, sink, published, wanted[0], origin_is_set=wanted[1])
+        wanted = _origin(parse_offset(before), first_day, origin, overruled)
+        offset = Offset.from_published(source, sink, published, wanted[0], origin_is_set=wanted[1])
         after = before
         if not _says(before, offset):
             _warn_of_lead(key, before, source, sink, published)
@@ -177,8 +177,8 @@ def follow(
                 raise ConfigError(_shadowed(key))
         # If another task has written since, its days need no check, as it reads the ledger again, too. Its origin
         # does: that task may not have seen ours when it chose the earlier one.
-        stored = parsed(after)
-        stands = stored is not None and _origin(stored, start, origin, overruled) == (
+        stored = parse_offset(after)
+        stands = stored is not None and _origin(stored, first_day, origin, overruled) == (
             stored.origin,
             stored.origin_is_set,
         )
@@ -206,25 +206,27 @@ def _origin(
 
 def _says(text: str | None, offset: Offset) -> bool:
     """Tell whether a Variable says the same as ``offset``, the time of writing aside."""
-    stored = parsed(text)
+    stored = parse_offset(text)
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
 
 
 def _warn_of_lead(key: str, text: str | None, source: Source, sink: Sink, published: DaySet) -> None:
     if text is None:
         return
-    stored = parsed(text)
+    stored = parse_offset(text)
     if stored is None:
         _log.warning("offset %s did not hold an offset; it is written anew from the ledger", key)
         return
-    ahead = DaySet.of(set(stored.done) - set(Offset.of(source, sink, published, stored.origin).done))
+    ahead = DaySet.from_dates(
+        set(stored.done) - set(Offset.from_published(source, sink, published, stored.origin).done)
+    )
     if len(ahead):
         spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in ahead.ranges)
         _log.warning("offset %s held days that the sink's ledger does not have: %s; they are removed", key, spans)
 
 
 def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) -> None:
-    stored = parsed(text)
+    stored = parse_offset(text)
     if origin is not None and stored is not None and stored.origin_is_set and stored.origin != origin:
         _log.warning(
             "offset %s: its origin was set to %s, and becomes %s, as this task's origin= says",
@@ -235,13 +237,13 @@ def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) 
 
 
 def _parse(key: str, text: str) -> Offset:
-    offset = parsed(text)
+    offset = parse_offset(text)
     if offset is None:
         raise ConfigError(f"Variable {key!r} is not an offset: reset it, and the stream's next task makes it anew")
     return offset
 
 
-def parsed(text: str | None) -> Offset | None:
+def parse_offset(text: str | None) -> Offset | None:
     """Return the offset that a Variable's text holds; None if it holds none."""
     if text is None:
         return None

@@ -1,16 +1,16 @@
-"""Trying again: for how long, how often, and with which pauses between.
+"""Waits with a time limit, a number of tries, and pauses between tries.
 
-Whatever waits here waits with a :class:`Patience`, in one of two ways:
+Every wait in this package uses a :class:`Patience`, in one of two ways:
 
-* **An operation failed** and may succeed later: :meth:`Patience.again`. A pause that would outlast the time allowed is
-  not begun, for no try could follow it.
-* **Something is expected to happen**: :meth:`Patience.look_again`. The last pause is cut short, so that the last look
-  comes when the time is up.
+* **An operation failed** and may succeed later: :meth:`Patience.wait_and_retry`. A pause longer than the remaining time
+  is not begun, because no try could follow it.
+* **An event is expected**: :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last look comes at
+  the end of the time.
 
-Which errors are worth another try is the caller's to know.
+The caller decides which errors are worth a retry.
 
-Not tenacity's: its clock is fixed to ``time.monotonic``, and it has neither a restart after progress nor a last look
-when the time is up.
+tenacity does not fit: its clock is fixed to ``time.monotonic``, and it has neither a restart after progress nor a last
+look at the end of the time.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _ASKED_FOR = (1.0, 1.5)
 
 
 class Clock(Protocol):
-    """What a wait is measured with. Tests pass one that takes no time."""
+    """The clock of a wait. Tests use one that takes no time."""
 
     def now(self) -> float:
-        """Return seconds since some fixed instant. They never go back."""
+        """Return seconds since a fixed instant. They never decrease."""
 
     def sleep(self, seconds: float) -> None:
-        """Return after so many seconds."""
+        """Return after the given number of seconds."""
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's clock."""
 
     def now(self) -> float:
         """Return the seconds of :func:`time.monotonic`."""
@@ -50,11 +50,11 @@ class SystemClock:
 
 
 CLOCK: Clock = SystemClock()
-"""The clock of every wait that is given no other."""
+"""Default clock of every wait."""
 
 
-def doubling(first_seconds: float, most_seconds: float) -> tuple[float, ...]:
-    """Return pauses that double from the first until they reach the longest."""
+def doubling_pauses(first_seconds: float, most_seconds: float) -> tuple[float, ...]:
+    """Return pauses that double from the first one up to the longest."""
     pauses = [first_seconds]
     while pauses[-1] < most_seconds:
         pauses.append(min(2 * pauses[-1], most_seconds))
@@ -62,13 +62,13 @@ def doubling(first_seconds: float, most_seconds: float) -> tuple[float, ...]:
 
 
 class Patience:
-    """One wait, from the moment it is made; ``tries`` counts the tries so far, the one under way included.
+    """One wait, begun on construction. ``tries`` counts the tries, including the present one.
 
-    :param seconds: how long it may take, tries and pauses together.
-    :param pauses: the seconds between tries, in order; the last one repeats.
+    :param seconds: limit of tries and pauses together.
+    :param pauses: seconds between tries, in order; the last one repeats.
     :param jitter: each pause is multiplied by a random number between these two.
-    :param tries: how many tries there may be, the first included.
-    :param clock: :data:`CLOCK` if None.
+    :param tries: most tries, including the first.
+    :param clock: None for :data:`CLOCK`.
     :param chance: returns a random number between two others.
     """
 
@@ -91,65 +91,65 @@ class Patience:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew, because there was progress."""
+        """Restart time and tries after progress."""
         self.tries = 1
         self._started = self._clock.now()
         self._ends = self._started + self._seconds
 
     def shorten(self, seconds: float) -> None:
-        """Allow no more than so many seconds from now on."""
+        """Limit the remaining time to a number of seconds."""
         self._ends = min(self._ends, self._clock.now() + seconds)
 
     @property
     def spent_seconds(self) -> float:
-        """How long it has taken so far."""
+        """Seconds since the start."""
         return self._clock.now() - self._started
 
     @property
     def left_seconds(self) -> float:
-        """How long it may still take; negative once the time is up."""
+        """Remaining seconds. Negative after the end."""
         return self._ends - self._clock.now()
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up, or the tries are used up."""
+        """True if the time or the tries are used up."""
         return self.left_seconds <= 0 or self.tries >= self._most_tries
 
-    def next_pause(self, asked_seconds: float | None = None) -> float | None:
-        """Return how long to pause before the next try; None if there is no time for one.
+    def next_pause(self, requested_seconds: float | None = None) -> float | None:
+        """Return the pause before the next try in seconds; None if no time is left for one.
 
-        :param asked_seconds: how long the other side asked to be left alone. If that fits, what chance adds does too.
+        :param requested_seconds: pause that the other side requested. It is kept, with jitter, if the remaining time allows.
         """
-        asked, left = asked_seconds or 0.0, self.left_seconds
+        asked, left = requested_seconds or 0.0, self.left_seconds
         pause = self._pause()
         if self.is_over or max(pause, asked) >= left:
             return None
         # The try that follows needs time too: chance adds at most half of what the asked pause leaves.
         return max(pause, self._chance(asked, min(asked * _ASKED_FOR[1], (asked + left) / 2)))
 
-    def as_asked(self, seconds: float) -> float:
-        """Return how long to pause where the other side asked for so long.
+    def pause_as_requested(self, seconds: float) -> float:
+        """Return a pause of at least the requested seconds, and at most half as long again.
 
-        Never shorter, and up to half as long again: others were asked the same, and must not come back all at once.
+        The jitter keeps clients that received the same request from returning together.
         """
         return seconds * self._chance(*_ASKED_FOR)
 
     def sleep(self, seconds: float) -> None:
-        """Pause; a try follows."""
+        """Pause before a try."""
         self.tries += 1
         if seconds > 0:
             self._clock.sleep(seconds)
 
-    def again(self, asked_seconds: float | None = None) -> bool:
-        """Pause before another try, and return True; return False at once if there is no time for one."""
-        pause = self.next_pause(asked_seconds)
+    def wait_and_retry(self, requested_seconds: float | None = None) -> bool:
+        """Pause before another try and return True. Return False immediately if no time is left for one."""
+        pause = self.next_pause(requested_seconds)
         if pause is None:
             return False
         self.sleep(pause)
         return True
 
-    def look_again(self) -> bool:
-        """Pause before another look, and return True; return False at once if the time was up at the last one."""
+    def wait_and_poll(self) -> bool:
+        """Pause before another look and return True. Return False immediately if the time was up at the previous look."""
         if self.is_over:
             return False
         self.sleep(min(self._pause(), self.left_seconds))

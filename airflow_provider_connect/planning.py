@@ -21,7 +21,7 @@ from airflow_provider_connect.window import Day, parse_days
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoadPlan:
     """What days of a stream cost; prints itself.
 
     :param requests: how many requests the days cost at least: a poll that fails costs more.
@@ -62,7 +62,7 @@ class Plan:
         return text
 
 
-def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | None = None) -> Plan:
+def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | None = None) -> LoadPlan:
     """Say what days of a source cost. Asks nobody but Airflow, for the connection.
 
     :param days: as the operator takes them, ``2026-01-01..2026-12-31``.
@@ -70,14 +70,14 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
     :raises ConfigError: if there is no such connection, or it is wrong.
     """
     meant = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
-    found = connection or credentials.resolve(source.conn_id)
+    found = connection or credentials.resolve_connection(source.conn_id)
     quota = quota_of(source, found)
     requests = requests_for(source, meant)
     hours = _hours(requests, quota) if quota is not None else 0.0
     counting = source.capability(Counts) or Counts()
     count_quota = counting.count_quota(found) if counting.counts_first else None
     counts = counting.requests_to_count(meant) if counting.counts_first else 0
-    return Plan(source.stream_key, len(meant), requests, hours, quota, counts, count_quota)
+    return LoadPlan(source.stream_key, len(meant), requests, hours, quota, counts, count_quota)
 
 
 def _hours(requests: int, quota: Quota) -> float:

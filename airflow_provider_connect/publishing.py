@@ -1,34 +1,34 @@
-"""The commit decision: whether a publish may go through, and as which generation.
+"""The commit decision: whether a publish may be committed, and as which generation.
 
-Every sink asks :func:`next_generation` in the step that commits the data, with what its ledger says at that very
-moment. Where the step is a SQL script (BigQuery), the script compares the same generation; :func:`overtaken` and
-:func:`superseded` word its refusals. The rule is a compare-and-set on the day's generation. No clock takes part in it.
+Every sink calls :func:`next_generation` in the step that commits the data, with the ledger's state in that step. Where
+the step is a SQL script (BigQuery), the script compares the same generation, and :func:`overtaken_error` and
+:func:`superseded_error` word its refusals. The rule is a compare-and-set on the day's generation. It uses no clock.
 
-An attempt reads the newest publish **before it polls** and keeps it in its manifest, as :class:`.Seen`. It may publish
-only while the ledger still says the same. So whatever is replaced was published before the replacing answer was asked
-for: the newest *answer* wins, whoever started first. Why that is enough:
+An attempt reads the newest publish **before it polls** and keeps it in its manifest, as :class:`.SeenPublish`. It may
+publish only while the ledger still has the same state. So every replaced answer was published before the replacing
+answer was polled: the newest *answer* wins, whichever attempt started first. This covers:
 
-* **Two runs of one day at once.** Both saw generation n. The sink lets one publish n + 1. The other finds n + 1, not n:
-  its answer may be the older one, so it is thrown away, and the day is polled again.
-* **A zombie of a cleared run.** It saw n, the cleared run has published n + 1: refused. If the zombie was faster, the
-  cleared run is refused, polls again and publishes n + 2, whose answer is newer than the zombie's.
-* **A remade run** has the run id of the deleted one, and counts its clears from 0 again. Its token is new, and its
-  attempt saw whatever the deleted run had published: nothing stands in its way.
-* **A retry from the stage** publishes without a poll what an earlier try of the same intent froze. The manifest says
-  what that try saw. If the ledger has moved on, the manifest is stale, and the retry polls.
-* **A retry after a commit whose answer was lost** finds its own intent in the ledger, even under a generation that a
-  later one has covered. It has nothing to do.
-* **An erase** between the poll and the commit. The attempt saw an older erase list, is refused and polls again
-  (:mod:`.stage.erasing`).
-* **An unchanged answer** counts a check instead of a generation. Checks are compared as well: otherwise an answer that
-  is older than the confirmed one could land on top of it.
-* **Two runs of increments at once**, of whatever days. Both saw the stream's newest and read what came behind it. One
-  follows it; the other is refused and reads what came behind that one (:mod:`.stage.spans`).
-* **A clear during a publish.** Airflow ends the running try. If its commit lands all the same, the cleared run either
-  saw it before it polled, or is refused and polls again. Either way its answer is the newer one.
+* **Two runs of one day at the same time.** Both saw generation n. The sink lets one publish n + 1. The other finds
+  n + 1: its answer may be the older one, so it is discarded, and the day is polled again.
+* **A zombie of a cleared run.** It saw n, and the cleared run has published n + 1, so it is refused. If the zombie was
+  faster, the cleared run is refused, polls again and publishes n + 2, whose answer is newer than the zombie's.
+* **A run that was deleted and created again** has the same run id and counts its clears from 0. Its token is new, and
+  its attempt saw the publish of the deleted run, so it may publish.
+* **A retry from the stage** publishes the answer that an earlier try of the same intent staged, without a poll. The
+  manifest says which publish that try saw. If the ledger has changed since, the retry polls.
+* **A retry after a commit whose response was lost** finds its own intent in the ledger, even if a later generation has
+  replaced it. It does nothing.
+* **An erase** between poll and commit. The attempt saw an older erase list, is refused and polls again
+  (:mod:`.stage.erase_list`).
+* **An unchanged answer** adds a check instead of a generation. Checks are compared as well. Otherwise an answer older
+  than the confirmed one could replace it.
+* **Two runs of increments at the same time**, of any days. Both saw the stream's newest publish and read the rows after
+  it. One follows it. The other is refused and reads the rows after the new publish (:mod:`.stage.spans`).
+* **A clear during a publish.** Airflow ends the running try. If its commit succeeds all the same, the cleared run saw
+  it before its poll, or is refused and polls again. In both cases the cleared run's answer is the newer one.
 
-An attempt does not poll again if the last to publish was a later clear of its own run: that clear says that this try is
-no longer wanted. (If yet another run has published after that clear, the attempt polls again. That costs one poll.)
+An attempt does not poll again if a later clear of its own run published last: that clear has cancelled this try. (If
+another run has published after that clear, the attempt polls again, which costs one poll.)
 """
 
 from __future__ import annotations
@@ -38,45 +38,45 @@ from typing import Any
 
 from airflow_provider_connect.errors import OvertakenError, SupersededError
 from airflow_provider_connect.sink import DefinitionInForce, LedgerRow, Publish
-from airflow_provider_connect.stage.erasing import is_erase_run
-from airflow_provider_connect.stage.manifest import Seen
+from airflow_provider_connect.stage.erase_list import is_erase_run
+from airflow_provider_connect.stage.manifest import SeenPublish
 
 
 def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *, erased: int = 0) -> int:
-    """Return the generation under which a publish may be committed. Pure; called wherever the sink commits.
+    """Return the generation under which a publish may be committed. Pure; called in the sink's commit step.
 
-    The caller has looked before whether this intent itself is published already: that is no conflict.
+    The caller has checked before that this intent is not published yet.
 
-    :param newest: the publish that this one must follow, as the ledger has it in the step that commits: the day's
-        newest, or the stream's newest if a snapshot replaces the whole, or an increment follows another day's.
-    :param used: the highest generation that records were sent under, published or not; 0 if no record is visible
-        before it is published.
-    :param erased: the version of the stream's erase list in that step.
-    :raises SupersededError: this is a snapshot, and the target shows one of a later day.
-    :raises OvertakenError: somebody else has published since this attempt looked.
+    :param newest: the publish that this one must follow, read in the commit step: the day's newest, or the stream's newest
+        if a snapshot replaces everything or an increment follows another day.
+    :param used: highest generation under which records were sent, published or not; 0 if records become visible only
+        with the publish.
+    :param erased: version of the stream's erase list in that step.
+    :raises SupersededError: this is a snapshot, and the target shows a later day's.
+    :raises OvertakenError: another attempt has published since this one looked.
     """
     day = publish.day.date
     if publish.kind != "increment" and newest is not None and newest.day > day:
-        raise superseded(publish, newest)
-    if seen_in(newest, erased) != publish.manifest.seen:
-        raise overtaken(publish, newest, erased)
+        raise superseded_error(publish, newest)
+    if seen_publish(newest, erased) != publish.manifest.seen:
+        raise overtaken_error(publish, newest, erased)
     published = newest.generation if newest is not None and newest.day == day else 0
     return max(published, used) + 1
 
 
-def seen_in(newest: LedgerRow | None, erased: int = 0) -> Seen:
-    """Return what an attempt keeps of the newest publish and of the erase list, to compare it at the commit."""
+def seen_publish(newest: LedgerRow | None, erased: int = 0) -> SeenPublish:
+    """Return the newest publish and the erase list's version in the form that the commit compares."""
     if newest is None:
-        return Seen(erased=erased)
-    return Seen(day=newest.day, generation=newest.generation, checks=newest.checks, erased=erased)
+        return SeenPublish(erased=erased)
+    return SeenPublish(day=newest.day, generation=newest.generation, checks=newest.checks, erased=erased)
 
 
 def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> None:
-    """Refuse a publish if the stream's definition has changed since its attempt looked. Pure.
+    """Refuse a publish if the stream's definition has changed since its attempt looked. Pure; called in the commit step.
 
-    Called in the step that commits. The attempt then looks again, and compares its definition with the one in force.
+    The attempt then looks again, and compares its definition with the one in force.
 
-    :raises OvertakenError: another definition than the attempt's own is in force, and the attempt did not see it.
+    :raises OvertakenError: another definition is in force, and the attempt did not see it.
     """
     if in_force is None or publish.definition is None:
         return
@@ -89,23 +89,23 @@ def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> 
 
 
 def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
-    """Tell whether an answer is the published one, so that publishing it again would change nothing."""
+    """Return True if the answer equals the published one, so that publishing it would change nothing."""
     if newest is None or publish.answer is None or publish.kind != "day":
         return False
     return (newest.day, newest.answer) == (publish.day.date, publish.answer)
 
 
-def confirmed(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> LedgerRow:
-    """Return a day's row as this publish confirms it. Pure; called wherever the sink confirms.
+def confirmed_row(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> LedgerRow:
+    """Return a day's row as this publish confirms it. Pure; called in the sink's confirmation step.
 
-    The caller has looked before whether this intent itself is published already: that is no conflict.
+    The caller has checked before that this intent is not published yet.
 
-    :param newest: the day's newest row, as the ledger has it in the step that confirms.
-    :param erased: the version of the stream's erase list in that step.
-    :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+    :param newest: the day's newest row, read in the confirmation step.
+    :param erased: version of the stream's erase list in that step.
+    :raises OvertakenError: another attempt has published or confirmed the day since this one looked.
     """
-    if newest is None or seen_in(newest, erased) != publish.manifest.seen or not is_unchanged(publish, newest):
-        raise overtaken(publish, newest, erased)
+    if newest is None or seen_publish(newest, erased) != publish.manifest.seen or not is_unchanged(publish, newest):
+        raise overtaken_error(publish, newest, erased)
     return newest.model_copy(
         update={
             "checks": newest.checks + 1,
@@ -117,19 +117,19 @@ def confirmed(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> Le
     )
 
 
-def superseded(publish: Publish, newest: LedgerRow) -> SupersededError:
-    """Return the error for a snapshot of an earlier day than the one that the target shows."""
+def superseded_error(publish: Publish, newest: LedgerRow) -> SupersededError:
+    """Return the error for a snapshot that is older than the published one."""
     return SupersededError(
         f"{publish.key} {publish.day}: a snapshot of {newest.day} is published already (generation "
         f"{newest.generation}); what {publish.intent.run} staged is older and stays unpublished"
     )
 
 
-def overtaken(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> OvertakenError:
-    """Return the error for a publish, or an erase, that came between this attempt's look at the ledger and its commit.
+def overtaken_error(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> OvertakenError:
+    """Return the error for a publish or erase that came between this attempt's look at the ledger and its commit.
 
-    :param newest: that publish; None if the ledger has lost what was seen.
-    :param erased: the version of the stream's erase list now.
+    :param newest: that publish; None if the ledger has lost the one that was seen.
+    :param erased: version of the stream's erase list now.
     """
     where, seen = f"{publish.key} {publish.day}", publish.manifest.seen.generation
     if erased != publish.manifest.seen.erased:
@@ -154,10 +154,10 @@ def overtaken(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> Ov
     )
 
 
-def row_of(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
-    """Return the ledger row of a publish that goes through.
+def ledger_row(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
+    """Return the ledger row of a publish.
 
-    :param fields: what the sink knows better: ``rows``, ``counts``, ``reference``, ``link``.
+    :param fields: values that the sink knows better: ``rows``, ``counts``, ``reference``, ``link``.
     """
     polled = publish.manifest.polled
     values: dict[str, Any] = {

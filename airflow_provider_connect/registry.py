@@ -1,6 +1,6 @@
-"""Finds a connector by name: that of its file in ``sources/`` or ``sinks/``, or of an entry point.
+"""Finds a connector by name: the name of its file in ``sources/`` or ``sinks/``, or of an entry point.
 
-Asks one about a capability that it may not have, and says what holds without it.
+Also asks a connector for a capability, and gives the default of a connector without it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 from airflow_provider_connect.capabilities.poller import Resumes, SeveralDaysARequest
 from airflow_provider_connect.capabilities.publisher import StagesMarks
 from airflow_provider_connect.capabilities.source import HasQuota, NamesColumns
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Sink
@@ -29,34 +29,34 @@ C = TypeVar("C")
 
 
 def names(room: str) -> list[str]:
-    """Return the names of all connectors in ``room`` (``sources`` or ``sinks``), those of other packages included.
+    """Return the names of all connectors of a room (``sources`` or ``sinks``), including those of other packages.
 
-    A name of ours is always ours: an entry point of the same name is ignored.
+    This package's connectors take precedence over entry points of the same name.
     """
     return sorted(_ours(room) | set(_others(room)))
 
 
 def source_class(name: str) -> type[Source]:
-    """Return the source class called ``name``.
+    """Return the source class of a name.
 
-    :raises ConfigError: if there is none.
+    :raises ConfigError: no source has this name.
     """
     return _connector("sources", name, Source)
 
 
 def sink_class(name: str) -> type[Sink]:
-    """Return the sink class called ``name``.
+    """Return the sink class of a name.
 
-    :raises ConfigError: if there is none.
+    :raises ConfigError: no sink has this name.
     """
     return _connector("sinks", name, Sink)
 
 
 def require_capability(poller: Poller, kind: type[C], because: str) -> C:
-    """Return a poller that has a capability.
+    """Return a poller as an instance of a capability.
 
-    :param because: what makes it necessary.
-    :raises ConfigError: it has not.
+    :param because: the reason why it is necessary, for the message.
+    :raises ConfigError: the poller does not have it.
     """
     if not isinstance(poller, kind):
         raise ConfigError(f"{type(poller).__name__} must be a {kind.__name__}, because {because}: correct it")
@@ -64,13 +64,13 @@ def require_capability(poller: Poller, kind: type[C], because: str) -> C:
 
 
 def quota_of(source: Source, connection: Connection) -> Quota | None:
-    """Return the limit on a source's requests; None if it has none."""
+    """Return the request limit of a source; None if it has none."""
     limited = source.capability(HasQuota)
     return None if limited is None else limited.quota(connection)
 
 
 def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date] = ()) -> int:
-    """Return how many requests days cost at least, one each for a source without a quota.
+    """Return the fewest requests that days cost: one each for a source without a quota.
 
     :param alone: dates of days that share no request with another day.
     """
@@ -83,23 +83,23 @@ def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date]
 
 
 def column_names(source: Source) -> Sequence[str] | None:
-    """Return the names of the rows' columns if the options alone tell them; else None."""
+    """Return the names of the rows' columns; None if the options leave some to the source."""
     names = source.capability(NamesColumns)
     return None if names is None else names.column_names()
 
 
 def days_per_plan(poller: Poller) -> int:
-    """Return the most days that one plan of a poller may take."""
+    """Return the most days that one plan of a poller may span."""
     return poller.days_per_plan if isinstance(poller, SeveralDaysARequest) else 1
 
 
 def resumes(poller: object) -> TypeGuard[Resumes]:
-    """Return True if a plan of this poller's can be gone on with."""
+    """Return True if a new driver can resume this poller's plans."""
     return isinstance(poller, Resumes) and not poller.begins_anew
 
 
 def stages_marks(sink: Sink, kind: SourceKind) -> bool:
-    """Tell whether rows staged for a sink must have the columns of :mod:`.stage.deleted`."""
+    """Return True if rows staged for a sink must have the columns of :mod:`.stage.soft_deletes`."""
     marking = sink.capability(StagesMarks)
     return marking is not None and marking.stages_marks(kind)
 
@@ -118,14 +118,14 @@ def _connector(room: str, name: str, contract: type[Any]) -> type[Any]:
     if name not in _ours(room):
         if (point := _others(room).get(name)) is not None:
             return _only(point.load(), contract, name)
-        raise ConfigError(f"no {room[:-1]} is called {name!r}; {nearest(name, names(room))}")
+        raise ConfigError(f"no {room[:-1]} is called {name!r}; {suggest_nearest(name, names(room))}")
     module = importlib.import_module(f"airflow_provider_connect.{room}.{name}")
-    found = [
+    candidates = [
         value
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, contract) and value.__module__ == module.__name__
     ]
-    return _only(found[0] if len(found) == 1 else None, contract, name)
+    return _only(candidates[0] if len(candidates) == 1 else None, contract, name)
 
 
 def _only(found: Any, contract: type[Any], name: str) -> type[Any]:

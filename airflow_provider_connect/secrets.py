@@ -1,10 +1,10 @@
-"""What is secret, and how a text is shown without it.
+"""Decides which values are secret, and removes them from texts.
 
-A field is secret by its name (:func:`is_secret_name`): the one list, for whoever masks, hides or strikes out. What
-nobody named may still look like a credential (:func:`without_tokens`).
+A field is secret by its name (:func:`is_secret_name`), the one rule for masking, hiding and redacting. Other text may
+still look like a credential (:func:`redact_tokens`).
 
-A server may repeat what it was sent as JSON, as HTML, in a URL, or one inside the other. So :class:`Secrets` searches a
-text as it is and as every chain of a few decoders reads it, and strikes out each find where it came from.
+A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches a text as
+it is and as decoded by every chain of a few decoders, and redacts each match at its original position.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ HIDDEN_NAME = (
     r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|oauthbearer\.config$"
     r"|(?:^|[^a-z])sas(?:[^a-z]|$)"
 )
-"""What names of secret fields hold, in small letters or capitals: a pattern of Python's and of Java's."""
+"""Pattern of the names of secret fields, in any case; valid in Python and in Java."""
 _SECRET_NAME = re.compile(HIDDEN_NAME, re.IGNORECASE)
 _PLACE_NAME = re.compile(r"\.(?:location|keytab|private\.key\.file|token\.endpoint\.url)$", re.IGNORECASE)
-"""Names of files and services: messages must be able to say them, and a password in a URL is found in the URL."""
+"""Names of files and services. Messages must be able to show them. A password within a URL is redacted there."""
 _TOKEN = re.compile(r"(?i:\bauth=bearer\s*\S+|\b(?:bearer|basic)\s+\S+)|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*")
 _DECODINGS_DEEP = 3
 _STRUCK = "***"
 _NOT_SHOWN = re.compile(r"[^\x21-\x7e]+")
 _REPLACED = r"\?*"  # what servers put where a character is not in their encoding
 _AS_COMPARED = re.compile(r"(?:[^\x21-\x7e]|\?)+")
-"""What is left out in the search for half an echo: what no message shows, and what stands in its place."""
+"""Ignored in the search for a partial echo: characters that no message shows, and their replacements."""
 _HALF_AN_ESCAPE = re.compile(
     r"(?:\\(?:[uU]\{?[0-9A-Fa-f]{0,8}|x[0-9A-Fa-f]?|[0-3][0-7]?)?"
     r"|&(?:#(?:[0-9]{0,8}|[xX][0-9A-Fa-f]{0,7})|[A-Za-z][A-Za-z0-9]{0,31})?"
@@ -40,17 +40,17 @@ _SIMPLE_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell by the name of a field of a connection whether its value must not be shown."""
+    """Return True if the value of a connection field must be hidden, by the field's name."""
     return bool(_SECRET_NAME.search(name)) and not _PLACE_NAME.search(name)
 
 
-def without_tokens(text: str) -> str:
-    """Return a text without what looks like a credential, whosever it is."""
+def redact_tokens(text: str) -> str:
+    """Return a text without anything that looks like a credential."""
     return _TOKEN.sub("…", text)
 
 
 class Secrets:
-    """Values that must not be shown."""
+    """Values that must be hidden."""
 
     def __init__(self, values: Iterable[str]) -> None:
         refuse_text("values", values)
@@ -62,15 +62,15 @@ class Secrets:
     def __repr__(self) -> str:
         return f"{len(self._patterns) + len(self._not_shown)} secrets"
 
-    def struck_from(self, text: str, *, is_cut: bool = False) -> str:
-        """Return ``text`` with every value replaced, in whatever form an echo has it.
+    def redact(self, text: str, *, is_cut: bool = False) -> str:
+        """Return the text with every value replaced, in any encoding of an echo.
 
-        An echo may lose characters that messages do not show (spaces, those beyond ASCII). It is found without them.
+        An echo may lose characters that messages do not show (spaces, non-ASCII). The search ignores them.
 
-        :param is_cut: whether the end of the text is missing: then the beginning of a value is replaced there, too.
+        :param is_cut: True if the end of the text is missing. Then the beginning of a value at the end is replaced, too.
         """
         readings = list(_readings(text, is_cut=is_cut))
-        found = [span for reading in readings for span in self._found(reading)]
+        found = [span for reading in readings for span in self._find_secrets(reading)]
         if is_cut:
             found += [(begin, len(text)) for reading in readings for begin in self._begun(reading)]
         shown, at = [], 0
@@ -80,7 +80,7 @@ class Secrets:
             at = max(at, end)
         return "".join([*shown, text[at:]])
 
-    def _found(self, reading: _Reading) -> Iterator[tuple[int, int]]:
+    def _find_secrets(self, reading: _Reading) -> Iterator[tuple[int, int]]:
         shown = reading.decoded(_NOT_SHOWN, lambda run: [])
         for pattern in self._patterns:
             for match in pattern.finditer(shown.text):
@@ -90,7 +90,7 @@ class Secrets:
                 yield reading.begins[match.start()], reading.ends[match.end() - 1]
 
     def _begun(self, reading: _Reading) -> Iterator[int]:
-        """Yield where a value, or half an escape, may begin at the end of a text."""
+        """Yield the positions where a value, or half an escape, may begin at the end of a text."""
         shown = reading.decoded(_AS_COMPARED, lambda run: [])
         for value in self._beginnings:
             most = min(len(value), len(shown.text))
@@ -103,16 +103,16 @@ class Secrets:
 
 
 class _Reading(NamedTuple):
-    """A text as decoders read it, with the place of each of its characters in the text that was given."""
+    """A decoded text, with the position of each of its characters in the original text."""
 
     text: str
     begins: list[int]
     ends: list[int]
 
     def decoded(self, pattern: re.Pattern[str], decode: Callable[[str], list[tuple[str, int]]]) -> _Reading:
-        """Return the reading with every match decoded.
+        """Return the text with every match decoded.
 
-        :param decode: turns an escape into characters, each with the length of the part that it was made of.
+        :param decode: turns an escape into characters, each with the length of its part of the escape.
         """
         text: list[str] = []
         begins: list[int] = []
@@ -133,16 +133,16 @@ class _Reading(NamedTuple):
         return _Reading("".join(text), begins + self.begins[last:], ends + self.ends[last:])
 
     def without_half_an_escape(self) -> _Reading:
-        """Leave out what may be an escape whose end is missing."""
+        """Return the text without an escape at its end that may be incomplete."""
         half = _HALF_AN_ESCAPE.search(self.text)
         end = half.start() if half is not None else len(self.text)
         return _Reading(self.text[:end], self.begins[:end], self.ends[:end])
 
 
 def _readings(text: str, *, is_cut: bool) -> Iterator[_Reading]:
-    """Yield the text as it is, and as chains of decoders read it. No reading comes twice.
+    """Yield the text as it is, and as decoded by chains of decoders, without repetitions.
 
-    :param is_cut: whether to read it also without half an escape at its end, which decoders would misread.
+    :param is_cut: True to read it also without half an escape at its end, which decoders would misread.
     """
     places = list(range(len(text) + 1))
     others = [_Reading(text, places[:-1], places[1:])]

@@ -1,17 +1,17 @@
-"""What a sink is: the contract that every file in ``sinks/`` fulfils.
+"""The contract of sinks, which every file in ``sinks/`` fulfils.
 
-A sink is a pydantic model: its options, pure data that a DAG file imports. Its :class:`Publisher` does the work for one
-stream. The life of one day, with the capabilities (:mod:`.capabilities`) that a step needs::
+A sink is a pydantic model of its options, free to import in a DAG file. Its :class:`Publisher` does the work for one
+stream. The life of one day, with the capability (:mod:`.capabilities`) that a step needs::
 
     driver         preflight(schema, days, kind)     once a job, before the first request to the source
-    driver         ledger                            what was published already; also in the Airflow task
-    driver         differences(publish)              of a day that replaces an earlier publish  (TellsDifferences)
-    driver         begin(publish)                    fence, staging table, streams              (StagesByExecutors)
-    executor       put(token, stage, share)          any number of times, repeatable            (StagesByExecutors)
+    driver         ledger                            published days; also in the Airflow task
+    driver         differences(publish)              if the day replaces an earlier publish      (TellsDifferences)
+    driver         begin(publish)                    fence, staging table, streams               (StagesByExecutors)
+    executor       put(token, stage, share)          any number of times, repeatable             (StagesByExecutors)
     driver         commit(publish, token, receipts)  data and ledger row in one step
-    driver         confirm(publish)                  instead, if the answer is the published one (Confirms)
-    driver         abort(publish, token)             after any error since begin                (StagesByExecutors)
-    driver         sweep()                           once a job, last: what dead attempts left  (Sweeps)
+    driver         confirm(publish)                  instead, if the answer equals the published (Confirms)
+    driver         abort(publish, token)             after any error since begin                 (StagesByExecutors)
+    driver         sweep()                           once a job, last: leftovers of dead attempts (Sweeps)
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from airflow_provider_connect.window import Day, SourceKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.stage.tables import Tables
+    from airflow_provider_connect.stage.tables import TableTemplate
 
 __all__ = ["DefinitionInForce", "Intent", "Ledger", "LedgerRow", "StreamKey"]  # the ledger's, for those who write one
 
 Connections = dict[str, Connection]
 OnEmpty = Literal["fail", "accept", "never"]
-"""What an answer without rows means: a mistake where rows are published, that they are gone, or always a mistake."""
+"""Treatment of an answer without rows: fail if rows are published, publish it, or fail always."""
 
 
 @dataclass(frozen=True)
 class Publish:
     """One day on its way into the sink.
 
-    :param schema: of the staged files' rows.
+    :param schema: schema of the staged rows.
     :param stage: path or URL of the stage's root; the manifest's paths are relative to it.
-    :param labels: for people: dag, run, task; no secret.
-    :param on_empty: what an answer without rows means; the driver has asked the ledger.
-    :param answer: 32 hex digits, a digest of the answer's contents and of all that decides what becomes of them: the
-        options of source and sink, the target and this package's version. None if it is not known.
-    :param definition: digest of the stream's definition, whose note the ledger has already.
+    :param labels: DAG, run and task, for people. No secret.
+    :param on_empty: treatment of an answer without rows. The driver has consulted the ledger.
+    :param answer: 32 hex digits, a digest of the answer's contents and of everything that decides the published rows: the
+        options of source and sink, the target, and this package's version. None if unknown.
+    :param definition: digest of the stream's definition, whose note the ledger has.
     :param definition_seen: digest of the definition in force when this attempt looked; None if there was none.
     """
 
@@ -72,78 +72,78 @@ class Sink(Connector):
 
     name: ClassVar[str]
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {}
-    """Options that name an Airflow connection, each with the types that it may be of."""
+    """Options that name an Airflow connection, each with its allowed connection types."""
 
     @property
     def connection_ids(self) -> tuple[str, ...]:
-        """Airflow connections the sink needs."""
+        """Airflow connections that the sink needs."""
         return tuple(filter(None, (getattr(self, option) for option in self.connection_types)))
 
     @property
     @abstractmethod
     def target(self) -> str:
-        """Stable name of what is written to, without secrets: a table's URL, a topic. Part of offset and asset."""
+        """Stable name of the target, such as a table's URL or a topic. No secret. Part of offset and asset."""
 
     @property
     @abstractmethod
     def asset_uri(self) -> str:
-        """URI of the Airflow asset that stands for the target."""
+        """URI of the target's Airflow asset."""
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Tell whether a publish takes the place of what is published, so that an empty one would leave nothing."""
+        """Return True if a publish replaces published rows, so that an empty one would delete them."""
         return True
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Tell whether a publish replaces everything in the target, and so supersedes all earlier days."""
+        """Return True if a publish replaces everything in the target, and so supersedes all earlier days."""
         return False
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Say which options mean nothing for rows of a kind; [] if all do. No network."""
+        """Return the options that have no meaning for a kind of rows, as problems. No network."""
         return []
 
     @property
     def reloads(self) -> bool:
-        """Whether a day may be published again: not where that would double its rows."""
+        """True if a day may be published again. False if that would double its rows."""
         return True
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Tell whether rows are merged, compacted or kept as deleted by key. If so, a changed key doubles them."""
+        """Return True if rows are merged, compacted or soft-deleted by key, so that a changed key doubles them."""
         return False
 
     @property
     def keeps_spans(self) -> bool:
-        """Whether its ledger keeps where increments have ended, so that a source may go on from there."""
+        """True if the ledger records the end of each increment, so that a source can continue there."""
         return False
 
     def check(self, connections: Connections) -> list[str]:
-        """Say what is wrong with options and connections together; [] when nothing is. No network."""
+        """Validate the options against the connections. Returns problems with remedies, or an empty list. No network."""
         return []
 
     def stage_root(self, connections: Connections) -> str | None:
-        """Return the path or URL under which the stage lies and stays; None if it may lie anywhere, and is deleted."""
+        """Return the path or URL where the stage must lie and stay; None if it may lie anywhere and is deleted after use."""
         return None
 
     def dataset(self, connections: Connections) -> Dataset:
-        """Return what lineage calls the target; by default as its asset is called. No network, no secret."""
-        return Dataset.of(self.asset_uri)
+        """Return the target's name in lineage, by default its asset's. No network, no secret."""
+        return Dataset.from_uri(self.asset_uri)
 
     @property
-    def tables(self) -> Tables | None:
-        """Which table a row belongs to, if the stage keeps the rows of each apart; None where they share one."""
+    def tables(self) -> TableTemplate | None:
+        """The rule that assigns a row to a table, if the stage separates rows by table; None if all rows share one."""
         return None
 
     @abstractmethod
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return what publishes one stream; import its module here. Driver, executor and Airflow task; no network."""
+        """Return a publisher for one stream and import its module. Driver, executor and Airflow task; no network yet."""
 
 
 class Publisher(Opened):
-    """What publishes one stream: one for all days of a job, called from several threads, and one an executor task."""
+    """Publishes one stream: one publisher for all days of a job, called from several threads, and one in each executor task."""
 
     @property
     @abstractmethod
     def ledger(self) -> Ledger:
-        """The stream's ledger; of a target that does not exist yet, an empty one."""
+        """The stream's ledger. Empty if the target does not exist yet."""
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return problems for a person to mend before the first request to the source. Driver, once a job."""
@@ -153,12 +153,12 @@ class Publisher(Opened):
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Make the day and its ledger row visible in one step. Driver, once an attempt; safe to repeat.
 
-        An intent that the ledger has already is answered from the ledger. Any other is committed only while the ledger
-        says what the manifest has ``seen``, compared in that step (:mod:`.publishing`). Read again after lost answers.
+        If the ledger has the intent already, the ledger's row is returned. Any other intent is committed only if the ledger's
+        state in that step equals the manifest's ``seen`` (:mod:`.publishing`). Read the ledger again if a response was lost.
 
-        :param token: what :meth:`.StagesByExecutors.begin` returned; None without that capability.
-        :raises OvertakenError: somebody else has published the day since this attempt began to poll.
-        :raises SupersededError: a snapshot of a later day is published.
-        :raises RetriableError: the sink is away, or others kept winning the race.
+        :param token: return value of :meth:`.StagesByExecutors.begin`; None without that capability.
+        :raises OvertakenError: another attempt has published the day since this one began to poll.
+        :raises SupersededError: a later day's snapshot is published.
+        :raises RetriableError: the sink is unreachable, or lost the race several times.
         :raises DataError: a column's type conflicts with the target's.
         """

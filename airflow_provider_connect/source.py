@@ -1,12 +1,12 @@
-"""What a source is: the contract that every file in ``sources/`` fulfils.
+"""The contract of sources, which every file in ``sources/`` fulfils.
 
-A source is a pydantic model: its options, pure data that a DAG file imports. :meth:`Source.open` makes a
-:class:`Poller` of them, which does the work. What only some can do is in :mod:`.capabilities`. The life of one day::
+A source is a pydantic model of its options, free to import in a DAG file. :meth:`Source.open` returns the
+:class:`Poller` that does the work. Optional abilities are classes in :mod:`.capabilities`. The life of one day::
 
-    Airflow task   check(connection)     options against the connection, before anything is started
+    Airflow task   check(connection)     options against the connection, before any process starts
     driver         schema()              once a job; travels with the tasks
     driver         plan(days)            once for a day, or for days that one request serves
-    executor       poll(part, tally)     once an attempt of a partition: yield its rows
+    executor       poll(part, tally)     once for each attempt of a partition: yields its rows
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 class PlanGoneError(RetriableError):
-    """What a plan was made on is gone, such as a snapshot that its partitions share: only a new plan helps."""
+    """The basis of a plan is gone, such as a database snapshot that its partitions share. Only a new plan helps."""
 
 
 class InputPartition(Wire):
-    """One piece of a day that one Spark task polls, or of several days that one request serves.
+    """Part of a day, polled by one Spark task. It spans several days if one request serves them.
 
-    :param days: whose rows it yields, in ascending order; mostly one.
-    :param index: 0-based, unique within a plan, the same for every plan of the same days.
-    :param params: what the source needs to find the piece again; plain JSON, no secret.
+    :param days: the days of its rows, ascending; usually one.
+    :param index: 0-based, unique within a plan, the same in every plan of the same days.
+    :param params: data with which the source finds the partition again; plain JSON, no secret.
     """
 
     days: tuple[Day, ...] = Field(min_length=1)
@@ -50,14 +50,14 @@ class InputPartition(Wire):
 
 @dataclass(frozen=True)
 class PollContext:
-    """Who opens a source, and how its polls run. The defaults fit a caller that plans, polls and closes by itself.
+    """The circumstances under which a source is opened. The defaults fit a caller that plans, polls and closes by itself.
 
-    :param polls_at_once: polls of the job that may run at the same time, each in a process of its own: limits for a
-        second, or on concurrent requests, are shared by so many. None if nobody knows.
-    :param looks_ahead: False if the caller wants the first rows alone: nothing is asked for while they are taken.
-    :param is_closed_before_polls: True if the poller that plans is closed before the partitions are polled, so that
-        nothing can be kept open for them.
-    :param spark: returns Spark's SQL session; None outside of a job's driver.
+    :param polls_at_once: number of the job's polls that may run at the same time, each in its own process. They share
+        limits per second and on concurrent requests. None if unknown.
+    :param looks_ahead: False if the caller wants only the first rows, so that nothing is prefetched.
+    :param is_closed_before_polls: True if the planning poller is closed before the partitions are polled, so that it
+        cannot keep anything open for them.
+    :param spark: returns the Spark SQL session; None outside a job's driver.
     """
 
     polls_at_once: int | None = None
@@ -70,15 +70,15 @@ ALONE = PollContext()
 
 
 class Source(Connector):
-    """Base of every source; its fields are the options every source has. ``name`` is the name of its file."""
+    """Base of every source. Its fields are the options that all sources have. ``name`` is the name of its file."""
 
     name: ClassVar[str]
     connection_types: ClassVar[tuple[str, ...]]
-    """Types of Airflow connection that ``conn_id`` may be of."""
+    """Airflow connection types that ``conn_id`` may have."""
     connection_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields of the connection's extra that decide which rows are read; none of them a secret."""
+    """Fields of the connection's extra that decide which rows are read. They must not contain secrets."""
     row_options: ClassVar[Mapping[str, RowRole]] = {}
-    """Options of the :class:`.StreamDefinition`; a dot leads into an option's fields, as in ``records.key``."""
+    """Options that are part of the :class:`.StreamDefinition`. A dotted name is a field of an option: ``records.key``."""
 
     conn_id: str = Field(description="Airflow connection that holds where the source is and who may read it.")
     retry_budget_seconds: float = Field(
@@ -103,72 +103,72 @@ class Source(Connector):
 
     @property
     def kind(self) -> SourceKind:
-        """What rows of the stream are: a day's, a snapshot of the whole, or an increment (:class:`.Follows`)."""
+        """The kind of the stream's rows: a day's, a snapshot of everything, or an increment (:class:`.Follows`)."""
         return "day"
 
     @property
     def reloads(self) -> bool:
-        """Whether an earlier day can be asked for again. Not if its rows are what there is when somebody asks."""
+        """True if an earlier day can be polled again. False if the source only returns its present state."""
         return self.kind == "day"
 
     @property
     @abstractmethod
     def stream_key(self) -> str:
-        """Name of what is read, unique among all streams of this connector: part of ledger and offset."""
+        """Name of the stream, unique within this connector. Part of ledger and offset."""
 
     @property
     def timezone(self) -> str:
-        """IANA zone whose calendar days this source counts in."""
+        """IANA zone of the source's calendar days."""
         return "UTC"
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return the connection's parts that decide which rows are read, by name. They must not contain secrets."""
+        """Return the parts of the connection that decide which rows are read, by name. They must not contain secrets."""
         return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
-        """Return all that is wrong with options and connection together, by field, and what to do. No network."""
+        """Validate the options against the connection. Returns problems with remedies, or an empty list. No network."""
         return []
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the stream's name in lineage; by default after connector and connection. No network, no secret."""
+        """Return the stream's name in lineage, by default made of connector and connection. No network, no secret."""
         return Dataset(f"{self.name}://{connection.conn_id}", self.stream_key)
 
     @abstractmethod
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return the stream's poller. Driver and executor; no network yet. The poller's module is imported here."""
+        """Return the stream's poller and import its module. Driver and executor; no network yet."""
 
 
 class Poller(Opened):
-    """What polls one stream: one for all days of a job, called from several threads, and one an executor task."""
+    """Polls one stream: one poller for all days of a job, called from several threads, and one in each executor task."""
 
     @abstractmethod
     def schema(self) -> pa.Schema:
         """Return the schema of every batch that :meth:`poll` yields. Driver, once a job; it travels with the tasks.
 
-        May ask the source. Metadata of fields and schema tell sinks more than types: docs/connectors.md, *Rows*.
+        May query the source. Metadata of fields and schema give sinks more than types: docs/connectors.md, *Rows*.
         """
 
     @abstractmethod
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Cut days into partitions: deterministic, disjoint, together the whole of the days. Driver.
+        """Cut days into partitions that are deterministic, disjoint and complete. Driver.
 
-        No partition for a single day means that it is empty. Of several days each needs one, also an empty day: one
-        that is forgotten fails them all. A partition whose poll fails only fails the days that it names.
+        A single day without a partition is empty. Of several days each needs a partition, also an empty one: a missing day
+        fails them all. A failed partition fails only its own days.
 
-        :param days: one day, or as many days that follow each other as :class:`.SeveralDaysARequest` allows.
-        :raises ConfigError: if a day cannot be read as it is configured.
-        :raises RetriableError: if a day is not over yet but soon will be.
+        :param days: one day, or as many consecutive days as :class:`.SeveralDaysARequest` allows.
+        :raises ConfigError: a day cannot be read with these options.
+        :raises RetriableError: a day is not complete yet.
         """
 
     @abstractmethod
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a partition, each batch with its day. Executor, again from the start after any error.
+        """Yield the rows of a partition, each batch with its day. Executor; restarted from the beginning after any error.
 
-        Ends normally only when the end of the data was really seen. Counts and rejects go to ``tally.for_day(day)``,
-        bytes and requests to ``tally`` itself: each as soon as it is sent; one that could not be sent does not count.
+        Ends normally only if the end of the data was really seen. Counts and rejects go to ``tally.for_day(day)``. Bytes and
+        requests go to ``tally`` as soon as they are sent. A request that could not be sent does not count.
 
-        :raises RetriableError: cut, refused for now, or unreachable: what was yielded is thrown away. A
-            :class:`.DeadlineError` if a request took longer than it may.
-        :raises ConfigError: credentials, rights, options: nobody tries again.
+        :raises RetriableError: the answer was cut, the source refused for now or is unreachable. The yielded rows are
+            discarded. A :class:`.DeadlineError` if a request exceeded its deadline.
+        :raises ConfigError: credentials, permissions or options are wrong. Not retried.
         :raises DataError: the data is bad, and ``errors_tolerance`` does not allow it.
         """

@@ -1,12 +1,12 @@
-"""Days and windows: pure calendar arithmetic, the same on Airflow, driver and executor.
+"""Days and windows: pure calendar arithmetic, the same in Airflow, driver and executor.
 
-A *day* is a calendar day in the source's own time zone. It is 24 hours long, or 23 or 25 (rarely another length) when
-the zone changes its offset. A *window* is a half-open span ``[start, end)`` in UTC that holds whole days.
+A *day* is a calendar day in the source's time zone. It has 24 hours, or 23 or 25 (rarely another number) when the zone
+changes its offset. A *window* is a half-open span ``[start, end)`` in UTC that holds whole days.
 
-A day is *settled* once it is published, once its answer was found unchanged, and once it is superseded. Where a
-snapshot replaces everything in its target (:meth:`.Sink.replaces_whole`), each day before the newest published one is
-superseded: the sink refuses its publish, so no clear could ever fill such a gap. Where each day is kept, as with
-``snapshot="daily"``, only a publish settles a day. Offset, gaps, lag, lateness, page and commands count by
+A day is *settled* if it is published, if its answer was found unchanged, or if it is superseded. Where a snapshot
+replaces everything in its target (:meth:`.Sink.replaces_whole`), each day before the newest published one is
+superseded: the sink refuses to publish it, so no clear could fill the gap. Where each day is kept, as with
+``snapshot="daily"``, only a publish settles a day. Offset, gaps, lag, lateness, page and commands all use
 :class:`Settled`.
 """
 
@@ -28,14 +28,14 @@ from airflow_provider_connect.wire import Wire
 ONE_DAY = dt.timedelta(days=1)
 
 SourceKind = Literal["day", "snapshot", "increment"]
-"""What a source's rows are: those of one day, all that exist as of that day, or all since the last increment."""
+"""The rows of a source: those of one day, all that exist as of that day, or all since the previous increment."""
 
 
 @lru_cache(maxsize=64)
 def zone(name: str) -> ZoneInfo:
-    """Return the IANA zone called ``name``.
+    """Return the IANA zone of a name.
 
-    :raises ConfigError: if this machine's zone database has no such zone.
+    :raises ConfigError: this machine's zone database has no such zone.
     """
     try:
         return ZoneInfo(name)
@@ -43,7 +43,7 @@ def zone(name: str) -> ZoneInfo:
         raise ConfigError(f"unknown time zone {name!r}: use an IANA name such as 'UTC' or 'US/Pacific'") from None
 
 
-def _known(name: str) -> str:
+def _validate_zone(name: str) -> str:
     try:
         zone(name)
     except ConfigError as error:
@@ -51,18 +51,18 @@ def _known(name: str) -> str:
     return name
 
 
-ZoneName = Annotated[str, AfterValidator(_known)]
-"""An option that names an IANA zone, which must be known."""
+ZoneName = Annotated[str, AfterValidator(_validate_zone)]
+"""Type of an option that names a known IANA zone."""
 
 
 def start_of(date: dt.date, zone_name: str) -> dt.datetime:
-    """Return the first instant (UTC) of ``date`` in the zone, even if its midnight is skipped or comes twice."""
+    """Return the first instant (UTC) of a date in a zone, even if its midnight is skipped or repeated."""
     local = dt.datetime.combine(date, dt.time(), tzinfo=zone(zone_name))
     return local.astimezone(dt.UTC)
 
 
 class Day(Wire):
-    """One calendar day in one zone: the unit that is polled, published and remembered."""
+    """A calendar day in a zone: the unit that is polled, published and recorded."""
 
     date: dt.date
     zone: str = "UTC"
@@ -83,22 +83,22 @@ class Day(Wire):
         return (self.end - self.start).total_seconds() / 3600
 
     def __str__(self) -> str:
-        """Return the ISO date alone, as it stands in paths, ledgers and offsets."""
+        """Return the ISO date, as paths, ledgers and offsets have it."""
         return self.date.isoformat()
 
 
 def days_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> list[Day]:
-    """Cut the window ``[start, end)`` into the days it holds.
+    """Cut the window ``[start, end)`` into days.
 
-    :raises ConfigError: see :func:`ends_of_window`.
+    :raises ConfigError: see :func:`first_and_last_date`.
     """
-    return [day for day in span(*ends_of_window(start, end, zone_name), zone_name) if day.hours > 0]
+    return [day for day in days_between(*first_and_last_date(start, end, zone_name), zone_name) if day.hours > 0]
 
 
-def ends_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> tuple[dt.date, dt.date]:
+def first_and_last_date(start: dt.datetime, end: dt.datetime, zone_name: str) -> tuple[dt.date, dt.date]:
     """Return the first and the last date of the window ``[start, end)``.
 
-    :raises ConfigError: if it is empty, or either end is not the start of a day in the zone.
+    :raises ConfigError: the window is empty, or one end is not the start of a day in the zone.
     """
     tz = zone(zone_name)
     if start.tzinfo is None or end.tzinfo is None:
@@ -120,13 +120,13 @@ def ends_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> tupl
     return first, stop - ONE_DAY
 
 
-def span(first: dt.date, last: dt.date, zone_name: str) -> list[Day]:
-    """Return every day from ``first`` to ``last``, both included."""
+def days_between(first: dt.date, last: dt.date, zone_name: str) -> list[Day]:
+    """Return the days from ``first`` to ``last``, both included."""
     return [Day(date=first + ONE_DAY * i, zone=zone_name) for i in range((last - first).days + 1)]
 
 
-def groups(days: Sequence[Day], size: int) -> list[tuple[Day, ...]]:
-    """Cut ascending days into groups of at most ``size`` that follow each other without a gap."""
+def group_days(days: Sequence[Day], size: int) -> list[tuple[Day, ...]]:
+    """Cut ascending days into groups of at most ``size`` consecutive days."""
     found: list[tuple[Day, ...]] = []
     for day in days:
         if found and len(found[-1]) < size and found[-1][-1].date + ONE_DAY == day.date:
@@ -137,21 +137,21 @@ def groups(days: Sequence[Day], size: int) -> list[tuple[Day, ...]]:
 
 
 def parse_days(text: str, zone_name: str) -> list[Day]:
-    """Read ``2026-10-05``, or ``2026-10-05..2026-10-11`` with both ends included.
+    """Parse ``2026-10-05``, or ``2026-10-05..2026-10-11`` with both ends included.
 
-    :raises ConfigError: if the text is neither, runs backwards, or names a date that the zone never had.
+    :raises ConfigError: the text has another form, ends before it starts, or names a date that the zone skipped.
     """
-    days = span(*parse_ends(text), zone_name)
+    days = days_between(*parse_first_and_last(text), zone_name)
     skipped = [str(day) for day in days if day.hours == 0]
     if skipped:
         raise ConfigError(f"days={text!r}: {zone_name} never had {', '.join(skipped)} (its calendar skipped that date)")
     return days
 
 
-def parse_ends(text: str) -> tuple[dt.date, dt.date]:
-    """Return the first and the last date of what :func:`parse_days` reads.
+def parse_first_and_last(text: str) -> tuple[dt.date, dt.date]:
+    """Return the first and the last date of a text in the form of :func:`parse_days`.
 
-    :raises ConfigError: if the text is none of it, or runs backwards.
+    :raises ConfigError: the text has another form, or ends before it starts.
     """
     parts = [part.strip() for part in text.split("..")]
     try:
@@ -166,13 +166,13 @@ def parse_ends(text: str) -> tuple[dt.date, dt.date]:
 
 
 class DaySet(Wire):
-    """A set of dates, as an offset keeps it: sorted ranges, both ends included."""
+    """A set of dates as an offset keeps it: sorted ranges, both ends included."""
 
     ranges: tuple[tuple[dt.date, dt.date], ...] = ()
 
     @classmethod
-    def of(cls, dates: Iterable[dt.date]) -> DaySet:
-        """Make the set of ``dates``, in any order, repeated or not."""
+    def from_dates(cls, dates: Iterable[dt.date]) -> DaySet:
+        """Make the set of dates, which may be unsorted and repeated."""
         ranges: list[tuple[dt.date, dt.date]] = []
         for date in sorted(set(dates)):
             if ranges and ranges[-1][1] + ONE_DAY == date:
@@ -182,7 +182,7 @@ class DaySet(Wire):
         return cls(ranges=tuple(ranges))
 
     def __iter__(self) -> Iterator[dt.date]:  # type: ignore[override]  # a set of days, not of fields
-        """Yield every date, oldest first."""
+        """Yield the dates, oldest first."""
         for first, last in self.ranges:
             for i in range((last - first).days + 1):
                 yield first + ONE_DAY * i
@@ -192,11 +192,11 @@ class DaySet(Wire):
         return sum((last - first).days + 1 for first, last in self.ranges)
 
     def __contains__(self, date: dt.date) -> bool:
-        """Tell whether ``date`` is in the set."""
+        """Return True if the date is in the set."""
         return any(first <= date <= last for first, last in self.ranges)
 
     def missing(self, first: dt.date, last: dt.date) -> DaySet:
-        """Return the dates from ``first`` to ``last``, both included, that are not in the set."""
+        """Return the dates from ``first`` to ``last``, both included, that the set lacks."""
         ranges: list[tuple[dt.date, dt.date]] = []
         at = first
         for begin, end in self.ranges:
@@ -207,9 +207,9 @@ class DaySet(Wire):
         return DaySet(ranges=tuple((begin, end) for begin, end in ranges if begin <= end))
 
     def position(self, origin: dt.date | None) -> dt.date | None:
-        """Return the last date up to which every day since ``origin`` is in the set; None if ``origin`` is not.
+        """Return the end of the unbroken run of days that begins at ``origin``; None if ``origin`` is not in the set.
 
-        Without an origin, the first date of the set counts as one.
+        Without an origin, the run begins at the first date of the set.
         """
         for first, last in self.ranges:
             if origin is None or first <= origin <= last:
@@ -218,20 +218,20 @@ class DaySet(Wire):
 
 
 class Schedule(NamedTuple):
-    """Which days a DAG's schedule asks for.
+    """The days that a DAG's schedule requests.
 
-    :param is_set: whether the DAG has a schedule. Without one, nobody asks for days after the last settled one.
-    :param last_day: the last day that begins before the end date of the DAG, or of its task; None without one.
+    :param is_set: True if the DAG has a schedule. Without one, no day after the last settled day is requested.
+    :param last_day: the last day that begins before the end date of the DAG or task; None without an end date.
     """
 
     is_set: bool = True
     last_day: dt.date | None = None
 
     @classmethod
-    def of(cls, *, is_set: bool, end: dt.datetime | None, zone_name: str) -> Schedule:
-        """Return the schedule of a DAG.
+    def from_task(cls, *, is_set: bool, end: dt.datetime | None, zone_name: str) -> Schedule:
+        """Return the schedule of a task.
 
-        :param end: the task's end date, which is not after its DAG's. The last run's interval begins on it or before.
+        :param end: end date of the task, never later than its DAG's. The last run's interval begins on it or before.
         :param zone_name: the source's zone.
         """
         return cls(is_set, None if end is None else end.astimezone(zone(zone_name)).date())
@@ -241,17 +241,17 @@ class Schedule(NamedTuple):
 class Settled:
     """The settled days of one stream.
 
-    :param origin: the first day wanted; None counts from the first settled day.
+    :param origin: the first requested day; None counts from the first settled day.
     """
 
     days: DaySet
     origin: dt.date | None
 
     @classmethod
-    def of(cls, published: DaySet, origin: dt.date | None, *, replaces_whole: bool) -> Settled:
-        """Return the days that are settled by what is published.
+    def from_published(cls, published: DaySet, origin: dt.date | None, *, replaces_whole: bool) -> Settled:
+        """Return the settled days of a stream by its published days.
 
-        :param replaces_whole: whether a publish takes the place of everything in the target.
+        :param replaces_whole: True if a publish replaces everything in the target.
         """
         if not (replaces_whole and published.ranges):
             return cls(published, origin)
@@ -265,19 +265,19 @@ class Settled:
 
     @property
     def position(self) -> dt.date | None:
-        """The last day up to which every day since the origin is settled; None if the origin is not."""
+        """The last day of the unbroken run of settled days since the origin; None if the origin is not settled."""
         return self.days.position(self.origin)
 
     @property
     def gaps(self) -> DaySet:
-        """The days that are not settled, from the origin to the last settled day."""
+        """The unsettled days between the origin and the last settled day."""
         last = self.last_day
         return DaySet() if last is None else self.days.missing(self.origin or self.days.ranges[0][0], last)
 
     def lag_days(self, yesterday: dt.date, schedule: Schedule) -> int | None:
-        """Return how many wanted days lie behind the position; None if neither the origin nor a settled day is known.
+        """Return the number of requested days after the position; None if neither an origin nor a settled day is known.
 
-        :param yesterday: the last day that is over in the source's zone.
+        :param yesterday: the last complete day in the source's zone.
         """
         reached = self.position or (self.origin - ONE_DAY if self.origin else None)
         if reached is None:
@@ -289,7 +289,7 @@ class Settled:
 
 
 def reloadable_days(published: DaySet, *, replaces_whole: bool) -> DaySet:
-    """Return the published days that can be loaded again: all of them, or the newest where it superseded the others."""
+    """Return the published days that can be loaded again: all, or only the newest where it superseded the others."""
     if not (replaces_whole and published.ranges):
         return published
     newest = published.ranges[-1][1]

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.cli.connectors import Option, options_of
+from airflow_provider_connect.cli.connectors import Option, list_options
 from airflow_provider_connect.shapes import Condition
 from airflow_provider_connect.shapes.chain import SHAPES
 
@@ -54,7 +54,7 @@ def section(connector: type[BaseModel]) -> str:
     """Return one connector's section: its first line, and tables of its usual and its rare options."""
     summary = (inspect.getdoc(connector) or "").splitlines()[0]
     names = {*RARE.get(connector.__name__, "").split(), *RARE_ANYWHERE.split()}
-    options = options_of(connector)
+    options = list_options(connector)
     usual = [option for option in options if option.name not in names]
     rare = [option for option in options if option.name in names]
     parts = [f"### `{connector.__name__}`", summary, _table(usual)]

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from airflow_provider_connect.job import TOLD, DayReport, Totals
 from airflow_provider_connect.sources._mixpanel.columns import schema
-from airflow_provider_connect.sources._mixpanel.stream import Stream
+from airflow_provider_connect.sources._mixpanel.stream_definition import MixpanelStream
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources._x_search import columns as x
 from airflow_provider_connect.sources._x_search.options import StreamName
@@ -55,7 +55,7 @@ def region(name: str) -> str:
         return x_streams()
     kind, _, stream = name.partition(" ")
     if stream:
-        made: dict[str, Callable[[Stream], str]] = {"rows": rows, "counts": counts}
+        made: dict[str, Callable[[MixpanelStream], str]] = {"rows": rows, "counts": counts}
         return made[kind](next(each for each in STREAMS.values() if each.name == stream))
     whole: dict[str, Callable[[], str]] = {
         "streams": streams,
@@ -135,11 +135,11 @@ def streams() -> str:
     for stream in STREAMS.values():
         options = ", ".join(f"`{name}`" for name in _in_order(stream))
         key = ", ".join(stream.key)
-        lines.append(f"| `{stream.name}` | {stream.kind} | {stream.api} | {key} | {stream.cost} | {options} |")
+        lines.append(f"| `{stream.name}` | {stream.kind} | {stream.api} | {key} | {stream.cost_text} | {options} |")
     return "\n".join(lines) + "\n"
 
 
-def rows(stream: Stream) -> str:
+def rows(stream: MixpanelStream) -> str:
     """Return the rows of a stream as Spark's DDL."""
     found = schema(columns=stream.columns)
     names = [f"{each.name} {_DDL[str(each.type)]}{'' if each.nullable else ' NOT NULL'}" for each in found]
@@ -157,7 +157,7 @@ def x_streams() -> str:
     """Return the table of all streams of X search."""
     lines = ["| stream | a row is | key | schema of the row | and of its key |", "|---|---|---|---|---|"]
     for name, each in x.STREAMS.items():
-        lines.append(f"| `{name}` | {each.what} | {each.key} | `{each.record_name}` | `{each.record_name}Key` |")
+        lines.append(f"| `{name}` | {each.summary} | {each.key} | `{each.record_name}` | `{each.record_name}Key` |")
     return "\n".join(lines) + "\n"
 
 
@@ -179,7 +179,7 @@ def _ddl(names: list[str], comments: list[str]) -> str:
     return "\n".join(["```sql", *lines, "```"]) + "\n"
 
 
-def counts(stream: Stream) -> str:
+def counts(stream: MixpanelStream) -> str:
     """Return the table of what a stream counts in the report."""
     lines = ["| count in the report | what is counted |", "|---|---|"]
     return "\n".join([*lines, *(f"| `{name}` | {meaning} |" for name, meaning in stream.counts.items())]) + "\n"
@@ -197,7 +197,7 @@ def fields(model: type[BaseModel], chosen: frozenset[str] | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _in_order(stream: Stream) -> list[str]:
+def _in_order(stream: MixpanelStream) -> list[str]:
     """Return the options that belong to a stream alone, in the order in which they are declared."""
     from airflow_provider_connect.sources.mixpanel import MixpanelSource  # noqa: PLC0415
 

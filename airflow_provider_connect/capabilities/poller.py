@@ -1,4 +1,4 @@
-"""What only some pollers can do. Asked with ``isinstance``."""
+"""Capabilities of some pollers. A caller tests for them with ``isinstance``."""
 
 from __future__ import annotations
 
@@ -18,110 +18,110 @@ if TYPE_CHECKING:
 
 
 class CountsRows(ABC):
-    """A poller that asks for the vendor's own count of a day, which the rows are compared with."""
+    """A poller that requests the vendor's own count of a day, to compare with the rows."""
 
     @abstractmethod
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Ask the vendor for the count of a day. Driver, one day after the other, before ``plan`` if ``counts_first``.
+        """Request the vendor's count of a day. Driver, day after day, before ``plan`` if ``counts_first``.
 
         :param tally: counts requests, each as soon as it is sent.
-        :raises ConfigError: such as a right that the credentials or the vendor's plan lack: it holds for all days.
+        :raises ConfigError: the credentials or the vendor's plan lack a permission, for all days.
         """
 
 
 Sizes = Callable[[], Sequence[int]]
-"""Asks for the sizes of the days nearest to the next one, in bytes after decoding, as far as they are known."""
+"""Returns the known sizes of the days nearest to the next one, in decoded bytes."""
 
 
 class Together(NamedTuple):
-    """How many days the next plan takes, and the reason for the log; "" for none."""
+    """Number of days of the next plan, and the reason for the log; "" for none."""
 
     days: int
     why: str = ""
 
 
 class SeveralDaysARequest:
-    """A poller whose plan may take consecutive days together, because one request serves them."""
+    """A poller whose plan may span consecutive days, because one request serves them."""
 
     days_per_plan: int
-    """The most days that one plan may take."""
+    """The most days of one plan."""
 
-    def days_together(self, wanted: Sequence[Day], sizes: Sizes) -> Together:
-        """Return how many of the job's days the next plan should take; by default all that it may. Driver."""
+    def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
+        """Return how many of the job's days the next plan should span, by default :attr:`days_per_plan`. Driver."""
         return Together(self.days_per_plan)
 
 
 class Splits(ABC):
-    """A poller that plans a day in more partitions after a request ran into its deadline."""
+    """A poller that plans a day in more partitions after a request exceeded its deadline."""
 
     @abstractmethod
     def split(self, day: Day, more_than: int) -> None:
-        """Have a day's next plan take more partitions than so many, if it can; 0: as at first. Driver."""
+        """Make a day's next plan have more than ``more_than`` partitions, if possible; 0 restores the first plan. Driver."""
 
 
 class AcceptsParts(ABC):
-    """A poller with something to do once all partitions of a day are polled."""
+    """A poller with a final check or release once all partitions of a day are polled."""
 
     @abstractmethod
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Refuse partitions that are good each and not together (DataError); close what was open for them. Driver."""
+        """Refuse partitions that are valid singly but not together (DataError), and release their resources. Driver."""
 
 
 class LimitsPartitions:
-    """A poller that says how many partitions of a plan are polled at the same time; None for as many as have room."""
+    """A poller that limits how many partitions of a plan are polled at the same time; None for no limit."""
 
     partitions_at_once: int | None = None
 
 
 class Follows(ABC):
-    """A poller of a stream whose ``kind`` is ``increment``: each day begins where the last one ended."""
+    """A poller of a stream of kind ``increment``: each day begins where the previous one ended."""
 
     @abstractmethod
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
-        """Fix which rows the next plans of a day read; return where they end. Driver, before ``plan``.
+        """Fix the rows that the next plans of a day read, and return the position where they end. Driver, before ``plan``.
 
-        A plan without it, as for ``spark.read``, reads from the beginning of the stream.
+        Without this call, as for ``spark.read``, a plan reads from the beginning of the stream.
 
-        :param after: the position behind which they begin; None at the beginning of the stream.
-        :param to: the position up to which an earlier load of the day has read; None to read up to the source's end.
-        :return: ``to``, or the last position of the increment; ``after`` if nothing came behind it. At most
-            :data:`.stage.spans.MOST_CHARACTERS` characters, which the ledger keeps: no secret.
-        :raises ConfigError: the position is none of this source's.
-        :raises RowsLostError: rows to come would be skipped, and the source is no :class:`.ReloadsWhenLost`.
+        :param after: position after which the rows begin; None for the beginning of the stream.
+        :param to: position where an earlier load of the day ended; None to read to the source's end.
+        :return: ``to``, or the increment's last position; ``after`` if there are no rows. The ledger keeps it: at most
+            :data:`.stage.spans.MAX_POSITION_CHARACTERS` characters, no secret.
+        :raises ConfigError: the position does not belong to this source.
+        :raises RowsLostError: new rows would be skipped, and the source is not a :class:`.ReloadsWhenLost`.
         """
 
 
 class Resumes(ABC):
-    """A poller whose whole partitions need not be polled again by the next try, after a driver died.
+    """A poller whose complete partitions are kept after a driver died, so that the next try does not poll them again.
 
-    Each partition must be right by itself, whenever it is polled, and need nothing that only the driver that planned it
-    had, such as a session.
+    Each partition must be correct by itself, whenever it is polled, and must not need anything of the driver that planned
+    it, such as a session.
     """
 
     begins_anew: str = ""
-    """For the log, the reason why this stream cannot do so, and the remedy; "" if it can."""
+    """Reason and remedy, for the log, if this stream cannot resume; "" if it can."""
 
     @abstractmethod
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> Sequence[InputPartition]:
-        """Plan a day as an earlier try did. Driver; unless the partitions are the same, all of them are polled.
+        """Plan a day as an earlier try did. Driver. If the partitions differ, all of them are polled.
 
-        :param parts: the earlier try's, from the stage, where others may write: check them.
+        :param parts: partitions of the earlier try, from the stage. Others may write there: check them.
         """
 
 
 class ReadBySpark(ABC):
-    """A poller whose ``poll`` is never called in a job: :meth:`frame` and :meth:`rows_of` take its place."""
+    """A poller whose rows Spark reads: jobs call :meth:`frame` and :meth:`rows_of` instead of ``poll``."""
 
     @abstractmethod
     def frame(self, part: InputPartition) -> Any:
-        """Return a partition as a Spark DataFrame of one partition, before any row is read. Driver."""
+        """Return a partition as a Spark DataFrame of one partition, without reading rows yet. Driver."""
 
     @abstractmethod
     def rows_of(
         self, part: InputPartition, batches: Iterator[pa.RecordBatch], tally: Tally
     ) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a partition from the batches that Spark has read. Executor, without secrets."""
+        """Yield a partition's rows from the batches that Spark has read. Executor, without secrets."""
 
     @abstractmethod
     def error_of(self, error: Exception) -> ConnectError:
-        """Return our error for one of Spark's, without a text that may hold a value. Driver."""
+        """Convert Spark's error to ours, without a text that may hold a value. Driver."""

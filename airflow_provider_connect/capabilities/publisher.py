@@ -1,4 +1,4 @@
-"""What only some publishers can do, asked with ``isinstance``; and sinks: ``sink.capability(StagesMarks)``."""
+"""Capabilities of some publishers, tested with ``isinstance``, and of sinks: ``sink.capability(StagesMarks)``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
+from airflow_provider_connect.stage.erase_list import Erasure, ShapingDigest, no_shaping
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
@@ -21,107 +21,109 @@ if TYPE_CHECKING:
 
 
 class StagesByExecutors(ABC):
-    """A publisher whose rows executors send between ``begin`` and ``commit``: staged files do not become the target."""
+    """A publisher whose executors send rows between ``begin`` and ``commit``, because staged files do not become the target."""
 
     @abstractmethod
     def begin(self, publish: Publish) -> Any:
-        """Prepare one publish. The token is pickled for every :meth:`put`. Driver, once an attempt."""
+        """Prepare one publish. The returned token is pickled for every :meth:`put`. Driver, once an attempt."""
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Deal a day's files out, one :meth:`put` for each share: each file alone by default. Driver."""
+        """Split a day's files into shares, one :meth:`put` each; by default each file alone. Driver."""
         return [(file,) for file in files]
 
     @abstractmethod
     def put(self, token: Any, stage: str, share: tuple[StagedFile, ...]) -> Any:
-        """Send one share of the stage; the receipt goes to ``commit``. Executor; may run twice, also at once."""
+        """Send one share of the stage and return a receipt for ``commit``. Executor; may run twice, also concurrently."""
 
     @abstractmethod
     def abort(self, publish: Publish, token: Any) -> None:
-        """Release what :meth:`begin` took. Driver; never touches what a commit may have published."""
+        """Release the resources of :meth:`begin`. Driver. Never touches data that a commit may have published."""
 
 
 class Confirms(ABC):
-    """A publisher of which an unchanged day is not published again."""
+    """A publisher that records an unchanged day without publishing it again."""
 
     @abstractmethod
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Make the day's row what :func:`.publishing.confirmed` returns, as a commit would. Driver; safe to repeat."""
+        """Replace the day's row by the result of :func:`.publishing.confirmed_row`, as a commit would. Driver; safe to repeat."""
 
 
 class TellsDifferences(ABC):
-    """A publisher that compares a staged day with the published one that it takes the place of."""
+    """A publisher that compares a staged day with the published day that it replaces."""
 
     @abstractmethod
     def differences(self, publish: Publish) -> Differences | None:
-        """Count against the generation ``seen``; None if that is not known. Driver, before the publish."""
+        """Count the differences to the generation ``seen``; None if unknown. Driver, before the publish."""
 
 
 class CommitCountsDifferences:
-    """A publisher whose commit puts these counts into the ledger row: its rows are comparable only in the sink."""
+    """A publisher whose commit puts the differences into the ledger row, because only the sink can compare its rows."""
 
 
 class Erases(ABC):
-    """A publisher that keeps an erase list and takes the rows of its values out of the target."""
+    """A publisher that keeps an erase list and removes the rows of its values from the target."""
 
     @abstractmethod
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows that :meth:`erase` would take out, by day. Changes nothing; no job is running."""
+        """Count the rows that :meth:`erase` would remove, by day. Changes nothing and starts no job."""
 
     @abstractmethod
-    def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
-        """Put values on the erase list, then take their rows out of every day that has some. No job need stand still.
+    def erase(
+        self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
+    ) -> Erasure:
+        """Add values to the erase list, then remove their rows from all days. Jobs may run meanwhile.
 
-        Safe to repeat, also after a kill: values that are on the list already are searched for again.
+        Safe to repeat, also after a kill: values that are on the list already are searched again.
 
         :param shaping: digests of the shapes that made the values, which the list keeps.
-        :raises ConfigError: the target has no such column, or its list is full, of another column or of other shapes.
-        :raises RetriableError: the sink is away, or others kept winning the race: the rest is to be erased yet.
+        :raises ConfigError: the target has no such column, or its list is full or belongs to another column or other shapes.
+        :raises RetriableError: the sink is unreachable, or lost the race several times. The remaining rows are still there.
         """
 
     def copies(self) -> list[str]:
-        """Return the places whose rows :meth:`erase` does not delete, such as rejects, and how to clear each."""
+        """Return the places whose rows :meth:`erase` does not delete, such as rejects, each with its remedy."""
         return []
 
 
 class KeepsRejects(ABC):
-    """A publisher whose sink keeps the rejects of published days."""
+    """A publisher whose sink keeps the rejected records of published days."""
 
     @abstractmethod
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield what was set aside of each published day, oldest first; of so many rejects a day the record itself."""
+        """Yield the rejects of each published day, oldest day first, with the content of at most ``records`` of them a day."""
 
 
 class Sweeps(ABC):
-    """A publisher of which an attempt that dies leaves something behind in the sink."""
+    """A publisher whose dead attempts leave data in the sink."""
 
     @abstractmethod
     def sweep(self) -> int:
-        """Delete what attempts left that are long dead; return how many files. Driver, once a job, last."""
+        """Delete the leftovers of long-dead attempts, and return the number of files. Driver, once a job, last."""
 
     @abstractmethod
     def leftovers(self) -> list[str]:
-        """Return the names of what :meth:`sweep` would delete now. Changes nothing."""
+        """Return the names that :meth:`sweep` would delete now. Changes nothing."""
 
 
 class KeepsNotes(ABC):
-    """A publisher whose ledger returns notes: definitions of the stream, alarms and their answers."""
+    """A publisher whose ledger keeps notes: definitions of the stream, alarms and their answers."""
 
     @abstractmethod
     def note(self, note: LedgerNote) -> None:
-        """Keep a note, for :meth:`.Ledger.notes`; one that exists is not changed. After ``preflight``, repeatable."""
+        """Keep a note for :meth:`.Ledger.notes`. An existing note stays unchanged. After ``preflight``; safe to repeat."""
 
 
 class InspectsTarget(ABC):
-    """A publisher that can tell before the first day is loaded what would fail."""
+    """A publisher that finds problems before the first day is loaded."""
 
     @abstractmethod
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Find what ``preflight`` finds, as far as that is known without making anything. For a person."""
+        """Return the problems that ``preflight`` would find, without creating anything. For a person."""
 
 
 class StagesMarks(ABC):
-    """A sink whose staged files become the target's own, so that they need the columns of :mod:`.stage.deleted`."""
+    """A sink whose staged files become the target's own, so that they need the columns of :mod:`.stage.soft_deletes`."""
 
     @abstractmethod
     def stages_marks(self, kind: SourceKind) -> bool:
-        """Tell whether staged rows of a kind must have these columns, which mark rows that a snapshot has no more."""
+        """Return True if staged rows of a kind must have these columns, which mark rows that a snapshot lacks."""

@@ -12,11 +12,11 @@ from functools import partial
 
 from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.capabilities.publisher import KeepsNotes
-from airflow_provider_connect.cli.tasks import Pipeline, connect_task, opened
-from airflow_provider_connect.cli.terminal import PROBLEMS, agreed, command, note, show
-from airflow_provider_connect.definition import compare
+from airflow_provider_connect.cli.tasks import RenderedTask, connect_task, open_source
+from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, ask_consent, command, print_note, print_rows
+from airflow_provider_connect.definition import compare_definitions
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.operators.written import Written
+from airflow_provider_connect.operators.declared_options import DeclaredOptions
 from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.sink import Connections, Publisher
 from airflow_provider_connect.stage.definition import StreamDefinition
@@ -24,8 +24,8 @@ from airflow_provider_connect.stage.notes import (
     Acceptance,
     Resumption,
     acceptance_note,
-    answers_before,
-    definitions_in,
+    count_answers,
+    definitions_by_digest,
     newest_alarm,
     resumption_note,
 )
@@ -35,40 +35,42 @@ from airflow_provider_connect.stage.notes import (
 def accept(args: Namespace) -> int:
     """Show the changes since the newest publish, and note in the ledger that they are accepted."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    pipeline = task.rendered(task.day(None))
-    connections = pipeline.connections()
-    with pipeline.publisher(connections) as publisher:
+    pipeline = task.render(task.parse_day(None))
+    connections = pipeline.resolve_connections()
+    with pipeline.open_publisher(connections) as publisher:
         return _accept(args, pipeline, publisher, present_definition(pipeline, connections))
 
 
-def _accept(args: Namespace, pipeline: Pipeline, publisher: Publisher, present: StreamDefinition) -> int:
+def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, present: StreamDefinition) -> int:
     published = published_definition(pipeline, publisher)
     if published is None:
-        note(f"{pipeline.task.name}: no published day in {pipeline.sink.target} has a definition. Nothing to accept")
+        print_note(
+            f"{pipeline.task.name}: no published day in {pipeline.sink.target} has a definition. Nothing to accept"
+        )
         return 0
     present = present.model_copy(update={"key": published.key})  # only a run asks the source for it
-    comparison = compare(published, present, is_same_task=False, identifies_by_key=False)
+    comparison = compare_definitions(published, present, is_same_task=False, identifies_by_key=False)
     if not comparison.acceptable:
-        note(f"{pipeline.task.name}: a run would refuse no change. Nothing to accept")
+        print_note(f"{pipeline.task.name}: a run would refuse no change. Nothing to accept")
         return 0
-    show([{"task": pipeline.task.name, "change": change} for change in comparison.acceptable], args.output)
-    if not args.yes and not agreed("Published days stay as they are. Accept the change for later loads?"):
-        note("Nothing was changed")
-        return PROBLEMS
+    print_rows([{"task": pipeline.task.name, "change": change} for change in comparison.acceptable], args.output)
+    if not args.yes and not ask_consent("Published days stay as they are. Accept the change for later loads?"):
+        print_note("Nothing was changed")
+        return EXIT_PROBLEMS
     acceptance = Acceptance(published=published.digest, accepted=present.options_digest)
     assert isinstance(publisher, KeepsNotes)  # it has a published definition
-    publisher.note(acceptance_note(acceptance, person()))
-    note(f"{pipeline.task.name}: accepted. The task's next run loads with the DAG's present options")
+    publisher.note(acceptance_note(acceptance, person_name()))
+    print_note(f"{pipeline.task.name}: accepted. The task's next run loads with the DAG's present options")
     return 0
 
 
-def present_definition(pipeline: Pipeline, connections: Connections) -> StreamDefinition:
+def present_definition(pipeline: RenderedTask, connections: Connections) -> StreamDefinition:
     """Return the definition of a task's stream by the DAG's present options, without the resolved key."""
-    written = Written(*pipeline.task.declared().as_written)
-    return written.definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
+    written = DeclaredOptions(*pipeline.task.require_operator().declared_options)
+    return written.build_definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
 
 
-def published_definition(pipeline: Pipeline, publisher: Publisher) -> StreamDefinition | None:
+def published_definition(pipeline: RenderedTask, publisher: Publisher) -> StreamDefinition | None:
     """Return the definition in force; None if there is none.
 
     :raises ConfigError: the sink keeps no definitions, or the definition's note is missing.
@@ -78,7 +80,7 @@ def published_definition(pipeline: Pipeline, publisher: Publisher) -> StreamDefi
     in_force = publisher.ledger.definition_in_force()
     if in_force is None:
         return None
-    definitions = definitions_in(publisher.ledger.notes())
+    definitions = definitions_by_digest(publisher.ledger.notes())
     if in_force.digest not in definitions:
         raise ConfigError(
             f"{pipeline.sink.target}: the ledger names the definition {in_force.digest}, but its note is missing. "
@@ -87,7 +89,7 @@ def published_definition(pipeline: Pipeline, publisher: Publisher) -> StreamDefi
     return definitions[in_force.digest]
 
 
-def person() -> str:
+def person_name() -> str:
     """Return who runs this command, in the form of a run's name."""
     return f"cli/{socket.gethostname()}/{getpass.getuser()}"
 
@@ -99,18 +101,18 @@ _NOW = "now"
 def resume(args: Namespace) -> int:
     """Show the newest alarm, and note in the ledger the position where the stream goes on."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    pipeline = task.rendered(task.day(None))
+    pipeline = task.render(task.parse_day(None))
     if pipeline.source.kind != "increment":
         raise ConfigError(f"task {task.name} follows no table. Use a backfill to load its days again")
-    connections = pipeline.connections()
-    with pipeline.publisher(connections) as publisher:
+    connections = pipeline.resolve_connections()
+    with pipeline.open_publisher(connections) as publisher:
         notes = publisher.ledger.notes()
         alarm = newest_alarm(notes)
         if alarm is None or not isinstance(publisher, KeepsNotes):
-            note(f"{task.name}: the ledger has no alarm. Nothing to answer")
+            print_note(f"{task.name}: the ledger has no alarm. Nothing to answer")
             return 0
         position = _position_of(pipeline, connections, getattr(args, "from"))
-        show(
+        print_rows(
             [
                 {
                     "task": task.name,
@@ -122,22 +124,22 @@ def resume(args: Namespace) -> int:
             ],
             args.output,
         )
-        if not args.yes and not agreed("Unread rows up to that position will never be loaded. Go on?"):
-            note("Nothing was changed")
-            return PROBLEMS
-        answer = Resumption(alarm=alarm.id, position=position, answers_before=answers_before(notes, alarm))
-        publisher.note(resumption_note(answer, person()))
-    note(f"{task.name}: the task's next run reads the rows after {position}")
+        if not args.yes and not ask_consent("Unread rows up to that position will never be loaded. Go on?"):
+            print_note("Nothing was changed")
+            return EXIT_PROBLEMS
+        answer = Resumption(alarm=alarm.id, position=position, answers_before=count_answers(notes, alarm))
+        publisher.note(resumption_note(answer, person_name()))
+    print_note(f"{task.name}: the task's next run reads the rows after {position}")
     return 0
 
 
-def _position_of(pipeline: Pipeline, connections: Connections, text: str) -> str:
+def _position_of(pipeline: RenderedTask, connections: Connections, text: str) -> str:
     """Return the given position, or the source's present one for ``now``.
 
     :raises ConfigError: the text is not a position of this source.
     """
-    day = pipeline.task.day(None)
-    with opened(pipeline.source, connections[pipeline.source.conn_id]) as poller:
+    day = pipeline.task.parse_day(None)
+    with open_source(pipeline.source, connections[pipeline.source.conn_id]) as poller:
         poller.schema()
         follower = require_capability(poller, Follows, "its rows are increments")
         return follower.follow(day, None, None) if text == _NOW else follower.follow(day, text, text)

@@ -19,8 +19,8 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.cli.terminal import command, note, show
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.cli.terminal import command, print_note, print_rows
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError
 
 
@@ -38,7 +38,7 @@ class Option:
     description: str
 
 
-def options_of(connector: type[BaseModel]) -> list[Option]:
+def list_options(connector: type[BaseModel]) -> list[Option]:
     """Return a connector's options in the order of their declaration."""
     return [
         Option(
@@ -78,11 +78,11 @@ def describe(args: Namespace) -> None:
     known = {room: registry.names(room) for room in _ROOMS}
     found = [find(args.connector) for room, find in _ROOMS.items() if args.connector in known[room]]
     if not found:
-        hint = nearest(args.connector, {name for names in known.values() for name in names})
+        hint = suggest_nearest(args.connector, {name for names in known.values() for name in names})
         raise ConfigError(f"no connector is called {args.connector!r}: {hint}")
     rows = []
     for connector in found:
-        note(f"{connector.__name__}: {(inspect.getdoc(connector) or '').splitlines()[0]}")
+        print_note(f"{connector.__name__}: {(inspect.getdoc(connector) or '').splitlines()[0]}")
         rows += [
             {
                 "connector": connector.__name__,
@@ -91,9 +91,9 @@ def describe(args: Namespace) -> None:
                 "default": "required" if option.default is None else option.default,
                 "description": option.description,
             }
-            for option in options_of(connector)
+            for option in list_options(connector)
         ]
-    show(rows, args.output)
+    print_rows(rows, args.output)
 
 
 _NAME = "[a-z][a-z0-9_]*"
@@ -102,16 +102,16 @@ _NAME = "[a-z][a-z0-9_]*"
 @command
 def write_connector(args: Namespace) -> None:
     """Write two files into the working folder, and say what comes next."""
-    written = scaffold(args.kind, args.name, Path.cwd())
+    written = write_scaffold(args.kind, args.name, Path.cwd())
     for path in written:
-        note(f"Wrote {path}")
-    note(
+        print_note(f"Wrote {path}")
+    print_note(
         f"Next: pip install 'airflow-provider-connect[testing]', pytest {written[-1].name}, and name the class in the "
         f"entry points of your package, under airflow_provider_connect.{args.kind}s"
     )
 
 
-def scaffold(kind: str, name: str, folder: Path) -> list[Path]:
+def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
     """Write a connector's module and its test; return their paths.
 
     :raises ConfigError: the name cannot be one, is taken, or a file is there already; then nothing is written.

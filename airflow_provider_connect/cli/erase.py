@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect.cli.tasks import connect_task
-from airflow_provider_connect.cli.terminal import command, note, show
+from airflow_provider_connect.cli.terminal import command, print_note, print_rows
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.operators.erase import erase
-from airflow_provider_connect.stage.erasing import Erasure
+from airflow_provider_connect.stage.erase_list import Erasure
 
 STANDARD_INPUT = "-"
 
@@ -26,9 +26,9 @@ STANDARD_INPUT = "-"
 def erase_people(args: Namespace) -> None:
     """Print the number of counted or deleted rows and days, and the places that may still hold such rows."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    pipeline = task.rendered(task.day(None))
-    connections = pipeline.sink_connections()
-    connections |= {conn_id: credentials.resolve(conn_id) for conn_id in pipeline.chain.conn_ids}
+    pipeline = task.render(task.parse_day(None))
+    connections = pipeline.resolve_sink_connections()
+    connections |= {conn_id: credentials.resolve_connection(conn_id) for conn_id in pipeline.chain.conn_ids}
     erasure = erase(
         pipeline.source,
         pipeline.sink,
@@ -39,11 +39,11 @@ def erase_people(args: Namespace) -> None:
         staging=pipeline.staging,
         connections=connections,
     )
-    show([_line(task.name, erasure, args.output)], args.output)
+    print_rows([_line(task.name, erasure, args.output)], args.output)
     for place in erasure.copies:
-        note(f"{task.name}: not searched: {place}")
+        print_note(f"{task.name}: not searched: {place}")
     if not args.erase:
-        note(f"{task.name}: nothing was changed. --erase deletes these rows and keeps them out of later loads")
+        print_note(f"{task.name}: nothing was changed. --erase deletes these rows and keeps them out of later loads")
 
 
 def read_ids(file: str) -> list[str]:
@@ -54,7 +54,7 @@ def read_ids(file: str) -> list[str]:
     """
     if file == STANDARD_INPUT:
         if sys.stdin.isatty():
-            note("Type the ids, one a line, and end with Ctrl-D")
+            print_note("Type the ids, one a line, and end with Ctrl-D")
         return _ids(sys.stdin.read())
     try:
         return _ids(Path(file).read_text(encoding="utf-8"))

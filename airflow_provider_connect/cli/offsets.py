@@ -10,9 +10,16 @@ from functools import partial
 from typing import Any
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.cli.tasks import Pipeline, connect_tasks
-from airflow_provider_connect.cli.terminal import PROBLEMS, agreed, command, note, show, show_one
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.cli.tasks import RenderedTask, connect_tasks
+from airflow_provider_connect.cli.terminal import (
+    EXIT_PROBLEMS,
+    ask_consent,
+    command,
+    print_fields,
+    print_note,
+    print_rows,
+)
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.sink import LedgerRow
@@ -24,7 +31,7 @@ _UNREADABLE = "not an offset: reset it, and the stream's next task makes it anew
 @command
 def list_offsets(args: Namespace) -> None:
     """Print a line for each offset."""
-    show([_line(name, offset) for name, offset in offsets.stored().items()], args.output)
+    print_rows([_line(name, offset) for name, offset in offsets.stored_offsets().items()], args.output)
 
 
 @command
@@ -35,13 +42,13 @@ def show_offset(args: Namespace) -> None:
         raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
     ranges = {"days": offset.days, "missing": offset.settled.gaps.ranges}
     fields = _line(name, offset) | {field: [_ends(*ends) for ends in found] for field, found in ranges.items()}
-    show_one(fields, args.output)
+    print_fields(fields, args.output)
 
 
 @command
 def list_gaps(args: Namespace) -> int:
-    """Print each range of missing days; end with :data:`.PROBLEMS` if there is one."""
-    chosen = offsets.stored() if args.offset is None else dict([_found(args.offset)])
+    """Print each range of missing days; end with :data:`.EXIT_PROBLEMS` if there is one."""
+    chosen = offsets.stored_offsets() if args.offset is None else dict([_found(args.offset)])
     unreadable = [name for name, offset in chosen.items() if offset is None]
     rows = [
         {"offset": name, "from": first, "to": last, "days": (last - first).days + 1}
@@ -49,10 +56,10 @@ def list_gaps(args: Namespace) -> int:
         if offset is not None
         for first, last in offset.settled.gaps.ranges
     ]
-    show(rows, args.output)
+    print_rows(rows, args.output)
     for name in unreadable:
-        note(f"offset {name!r} is {_UNREADABLE}")
-    return PROBLEMS if rows or unreadable else 0
+        print_note(f"offset {name!r} is {_UNREADABLE}")
+    return EXIT_PROBLEMS if rows or unreadable else 0
 
 
 @partial(command, changes=True)
@@ -60,10 +67,10 @@ def reset_offset(args: Namespace) -> int:
     """Delete an offset, once a person has agreed."""
     name, offset = _found(args.offset)
     if not args.yes and not _agreed(name, offset):
-        note("Nothing was changed")
-        return PROBLEMS
-    offsets.forget(name)
-    note(f"Offset {name!r} is deleted: the stream's next task makes it anew from the sink's ledger")
+        print_note("Nothing was changed")
+        return EXIT_PROBLEMS
+    offsets.delete_variable(name)
+    print_note(f"Offset {name!r} is deleted: the stream's next task makes it anew from the sink's ledger")
     return 0
 
 
@@ -72,7 +79,7 @@ def export_offsets(args: Namespace) -> None:
     """Print all offsets as one JSON object: a Variable's name, and what it holds."""
     found = {
         offsets.PREFIX + name: offset.model_dump(mode="json")
-        for name, offset in offsets.stored().items()
+        for name, offset in offsets.stored_offsets().items()
         if offset is not None
     }
     sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
@@ -101,18 +108,20 @@ def _found(name: str) -> tuple[str, Offset | None]:
 
     :raises ConfigError: if there is none.
     """
-    known = offsets.stored()
+    known = offsets.stored_offsets()
     short = name.removeprefix(offsets.PREFIX)
     if short not in known:
-        hint = nearest(short, known) if known else "there is none at all"
+        hint = suggest_nearest(short, known) if known else "there is none at all"
         raise ConfigError(f"no offset is called {short!r}: {hint}")
     return short, known[short]
 
 
 def _agreed(name: str, offset: Offset | None) -> bool:
     what = "which is no offset" if offset is None else f"{len(offset.done):,} done days into {offset.target}"
-    note(f"Offset {name!r} ({what}) will be deleted. The sink's ledger stays as it is. An origin set by hand is lost.")
-    return agreed("Delete it?")
+    print_note(
+        f"Offset {name!r} ({what}) will be deleted. The sink's ledger stays as it is. An origin set by hand is lost."
+    )
+    return ask_consent("Delete it?")
 
 
 def _ends(first: dt.date, last: dt.date) -> str:
@@ -121,26 +130,26 @@ def _ends(first: dt.date, last: dt.date) -> str:
 
 @command
 def show_day(args: Namespace) -> int:
-    """Print the newest publish of a day, for each task; end with :data:`.PROBLEMS` if a sink has none."""
+    """Print the newest publish of a day, for each task; end with :data:`.EXIT_PROBLEMS` if a sink has none."""
     rows, missing = [], 0
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
-        day = task.day(args.day)
-        pipeline = task.rendered(day)
-        with pipeline.publisher() as publisher:
+        day = task.parse_day(args.day)
+        pipeline = task.render(day)
+        with pipeline.open_publisher() as publisher:
             found = publisher.ledger.row(day.date)
         if found is None:
-            note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
+            print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
             missing += 1
         else:
             rows.append(_ledger_line(pipeline, day, found))
     if len(rows) == 1:
-        show_one(rows[0], args.output)
+        print_fields(rows[0], args.output)
     elif rows or args.output in ("json", "yaml"):
-        show(rows, args.output)
-    return PROBLEMS if missing else 0
+        print_rows(rows, args.output)
+    return EXIT_PROBLEMS if missing else 0
 
 
-def _ledger_line(pipeline: Pipeline, day: Day, row: LedgerRow) -> dict[str, Any]:
+def _ledger_line(pipeline: RenderedTask, day: Day, row: LedgerRow) -> dict[str, Any]:
     return {
         "task": pipeline.task.name,
         "target": pipeline.sink.target,

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from airflow_provider_connect.cli.answers import present_definition
-from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
-from airflow_provider_connect.cli.terminal import command, note, show
-from airflow_provider_connect.definition import days_loaded_otherwise
+from airflow_provider_connect.cli.tasks import DeclaredTask, RenderedTask, connect_tasks
+from airflow_provider_connect.cli.terminal import command, print_note, print_rows
+from airflow_provider_connect.definition import days_with_other_rows
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.planning import plan
 from airflow_provider_connect.sink import Ledger, LedgerRow
-from airflow_provider_connect.stage.notes import definitions_in
+from airflow_provider_connect.stage.notes import definitions_by_digest
 from airflow_provider_connect.window import Day, DaySet, Settled, parse_days, reloadable_days, zone
 
 _MEASURED_DAYS = 7
@@ -28,14 +28,14 @@ def show_plan(args: Namespace) -> None:
     """Print a line for each task."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.changed:
-        show([line for task in tasks for line in changed_days(task, args.days)], args.output)
+        print_rows([line for task in tasks for line in changed_days(task, args.days)], args.output)
     else:
-        show([_line(task, args.days) for task in tasks], args.output)
+        print_rows([_line(task, args.days) for task in tasks], args.output)
 
 
-def _line(task: Task, text: str) -> dict[str, Any]:
+def _line(task: DeclaredTask, text: str) -> dict[str, Any]:
     days = parse_days(text, task.zone)
-    pipeline = task.rendered(days[0])
+    pipeline = task.render(days[0])
     planned = plan(pipeline.source, days)
     fields: dict[str, Any] = {
         "task": task.name,
@@ -45,18 +45,18 @@ def _line(task: Task, text: str) -> dict[str, Any]:
         "hours_of_quota": round(planned.hours, 1) if planned.quota else None,
     }
     try:
-        with pipeline.publisher() as publisher:
+        with pipeline.open_publisher() as publisher:
             return fields | _measured(pipeline, publisher.ledger, days)
     except ConnectError as error:  # the plan stands without what the sink knows
-        note(f"{task.name}: what earlier days took is not known: {error}")
+        print_note(f"{task.name}: what earlier days took is not known: {error}")
         return fields | dict.fromkeys(("published", "settled", "rows_a_day", "seconds_a_day", "hours_of_work"))
 
 
-def _measured(pipeline: Pipeline, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
+def _measured(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
     """Return what the newest days of the ledger tell of these."""
     published = ledger.days()
     replaces_whole = pipeline.sink.replaces_whole(pipeline.source.kind)
-    settled = Settled.of(published, days[0].date, replaces_whole=replaces_whole).days
+    settled = Settled.from_published(published, days[0].date, replaces_whole=replaces_whole).days
     newest = sorted(published)[-_MEASURED_DAYS:]
     rows = [row for date in newest if (row := ledger.row(date)) is not None]
     seconds = median_seconds(rows)
@@ -83,20 +83,20 @@ def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
     return statistics.median(taken) if taken else None
 
 
-def changed_days(task: Task, text: str) -> Iterator[dict[str, Any]]:
+def changed_days(task: DeclaredTask, text: str) -> Iterator[dict[str, Any]]:
     """Yield a line for each range of days that were loaded with options other than the DAG's present ones."""
     days = parse_days(text, task.zone)
-    pipeline = task.rendered(days[0])
-    connections = pipeline.connections()
-    with pipeline.publisher(connections) as publisher:
+    pipeline = task.render(days[0])
+    connections = pipeline.resolve_connections()
+    with pipeline.open_publisher(connections) as publisher:
         replaces_whole = pipeline.sink.replaces_whole(pipeline.source.kind)
         reloadable = reloadable_days(publisher.ledger.days(), replaces_whole=replaces_whole)
         rows = [row for row in publisher.ledger.between(days[0].date, days[-1].date) if row.day in reloadable]
-        definitions = definitions_in(publisher.ledger.notes())
+        definitions = definitions_by_digest(publisher.ledger.notes())
     unknown = sum(row.definition is None for row in rows)
     if unknown:
-        note(f"{task.name}: {unknown:,} published days have no definition, so their options cannot be compared")
-    changed = DaySet.of(days_loaded_otherwise(rows, definitions, present_definition(pipeline, connections)))
+        print_note(f"{task.name}: {unknown:,} published days have no definition, so their options cannot be compared")
+    changed = DaySet.from_dates(days_with_other_rows(rows, definitions, present_definition(pipeline, connections)))
     for first, last in changed.ranges:
         ends = Day(date=first, zone=task.zone), Day(date=last, zone=task.zone)
         yield {

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.capabilities.poller import CountsRows, ReadBySpark
 from airflow_provider_connect.capabilities.source import Counts
-from airflow_provider_connect.cli.tasks import connect_task, day_of, lone_source, opened
-from airflow_provider_connect.cli.terminal import command, cut, note, show
+from airflow_provider_connect.cli.tasks import connect_task, open_source, parse_day, source_of_arguments
+from airflow_provider_connect.cli.terminal import command, print_note, print_rows, shorten
 from airflow_provider_connect.errors import ConfigError, QuotaError
 from airflow_provider_connect.hooks import credentials
 from airflow_provider_connect.hooks.variables import VariableStore
-from airflow_provider_connect.polling.quota.limits import Quota, Want
-from airflow_provider_connect.polling.quota.turns import Turns, Wait
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
+from airflow_provider_connect.polling.quota.turns import QuotaWait, Turns
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.registry import quota_of, requests_for, require_capability
 from airflow_provider_connect.shapes.chain import Chain, Shaping
@@ -36,23 +36,23 @@ def show_rows(args: Namespace) -> None:
     """Print rows; say before what they cost."""
     if args.rows < 1:
         raise ConfigError("--rows: ask for at least one")
-    source = lone_source(args)
+    source = source_of_arguments(args)
     if source is not None:
-        day = day_of(args.day, source.timezone)
+        day = parse_day(args.day, source.timezone)
         connections = {source.conn_id: credentials.resolve_source(source)}
         rows = first_rows(source, Chain.of(()), connections, day, args.rows)
     else:
         task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-        day = task.day(args.day)
-        pipeline = task.rendered(day)
+        day = task.parse_day(args.day)
+        pipeline = task.render(day)
         if pipeline.transform is not None:
-            note("These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone")
-        rows = first_rows(pipeline.source, pipeline.chain, pipeline.connections(), day, args.rows)
+            print_note("These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone")
+        rows = first_rows(pipeline.source, pipeline.chain, pipeline.resolve_connections(), day, args.rows)
     whole = args.output in ("json", "yaml")
-    show(rows if whole else [{name: cut(value) for name, value in row.items()} for row in rows], args.output)
+    print_rows(rows if whole else [{name: shorten(value) for name, value in row.items()} for row in rows], args.output)
 
 
-def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, most: int) -> list[dict[str, Any]]:
+def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, max_rows: int) -> list[dict[str, Any]]:
     """Return the first rows of a day; nothing is asked for once there are enough.
 
     :raises QuotaError: the source's quota has no room now.
@@ -62,12 +62,12 @@ def first_rows(source: Source, chain: Chain, connections: Connections, day: Day,
     quota = quota_of(source, connections[source.conn_id])
     needed = requests_for(source, [day])
     allowed = f" of {quota.describe()}" if quota else ""
-    note(f"Asks for {day}: at least {needed:,} request{'' if needed == 1 else 's'}{allowed}")
+    print_note(f"Asks for {day}: at least {needed:,} request{'' if needed == 1 else 's'}{allowed}")
     with ExitStack() as stack:
         if quota is not None:
             stack.enter_context(_reserved(quota, needed, tally))
         context = PollContext(polls_at_once=1, looks_ahead=False)
-        poller = stack.enter_context(opened(source, connections[source.conn_id], context))
+        poller = stack.enter_context(open_source(source, connections[source.conn_id], context))
         if isinstance(poller, ReadBySpark):
             raise ConfigError(f"stream {source.stream_key}: Spark itself reads this source; only a run does")
         counting = source.capability(Counts) or Counts()
@@ -77,7 +77,7 @@ def first_rows(source: Source, chain: Chain, connections: Connections, day: Day,
                 stack.enter_context(_reserved(limit, counting.requests_to_count([day]), counted))
             require_capability(poller, CountsRows, "its source counts days first").count(day, counted)
         shape = Shaping.of(chain, connections).bind(poller.schema())
-        return _rows(poller, day, most, tally, shape)
+        return _rows(poller, day, max_rows, tally, shape)
 
 
 def _rows(poller: Poller, day: Day, most: int, tally: Tally, shape: _Shape) -> list[dict[str, Any]]:
@@ -101,9 +101,9 @@ def _reserved(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
     :raises QuotaError: there is no room now.
     """
     turns = Turns(VariableStore(), quota)
-    want = Want(asker=secrets.token_hex(8), requests=requests, least=requests, rank=1)
+    want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests, rank=1)
     got = turns.reserve(want) if turns.has_room(want) else None
-    if got is None or isinstance(got, Wait):
+    if got is None or isinstance(got, QuotaWait):
         raise QuotaError(f"{quota.name} has no room for {requests:,} of {quota.describe()} now: try again later")
     try:
         yield

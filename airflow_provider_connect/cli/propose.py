@@ -32,7 +32,7 @@ def propose(args: Namespace) -> None:
         conn_id = cls.model_fields["conn_id"].default
         if not isinstance(conn_id, str):
             raise ConfigError("--conn-id: name the Airflow connection")
-    connection = None if conn_id is None else credentials.resolve(conn_id)
+    connection = None if conn_id is None else credentials.resolve_connection(conn_id)
     sys.stdout.write(cls.propose(request, connection, VariableStore()).rstrip("\n") + "\n")
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_connect.capabilities.publisher import KeepsRejects
-from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_task, connect_tasks
-from airflow_provider_connect.cli.terminal import PROBLEMS, command, cut, note, show
+from airflow_provider_connect.cli.tasks import DeclaredTask, RenderedTask, connect_task, connect_tasks
+from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, command, print_note, print_rows, shorten
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Publisher
-from airflow_provider_connect.stage.rejects import DayRejects, SetAside
+from airflow_provider_connect.stage.rejects import DayRejects, RejectedRecord
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days
 
 _DAYS = 30
@@ -24,87 +24,87 @@ _REASONS = 3
 
 @command
 def list_rejects(args: Namespace) -> int:
-    """Print a line for each day of which records were set aside; end with :data:`.PROBLEMS` if there is one."""
+    """Print a line for each day of which records were set aside; end with :data:`.EXIT_PROBLEMS` if there is one."""
     lines: list[dict[str, Any]] = []
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
         first, last = _ends(task, args.days)
-        pipeline = task.rendered(Day(date=first, zone=task.zone))
-        with pipeline.publisher() as publisher:
-            for found in rejects_of(pipeline, publisher, first, last, records=0):
-                lines.append(_line(task, Counted.of(found), args.output))
-    show(lines, args.output)
-    return PROBLEMS if lines else 0
+        pipeline = task.render(Day(date=first, zone=task.zone))
+        with pipeline.open_publisher() as publisher:
+            for found in read_rejects(pipeline, publisher, first, last, records=0):
+                lines.append(_line(task, RejectCounts.count(found), args.output))
+    print_rows(lines, args.output)
+    return EXIT_PROBLEMS if lines else 0
 
 
 @command
 def show_rejects(args: Namespace) -> int:
-    """Print the records of a day; end with :data:`.PROBLEMS` if the ledger has nothing of it."""
+    """Print the records of a day; end with :data:`.EXIT_PROBLEMS` if the ledger has nothing of it."""
     if args.rows < 1:
         raise ConfigError("--rows: ask for at least one")
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    day = task.day(args.day)
-    pipeline = task.rendered(day)
-    with pipeline.publisher() as publisher:
+    day = task.parse_day(args.day)
+    pipeline = task.render(day)
+    with pipeline.open_publisher() as publisher:
         if publisher.ledger.row(day.date) is None:
-            note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
-            show([], args.output)
-            return PROBLEMS
-        found = next(rejects_of(pipeline, publisher, day.date, day.date, records=args.rows), None)
-        counted = None if found is None else Counted.of(found, args.rows)
-    note(f"{task.name}, {day}: {'nothing was set aside' if counted is None else counted.describe()}")
-    shown = counted.first if counted else []
+            print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
+            print_rows([], args.output)
+            return EXIT_PROBLEMS
+        found = next(read_rejects(pipeline, publisher, day.date, day.date, records=args.rows), None)
+        counted = None if found is None else RejectCounts.count(found, args.rows)
+    print_note(f"{task.name}, {day}: {'nothing was set aside' if counted is None else counted.describe()}")
+    shown = counted.first_records if counted else []
     if args.records and shown:
-        note("The column record is your data, as the source sent it or as a row of JSON")
-    show([_record(each, args) for each in shown], args.output)
+        print_note("The column record is your data, as the source sent it or as a row of JSON")
+    print_rows([_record(each, args) for each in shown], args.output)
     return 0
 
 
 @dataclass
-class Counted:
+class RejectCounts:
     """A day's rejects, counted, and the first of them.
 
     :param found: how many are still there.
     """
 
-    day: DayRejects
-    found: int = 0
+    day_rejects: DayRejects
+    remaining: int = 0
     origins: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-    first: list[SetAside] = field(default_factory=list)
+    first_records: list[RejectedRecord] = field(default_factory=list)
 
     @classmethod
-    def of(cls, day: DayRejects, most: int = 0) -> Counted:
+    def count(cls, day: DayRejects, max_records: int = 0) -> RejectCounts:
         """Read a day's rejects to their end.
 
         :param most: how many of them to keep.
         """
         counted = cls(day)
         for each in day.records:
-            counted.found += 1
+            counted.remaining += 1
             counted.origins[each.origin] += 1
             counted.reasons[f"{each.column}: {each.reason}" if each.column else each.reason] += 1
-            if len(counted.first) < most:
-                counted.first.append(each)
+            if len(counted.first_records) < max_records:
+                counted.first_records.append(each)
         return counted
 
     @property
     def rejected(self) -> int:
         """How many were set aside, as far as anybody knows."""
-        return self.found if self.day.counted is None else self.day.counted
+        return self.remaining if self.day_rejects.ledger_count is None else self.day_rejects.ledger_count
 
     @property
-    def gone(self) -> int:
+    def missing(self) -> int:
         """How many of them are not there any more."""
-        return max(0, self.rejected - self.found)
+        return max(0, self.rejected - self.remaining)
 
     def describe(self) -> str:
         """Say how many there are and where."""
-        gone = f"; {self.gone:,} of them are gone from there" if self.gone else ""
-        return f"generation {self.day.generation}, {self.rejected:,} set aside, in {self.day.where}{gone}"
+        gone = f"; {self.missing:,} of them are gone from there" if self.missing else ""
+        return f"generation {self.day_rejects.generation}, {self.rejected:,} set aside, in {self.day_rejects.location}{gone}"
 
 
-def rejects_of(
-    pipeline: Pipeline, publisher: Publisher, first: dt.date, last: dt.date, records: int
+def read_rejects(
+    pipeline: RenderedTask, publisher: Publisher, first: dt.date, last: dt.date, records: int
 ) -> Iterator[DayRejects]:
     """Return what a sink keeps of some days' rejects.
 
@@ -118,15 +118,15 @@ def rejects_of(
     return publisher.rejects(first, last, records)
 
 
-def _ends(task: Task, text: str | None) -> tuple[dt.date, dt.date]:
+def _ends(task: DeclaredTask, text: str | None) -> tuple[dt.date, dt.date]:
     if text is None:
-        last = task.day(None).date
+        last = task.parse_day(None).date
         return last - ONE_DAY * (_DAYS - 1), last
     days = parse_days(text, task.zone)
     return days[0].date, days[-1].date
 
 
-def reasons_of(counted: Mapping[str, int], output: str) -> dict[str, int] | str:
+def format_reasons(counted: Mapping[str, int], output: str) -> dict[str, int] | str:
     """Return how often each reason was given: all of them for a program, the most frequent as a text for people."""
     most = Counter(counted)
     if output in ("json", "yaml"):
@@ -137,19 +137,19 @@ def reasons_of(counted: Mapping[str, int], output: str) -> dict[str, int] | str:
     return "; ".join(texts)
 
 
-def _line(task: Task, counted: Counted, output: str) -> dict[str, Any]:
+def _line(task: DeclaredTask, counted: RejectCounts, output: str) -> dict[str, Any]:
     return {
         "task": task.name,
-        "day": counted.day.day,
-        "generation": counted.day.generation,
+        "day": counted.day_rejects.day,
+        "generation": counted.day_rejects.generation,
         "rejected": counted.rejected,
-        "gone": counted.gone,
+        "gone": counted.missing,
         "from": dict(counted.origins),
-        "reasons": reasons_of(counted.reasons, output),
+        "reasons": format_reasons(counted.reasons, output),
     }
 
 
-def _record(reject: SetAside, args: Namespace) -> dict[str, Any]:
+def _record(reject: RejectedRecord, args: Namespace) -> dict[str, Any]:
     line: dict[str, Any] = {
         "from": reject.origin,
         "position": reject.position,
@@ -162,8 +162,8 @@ def _record(reject: SetAside, args: Namespace) -> dict[str, Any]:
     return line
 
 
-def _text(reject: SetAside, *, whole: bool) -> str:
+def _text(reject: RejectedRecord, *, whole: bool) -> str:
     if reject.record is None:
         return "(record not kept)"
     text = reject.record.decode(errors="backslashreplace")
-    return text if whole else cut(text)
+    return text if whole else shorten(text)

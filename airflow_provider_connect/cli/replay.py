@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_connect.capabilities.publisher import KeepsRejects
-from airflow_provider_connect.cli.rejects import Counted, reasons_of
-from airflow_provider_connect.cli.run import moved
-from airflow_provider_connect.cli.tasks import Pipeline, connect_task
-from airflow_provider_connect.cli.terminal import PROBLEMS, command, note, show
+from airflow_provider_connect.cli.rejects import RejectCounts, format_reasons
+from airflow_provider_connect.cli.run import move_days
+from airflow_provider_connect.cli.tasks import RenderedTask, connect_task
+from airflow_provider_connect.cli.terminal import EXIT_PROBLEMS, command, print_note, print_rows
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.window import Day
 
 
 @dataclass(frozen=True)
-class Standing:
+class DayInSink:
     """What the sink says of a day.
 
     :param rejected: how many records were set aside.
@@ -35,54 +35,54 @@ class Standing:
 
 
 def _replay(args: Namespace) -> int:
-    """Print what was set aside before and after; end with :data:`.PROBLEMS` if anything still is."""
+    """Print what was set aside before and after; end with :data:`.EXIT_PROBLEMS` if anything still is."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    day = task.day(args.day)
-    pipeline = task.rendered(day)
+    day = task.parse_day(args.day)
+    pipeline = task.render(day)
     before = _standing(pipeline, day)
     if before is None:
-        note(f"{task.name}: {pipeline.sink.target} has nothing of {day}: 'airflow connect run' loads it")
-        return PROBLEMS
+        print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}: 'airflow connect run' loads it")
+        return EXIT_PROBLEMS
     if not before.rejected:
-        note(f"{task.name}, {day}: nothing was set aside, so there is nothing to replay")
+        print_note(f"{task.name}, {day}: nothing was set aside, so there is nothing to replay")
         return 0
-    note(f"{task.name}, {day}: {before.rejected:,} set aside; the day is polled anew, as its DAG says now")
+    print_note(f"{task.name}, {day}: {before.rejected:,} set aside; the day is polled anew, as its DAG says now")
     try:
-        moved(task, str(day))
+        move_days(task, str(day))
     except ConnectError:
         _say_what_stays(pipeline, day, before)
         raise
     after = _standing(pipeline, day)
     assert after is not None
     _compare(pipeline, day, before, after)
-    show([_line(when, each, args.output) for when, each in (("before", before), ("after", after))], args.output)
-    return PROBLEMS if after.rejected else 0
+    print_rows([_line(when, each, args.output) for when, each in (("before", before), ("after", after))], args.output)
+    return EXIT_PROBLEMS if after.rejected else 0
 
 
 replay = command(_replay, changes=True)
 
 
-def _standing(pipeline: Pipeline, day: Day) -> Standing | None:
+def _standing(pipeline: RenderedTask, day: Day) -> DayInSink | None:
     """Ask the sink for a day; None if it has nothing of it.
 
     :raises ConfigError: polling the day again would not give the day again, or double it.
     """
-    with pipeline.publisher() as publisher:
+    with pipeline.open_publisher() as publisher:
         ledger = publisher.ledger
         row = ledger.row(day.date)
         if row is None:
             return None
         _require_the_day(pipeline, day, [*ledger.days()][-1:] if pipeline.source.kind == "snapshot" else [])
         if not isinstance(publisher, KeepsRejects):
-            return Standing(row, row.counts.get("rejected", 0))
+            return DayInSink(row, row.counts.get("rejected", 0))
         found = next(publisher.rejects(day.date, day.date, 0), None)
         if found is None:
-            return Standing(row, 0)
-        counted = Counted.of(found)
-        return Standing(row, counted.rejected, counted.reasons)
+            return DayInSink(row, 0)
+        counted = RejectCounts.count(found)
+        return DayInSink(row, counted.rejected, counted.reasons)
 
 
-def _require_the_day(pipeline: Pipeline, day: Day, newest: list[Any]) -> None:
+def _require_the_day(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
     """Refuse where a poll would not help.
 
     :param newest: of a snapshot, the newest published day.
@@ -102,7 +102,7 @@ def _require_the_day(pipeline: Pipeline, day: Day, newest: list[Any]) -> None:
         )
 
 
-def _say_what_stays(pipeline: Pipeline, day: Day, before: Standing) -> None:
+def _say_what_stays(pipeline: RenderedTask, day: Day, before: DayInSink) -> None:
     """Say, beside an error, that the day is as it was."""
     try:
         now = _standing(pipeline, day)
@@ -110,33 +110,35 @@ def _say_what_stays(pipeline: Pipeline, day: Day, before: Standing) -> None:
         return
     if now is None or now.row.generation != before.row.generation:
         return
-    note(
+    print_note(
         f"{pipeline.task.name}, {day}: nothing was replaced: generation {now.row.generation} stays, with "
         f"{now.row.rows:,} rows and {now.rejected:,} set aside. If the source no longer has the day, 'airflow connect "
         "rejects show --records' prints all there is"
     )
 
 
-def _compare(pipeline: Pipeline, day: Day, before: Standing, after: Standing) -> None:
+def _compare(pipeline: RenderedTask, day: Day, before: DayInSink, after: DayInSink) -> None:
     """Say what a table of two lines does not."""
     called = f"{pipeline.task.name}, {day}"
     if pipeline.source.kind == "snapshot":
-        note(f"{called}: the source gives snapshots: this is what is there now, not what was there then")
+        print_note(f"{called}: the source gives snapshots: this is what is there now, not what was there then")
     if after.row.answer is not None and after.row.answer == before.row.answer:
-        note(f"{called}: the source gave the same answer, and the DAG does the same with it: mend one of them first")
+        print_note(
+            f"{called}: the source gave the same answer, and the DAG does the same with it: mend one of them first"
+        )
     lost = before.row.rows + before.rejected - after.row.rows - after.rejected
     if lost > 0:
-        note(
+        print_note(
             f"{called}: rows and rejects together are {lost:,} fewer than before: the source no longer has the rest, "
             "or the DAG now leaves it out"
         )
 
 
-def _line(when: str, standing: Standing, output: str) -> dict[str, Any]:
+def _line(when: str, standing: DayInSink, output: str) -> dict[str, Any]:
     return {
         "when": when,
         "generation": standing.row.generation,
         "rows": standing.row.rows,
         "rejected": standing.rejected,
-        "reasons": reasons_of(standing.reasons, output),
+        "reasons": format_reasons(standing.reasons, output),
     }

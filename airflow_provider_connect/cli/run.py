@@ -15,8 +15,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
-from airflow_provider_connect.cli.tasks import Task, connect_task
-from airflow_provider_connect.cli.terminal import command, note, show
+from airflow_provider_connect.cli.tasks import DeclaredTask, connect_task
+from airflow_provider_connect.cli.terminal import command, print_note, print_rows
 from airflow_provider_connect.errors import ConnectError, RetriableError
 
 _SHOWN = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
@@ -27,28 +27,28 @@ _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 def _run_days(args: Namespace) -> None:
     """Move days of one task, and show what became of each."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
-    report = moved(task, days_to_move(task, args.days))
-    show([{name: day.get(name) for name in _SHOWN} for day in report["days"]], args.output)
+    report = move_days(task, days_to_move(task, args.days))
+    print_rows([{name: day.get(name) for name in _SHOWN} for day in report["days"]], args.output)
 
 
 run_days = command(_run_days, changes=True)
 
 
-def days_to_move(task: Task, days: str | None) -> str:
+def days_to_move(task: DeclaredTask, days: str | None) -> str:
     """Return the days of the command, else of the task's ``days=``, else yesterday in the source's zone.
 
     :param days: the command's ``--days``.
     :raises ConfigError: the task's ``days=`` is a template that only a run can render.
     """
-    declared = task.declared().days
+    declared = task.require_operator().days
     if days is None:
-        return task.rendered_days() or str(task.day(None))
+        return task.render_days() or str(task.parse_day(None))
     if declared:
-        note(f"{task.name}: --days {days} takes precedence over the task's days={declared!r}")
+        print_note(f"{task.name}: --days {days} takes precedence over the task's days={declared!r}")
     return days
 
 
-def moved(task: Task, days: str) -> dict[str, Any]:
+def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
     """Do the task's own work with an intent of its own: ``cli``, this host, and an id that no other run has.
 
     So days that are published are loaded again, as a clear would. Templates are rendered for the first of the days.
@@ -56,8 +56,8 @@ def moved(task: Task, days: str) -> dict[str, Any]:
 
     :raises ConnectError: what a task would have failed with.
     """
-    first = task.day(days.partition("..")[0])
-    pipeline, operator = task.rendered(first), task.declared()
+    first = task.parse_day(days.partition("..")[0])
+    pipeline, operator = task.render(first), task.require_operator()
     operator.source, operator.sink, operator.days = pipeline.source, pipeline.sink, days
     operator.shape, operator.staging = pipeline.chain.shapes, pipeline.staging
     operator.transform = pipeline.transform
@@ -89,7 +89,7 @@ def _connections_of_the_database() -> Iterator[None]:
             os.environ[_PROCESS] = before
 
 
-def _context(task: Task) -> Any:
+def _context(task: DeclaredTask) -> Any:
     """Return what the operator takes from a task's context."""
     run_id = f"cli__{socket.gethostname()}__{uuid.uuid4().hex}"
     run = SimpleNamespace(

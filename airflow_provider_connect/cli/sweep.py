@@ -6,13 +6,12 @@ from argparse import Namespace
 from functools import partial
 
 from airflow_provider_connect.capabilities.publisher import Sweeps
-from airflow_provider_connect.cli.tasks import Pipeline, Task, connect_tasks
-from airflow_provider_connect.cli.terminal import command, note, show
-from airflow_provider_connect.operators.erase import stage_of
+from airflow_provider_connect.cli.tasks import DeclaredTask, RenderedTask, connect_tasks
+from airflow_provider_connect.cli.terminal import command, print_note, print_rows
+from airflow_provider_connect.operators.erase import outer_stage
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.temporary import SILENT, left_behind, polled_root
-from airflow_provider_connect.stage.temporary import sweep as sweep_stage
+from airflow_provider_connect.stage.temporary import DEAD_AFTER, files_of_dead_attempts, polled_root, sweep_stage
 
 
 @partial(command, changes=True)
@@ -20,31 +19,33 @@ def sweep(args: Namespace) -> None:
     """Print what would be deleted, or how many files were."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.dry_run:
-        show([{"task": task.name, "left_over": name} for task in tasks for name in _listed(task)], args.output)
+        print_rows([{"task": task.name, "left_over": name} for task in tasks for name in _listed(task)], args.output)
     else:
-        show([{"task": task.name, "deleted": _swept(task)} for task in tasks], args.output)
+        print_rows([{"task": task.name, "deleted": _swept(task)} for task in tasks], args.output)
 
 
-def _listed(task: Task) -> list[str]:
-    pipeline = task.rendered(task.day(None))
-    connections = pipeline.sink_connections()
-    with pipeline.publisher(connections) as publisher:
+def _listed(task: DeclaredTask) -> list[str]:
+    pipeline = task.render(task.parse_day(None))
+    connections = pipeline.resolve_sink_connections()
+    with pipeline.open_publisher(connections) as publisher:
         in_sink = publisher.leftovers() if isinstance(publisher, Sweeps) else []
     folders = _folders(pipeline, connections)
-    staged = {folder.url: left_behind(folder, folder.now() - SILENT) for folder in folders}
+    staged = {folder.url: files_of_dead_attempts(folder, folder.storage_time() - DEAD_AFTER) for folder in folders}
     names = [f"{url}/{name}" for url, attempts in staged.items() for names in attempts.values() for name in names]
     return [*in_sink, *names]
 
 
-def _swept(task: Task) -> int:
-    pipeline = task.rendered(task.day(None))
-    connections = pipeline.sink_connections()
-    with pipeline.publisher(connections) as publisher:
+def _swept(task: DeclaredTask) -> int:
+    pipeline = task.render(task.parse_day(None))
+    connections = pipeline.resolve_sink_connections()
+    with pipeline.open_publisher(connections) as publisher:
         deleted = publisher.sweep() if isinstance(publisher, Sweeps) else 0
-    return deleted + sum(sweep_stage(folder, folder.now() - SILENT) for folder in _folders(pipeline, connections))
+    return deleted + sum(
+        sweep_stage(folder, folder.storage_time() - DEAD_AFTER) for folder in _folders(pipeline, connections)
+    )
 
 
-def _folders(pipeline: Pipeline, connections: Connections) -> list[Folder]:
+def _folders(pipeline: RenderedTask, connections: Connections) -> list[Folder]:
     """Return the folders outside the sink in which attempts leave files."""
     own, stage = pipeline.sink.stage_root(connections), _stage(pipeline, connections)
     root = stage if own is None else Folder(own)
@@ -54,7 +55,9 @@ def _folders(pipeline: Pipeline, connections: Connections) -> list[Folder]:
     return [*([] if stage is None else [stage]), *polled]
 
 
-def _stage(pipeline: Pipeline, connections: Connections) -> Folder | None:
+def _stage(pipeline: RenderedTask, connections: Connections) -> Folder | None:
     if pipeline.staging is None and pipeline.sink.stage_root(connections) is None:
-        note(f"{pipeline.task.name}: no staging= is set, so days wait on the worker. Only this machine was searched")
-    return stage_of(pipeline.sink, pipeline.key, pipeline.staging, connections)
+        print_note(
+            f"{pipeline.task.name}: no staging= is set, so days wait on the worker. Only this machine was searched"
+        )
+    return outer_stage(pipeline.sink, pipeline.key, pipeline.staging, connections)

@@ -20,22 +20,22 @@ from airflow.utils.cli import get_bagged_dag
 from jinja2 import TemplateError
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.cli.terminal import note
+from airflow_provider_connect.cli.terminal import print_note
 from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.config import has_template, nearest
+from airflow_provider_connect.config import has_template, suggest_nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, refuse_any
 from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.operators.connect import ConnectOperator
-from airflow_provider_connect.pipelines.files import read
-from airflow_provider_connect.shapes.chain import Chain, checked
+from airflow_provider_connect.pipelines.yaml_files import read_yaml
+from airflow_provider_connect.shapes.chain import Chain, validate_shapes
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import ALONE, PollContext, Poller, Source
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 
 @dataclass(frozen=True)
-class Task:
+class DeclaredTask:
     """A ConnectOperator task as its DAG file declares it, or why it cannot be looked at alone."""
 
     dag: Any
@@ -47,7 +47,7 @@ class Task:
         """How messages name it."""
         return f"{self.dag.dag_id}.{self.task_id}"
 
-    def declared(self) -> ConnectOperator:
+    def require_operator(self) -> ConnectOperator:
         """Return the operator.
 
         :raises ConfigError: the task is mapped: only a run knows what it is mapped over.
@@ -62,23 +62,23 @@ class Task:
     @property
     def zone(self) -> str:
         """The zone of the source's days; UTC where a template hides it."""
-        name = self.declared().source.timezone
+        name = self.require_operator().source.timezone
         return "UTC" if has_template(name) else name
 
-    def day(self, text: str | None) -> Day:
+    def parse_day(self, text: str | None) -> Day:
         """Return the day that is meant: yesterday in the source's zone by default.
 
         :raises ConfigError: if the text is no day.
         """
-        return day_of(text, self.zone)
+        return parse_day(text, self.zone)
 
-    def rendered_days(self) -> str:
+    def render_days(self) -> str:
         """Return the task's own ``days=``, rendered as yesterday's run would; "" if it names none.
 
         :raises ConfigError: the template can only be rendered in a run.
         """
-        operator = self.declared()
-        context, jinja = _context(operator, self.dag, self.day(None)), operator.get_template_env()
+        operator = self.require_operator()
+        context, jinja = _context(operator, self.dag, self.parse_day(None)), operator.get_template_env()
         try:
             return str(operator.render_template(operator.days or "", context, jinja)).strip()
         except TemplateError as error:
@@ -87,12 +87,12 @@ class Task:
                 f"{error.message or type(error).__name__}; give --days"
             ) from None
 
-    def rendered(self, day: Day) -> Pipeline:
+    def render(self, day: Day) -> RenderedTask:
         """Return what a task declares with its templates rendered as a run for this day would.
 
         :raises ConfigError: with all that is wrong with any of them.
         """
-        operator = self.declared()
+        operator = self.require_operator()
         context, jinja = _context(operator, self.dag, day), operator.get_template_env()
         found: dict[str, Any] = {}
         problems = []
@@ -108,17 +108,17 @@ class Task:
             except ConfigError as error:
                 problems.append(f"task {self.name}: {error}")
         refuse_any(problems, "\n")
-        return Pipeline(self, *found.values())
+        return RenderedTask(self, *found.values())
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class RenderedTask:
     """The source and the sink of a task, ready to be opened, the shapes in between, and its transform.
 
     :param staging: the operator's option.
     """
 
-    task: Task
+    task: DeclaredTask
     source: Source
     sink: Sink
     chain: Chain
@@ -130,34 +130,36 @@ class Pipeline:
         """The stream, as the sink's ledger knows it."""
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
-    def connections(self) -> Connections:
+    def resolve_connections(self) -> Connections:
         """Return the connections of all of them.
 
         :raises ConfigError: with every problem found.
         """
-        return credentials.resolve_all(self.source, self.sink, self.task.declared()._conn_id, self.chain.conn_ids)
+        return credentials.resolve_all(
+            self.source, self.sink, self.task.require_operator()._conn_id, self.chain.conn_ids
+        )
 
     @contextmanager
-    def publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
+    def open_publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
         """Open the sink.
 
         :param connections: by default the sink's alone are looked up.
         """
-        found = self.sink_connections() if connections is None else connections
-        with closing_quietly(self.sink.open(self.key, found), note) as publisher:
+        found = self.resolve_sink_connections() if connections is None else connections
+        with closing_quietly(self.sink.open(self.key, found), print_note) as publisher:
             yield publisher
 
-    def sink_connections(self) -> Connections:
+    def resolve_sink_connections(self) -> Connections:
         """Return the connections of the sink alone.
 
         :raises ConfigError: with every problem found.
         """
-        found = {conn_id: credentials.resolve(conn_id) for conn_id in self.sink.connection_ids}
+        found = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
         refuse_any(self.sink.check(found), "\n")
         return found
 
 
-def day_of(text: str | None, zone_name: str) -> Day:
+def parse_day(text: str | None, zone_name: str) -> Day:
     """Return the day that is meant: yesterday in the zone by default.
 
     :raises ConfigError: if the text is no day.
@@ -171,13 +173,13 @@ def day_of(text: str | None, zone_name: str) -> Day:
 
 
 @contextmanager
-def opened(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
+def open_source(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
     """Open a source."""
-    with closing_quietly(source.open(connection, context), note) as poller:
+    with closing_quietly(source.open(connection, context), print_note) as poller:
         yield poller
 
 
-def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[Task]:
+def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[DeclaredTask]:
     """Return a DAG's ConnectOperator tasks, or the one that is named.
 
     :raises ConfigError: if there is no such DAG or task, or the DAG has none.
@@ -189,17 +191,17 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
             f"DAG {dag_id!r} is in no bundle, or its file cannot be imported: "
             "'airflow dags list-import-errors --local' says why"
         ) from None
-    found = {task.task_id: Task(dag, task.task_id, _operator(task)) for task in dag.tasks if _is_ours(task)}
+    found = {task.task_id: DeclaredTask(dag, task.task_id, _operator(task)) for task in dag.tasks if _is_ours(task)}
     if not found:
         raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task")
     if task_id is None:
         return list(found.values())
     if task_id not in found:
-        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task {task_id!r}: {nearest(task_id, found)}")
+        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, found)}")
     return [found[task_id]]
 
 
-def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> Task:
+def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
     """Return a DAG's only ConnectOperator task, or the one that is named.
 
     :raises ConfigError: if it has several, too.
@@ -225,7 +227,7 @@ def _checked(name: str, made: Any) -> Any:
     """Return what an operator's argument was rendered to, checked."""
     if name in ("staging", "transform"):
         return made
-    return Chain.of(checked(made)) if name == "shape" else made.checked()
+    return Chain.of(validate_shapes(made)) if name == "shape" else made.checked()
 
 
 class _Values:
@@ -258,7 +260,7 @@ def _context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
     }
 
 
-def lone_source(args: Namespace) -> Source | None:
+def source_of_arguments(args: Namespace) -> Source | None:
     """Return the source that the arguments declare; None if they name a DAG.
 
     :raises ConfigError: neither or both are named, or the options are wrong.
@@ -275,15 +277,15 @@ def lone_source(args: Namespace) -> Source | None:
 
 def _source(cls: type[Source], text: str, override: dict[str, Any]) -> Source:
     if text.lstrip().startswith("{"):
-        return cls.of(_json(text) | override)
+        return cls.from_options(_json(text) | override)
     path = Path(text).absolute()
     from_file = getattr(cls, "from_file", None)
     if from_file is not None:
         source: Source = from_file(path, **override)
         return source
-    file = read(path, text)
+    file = read_yaml(path, text)
     refuse_any(map(str, file.problems), "\n")
-    return cls.of(file.values | override)
+    return cls.from_options(file.values | override)
 
 
 def _json(text: str) -> dict[str, Any]:

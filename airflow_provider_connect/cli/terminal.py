@@ -35,7 +35,7 @@ from airflow_provider_connect.errors import ConnectError, Failure
 _CELL_CHARACTERS = 60
 
 
-def show(rows: Sequence[Mapping[str, Any]], output: str) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], output: str) -> None:
     """Print rows as ``--output`` says."""
     if output in ("json", "yaml"):
         shown = [{name: _whole(value) for name, value in row.items()} for row in rows]
@@ -44,24 +44,24 @@ def show(rows: Sequence[Mapping[str, Any]], output: str) -> None:
     AirflowConsole().print_as(data=shown, output=output)
 
 
-def show_one(fields: Mapping[str, Any], output: str) -> None:
+def print_fields(fields: Mapping[str, Any], output: str) -> None:
     """Print one thing: a field a line, or as an object."""
     lines = [{"field": name, "value": value} for name, value in fields.items()]
-    show([fields] if output in ("json", "yaml") else lines, output)
+    print_rows([fields] if output in ("json", "yaml") else lines, output)
 
 
-def cut(value: Any) -> str:
+def shorten(value: Any) -> str:
     """Return as much of a value as a table has room for."""
     text = "" if value is None else str(value)
     return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Say something beside the rows, on stderr, where it does not come between them and a program that reads them."""
     sys.stderr.write(f"{text}\n")
 
 
-def agreed(question: str) -> bool:
+def ask_consent(question: str) -> bool:
     """Ask a person on the terminal; without one the answer is no."""
     try:
         return input(f"{question} (yes/no) ").strip().lower() in ("y", "yes")
@@ -95,7 +95,7 @@ def _cell(value: Any, output: str) -> str:
     return escape(text) if output == "table" else text
 
 
-PROBLEMS = 1
+EXIT_PROBLEMS = 1
 _INTERRUPTED = 130
 
 Command = Callable[[Any], int | None]
@@ -129,6 +129,6 @@ def _code(function: Command, args: Any) -> int:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return error.exit_code
     except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold a secret
-        sys.stderr.write(f"{Failure.of(error).message}\n")
+        sys.stderr.write(f"{Failure.from_error(error).message}\n")
         return ConnectError.exit_code
     return code

@@ -22,11 +22,11 @@ from airflow.sdk.definitions.context import context_merge
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError, ConnectError
-from airflow_provider_connect.operators.arguments import require_known, require_sound
+from airflow_provider_connect.operators.arguments import require_known_arguments, require_valid_values
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.operators.links import PublishedLink
-from airflow_provider_connect.operators.outlets import with_outlet
-from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
+from airflow_provider_connect.operators.outlets import add_outlet
+from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, to_airflow_error
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import Source
 
@@ -54,7 +54,7 @@ class _Moving(ConnectOperator):
         if self.alias is not None:
             context["outlet_events"][self.alias].add(self.asset, extra=report.summary())
         elif self.emits:
-            super()._tell(context, report)
+            super()._emit_event(context, report)
 
 
 class ConnectDecoratedOperator(DecoratedOperator):
@@ -100,7 +100,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
         self.options = dict(sorted(given.items()))
         _check(self.options, asset)
         if asset is not None:
-            outlets, asset = with_outlet(outlets, asset)
+            outlets, asset = add_outlet(outlets, asset)
         self.asset = asset
         # These three show what the function gave, once it did.
         self.source: dict[str, Any] | None = None
@@ -154,7 +154,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
                     "than before it: what it gives may depend on its arguments and on the run alone"
                 )
         except ConnectError as error:
-            raise airflow_error(error) from None
+            raise to_airflow_error(error) from None
         self._moving = moving
         try:
             return moving.go_on(context, event, left)
@@ -202,7 +202,7 @@ class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
         ours = {"retries", "retry_policy"} - defaults.keys() - self.kwargs.keys()
         own: dict[str, Any] = {name: signature[name].default for name in ours}
         if asset is not None:
-            own["outlets"], _ = with_outlet(self.kwargs.get("outlets", defaults.get("outlets")), asset)
+            own["outlets"], _ = add_outlet(self.kwargs.get("outlets", defaults.get("outlets")), asset)
         task: Any = attrs.evolve(self, kwargs=self.kwargs | own)
         return super(ConnectTask, task)._expand(expand_input, strict=strict)
 
@@ -227,7 +227,7 @@ def connect_task(
     :param kwargs: of :class:`ConnectDecoratedOperator`.
     """
     _check({name: value for name, value in kwargs.items() if name in _of_the_operator()}, kwargs.get("asset"))
-    require_known(ConnectOperator, kwargs)
+    require_known_arguments(ConnectOperator, kwargs)
 
     def decorate(function: Callable[..., Any]) -> Any:
         return ConnectTask(
@@ -251,8 +251,8 @@ def _of_the_operator() -> set[str]:
 def _check(options: Mapping[str, Any], asset: Any) -> None:
     if early := [name for name in _MADE_BY_THE_FUNCTION if name in options]:
         raise ConfigError(f"@task.connect: {' and '.join(early)}: the function returns that")
-    require_known(ConnectOperator, options)
-    require_sound("@task.connect", dict(options) | {"asset": asset})
+    require_known_arguments(ConnectOperator, options)
+    require_valid_values("@task.connect", dict(options) | {"asset": asset})
 
 
 def _arguments(name: str, given: Any) -> dict[str, Any]:
@@ -267,7 +267,7 @@ def _arguments(name: str, given: Any) -> dict[str, Any]:
             raise ConfigError(
                 f"{name}() returned {', '.join(early)}: give that to @task.connect, for Airflow needs it before"
             )
-        require_known(ConnectOperator, found)
+        require_known_arguments(ConnectOperator, found)
     elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
         found = dict(zip(_MADE_BY_THE_FUNCTION, given, strict=True))
     else:

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.hooks.variables import in_task
+from airflow_provider_connect.hooks.variables import runs_in_task
 from airflow_provider_connect.secrets import is_secret_name
 from airflow_provider_connect.sink import Connections, Sink
 from airflow_provider_connect.source import Source
@@ -24,7 +24,7 @@ SPARK_TYPES = ("spark",)
 _URL_PASSWORD = re.compile(r"://[^/:\s]*:([^/\s]+)@")
 
 
-def resolve(conn_id: str) -> Connection:
+def resolve_connection(conn_id: str) -> Connection:
     """Return a connection, and mask its secrets in the logs.
 
     :raises ConfigError: if Airflow has no such connection, or its extra is not a JSON object.
@@ -59,7 +59,7 @@ def _found(conn_id: str) -> Any:
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
-        if in_task():
+        if runs_in_task():
             raise
     # On a command line, that asks the environment and other backends alone, and not the database.
     from airflow.models.connection import Connection as Stored  # noqa: PLC0415  # a task must not load the database
@@ -72,13 +72,13 @@ def resolve_source(source: Source) -> Connection:
 
     :raises ConfigError: with every problem found.
     """
-    connection = resolve(source.conn_id)
+    connection = resolve_connection(source.conn_id)
     if problems := [*_source_types(source, connection), *source.check(connection)]:
         raise ConfigError("\n".join(problems))
     return connection
 
 
-def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shapes: Sequence[str] = ()) -> Connections:
+def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: Sequence[str] = ()) -> Connections:
     """Return the connections of a source, a sink and shapes by their ids, after source and sink have checked them.
 
     :param spark_conn_id: must exist too: if it did not, the Spark hook would silently take master yarn.
@@ -87,9 +87,9 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shapes: Sequence
     """
     connections: Connections = {}
     problems: list[str] = []
-    for conn_id in dict.fromkeys((spark_conn_id, source.conn_id, *sink.connection_ids, *shapes)):
+    for conn_id in dict.fromkeys((spark_conn_id, source.conn_id, *sink.connection_ids, *shape_conn_ids)):
         try:
-            connections[conn_id] = resolve(conn_id)
+            connections[conn_id] = resolve_connection(conn_id)
         except ConfigError as error:
             problems.append(str(error))
     problems += _of_other_types("Spark (argument conn_id)", connections.get(spark_conn_id), SPARK_TYPES)
@@ -103,7 +103,7 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shapes: Sequence
         problems += sink.check(connections)
     if problems:
         raise ConfigError("\n".join(problems))
-    return {conn_id: connections[conn_id] for conn_id in (source.conn_id, *sink.connection_ids, *shapes)}
+    return {conn_id: connections[conn_id] for conn_id in (source.conn_id, *sink.connection_ids, *shape_conn_ids)}
 
 
 def _source_types(source: Source, connection: Connection | None) -> list[str]:

@@ -32,12 +32,12 @@ class SourceHook(BaseHook):
 
         :raises ConfigError: if the connection is missing, or with everything that is wrong with it.
         """
-        return self._source().access(credentials.resolve(self.conn_id))
+        return self._source().access(credentials.resolve_connection(self.conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
         """Ask the vendor for little, for the Test button of Airflow's form."""
         try:
-            return self._source().inspect_connection(credentials.resolve(self.conn_id), VariableStore())
+            return self._source().inspect_connection(credentials.resolve_connection(self.conn_id), VariableStore())
         except ConnectError as error:
             return False, str(error)
 

@@ -13,7 +13,7 @@ _TEXT = "Part of the count of a vendor's requests; all that it says is in its ke
 
 def read(key: str) -> str | None:
     """Return a Variable's text; None if there is no such Variable."""
-    if not in_task():
+    if not runs_in_task():
         return _variables().get(key, default_var=None)  # type: ignore[no-any-return]
     try:
         return Variable.get(key)  # type: ignore[no-any-return]
@@ -34,7 +34,7 @@ def delete(key: str) -> None:
 
 
 def _variables() -> Any:
-    if in_task():
+    if runs_in_task():
         return Variable
     from airflow.models.variable import Variable as Stored  # noqa: PLC0415  # a task must not load the database
 
@@ -43,7 +43,7 @@ def _variables() -> Any:
 
 def keys(prefix: str) -> list[str]:
     """Return the keys that start with ``prefix``, sorted, without those of secrets backends: Airflow lists none."""
-    if in_task():
+    if runs_in_task():
         return sorted(Variable.keys(prefix=prefix))
     from airflow.utils.session import create_session  # noqa: PLC0415
     from sqlalchemy import select  # noqa: PLC0415
@@ -70,7 +70,7 @@ class VariableStore:
         delete(key)
 
 
-def in_task() -> bool:
+def runs_in_task() -> bool:
     """Tell whether this is a task's process, which reaches Airflow through its supervisor alone."""
     # Airflow's own models tell a task's process in the same way.
     return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")

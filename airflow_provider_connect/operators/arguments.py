@@ -11,21 +11,21 @@ from airflow.sdk import Asset
 
 from airflow_provider_connect.capabilities.source import Counts, CountsLate
 from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import OnEmpty, Sink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.rejects import RejectsKeep
-from airflow_provider_connect.stage.transform import problem as transform_problem
+from airflow_provider_connect.stage.transform import transform_problem
 
 AssetEvents = Literal["task", "day"]
 LookbackDays = int | Literal["measured"]
-OWNED = ("application", "application_args", "java_class", "durable", "reconnect_on_retry")
+RESERVED_ARGUMENTS = ("application", "application_args", "java_class", "durable", "reconnect_on_retry")
 """Arguments of Airflow's spark-submit operator that this one sets itself."""
 _FROM_AIRFLOW = ("default_args", "task_concurrency")
 
 
-def require_known(operator: type, names: Iterable[str]) -> None:
+def require_known_arguments(operator: type, names: Iterable[str]) -> None:
     """Refuse arguments that the operator does not have, and name the ones that were probably meant.
 
     :raises ConfigError: with every wrong one.
@@ -34,19 +34,19 @@ def require_known(operator: type, names: Iterable[str]) -> None:
         name
         for cls in operator.mro()
         for name in getattr(vars(cls).get("__init__"), "_BaseOperatorMeta__param_names", ())
-        if name not in OWNED
+        if name not in RESERVED_ARGUMENTS
     }
     problems = [
         f"{name}: {operator.__name__} sets it itself; leave it out"
-        if name in OWNED
-        else f"{name}: unknown argument; {nearest(name, known)}"
+        if name in RESERVED_ARGUMENTS
+        else f"{name}: unknown argument; {suggest_nearest(name, known)}"
         for name in names
         if name not in known and name not in _FROM_AIRFLOW
     ]
     _refuse(operator.__name__, problems)
 
 
-def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
+def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
     """Refuse wrong values of the operator's own arguments; a missing argument is not checked.
 
     :raises ConfigError: with every wrong one.
@@ -74,7 +74,7 @@ def require_sound(operator: str, arguments: Mapping[str, Any]) -> None:
     _refuse(operator, [f"{name}: {problem}" for name, problem in found.items() if problem])
 
 
-def require_countable(source: Source, reconcile: Reconcile) -> None:
+def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
     """Refuse to reconcile a source that knows no count of the vendor's own.
 
     :raises ConfigError: with what to do.
@@ -90,7 +90,7 @@ def require_countable(source: Source, reconcile: Reconcile) -> None:
         raise ConfigError(f"reconcile={reconcile!r}: {'; '.join(problems)}. Correct that, or leave reconcile out")
 
 
-def require_spans(source: Source, sink: Sink) -> None:
+def require_position_ledger(source: Source, sink: Sink) -> None:
     """Refuse increments where the sink's ledger does not keep where they ended.
 
     :raises ConfigError: with what to do.
@@ -102,7 +102,7 @@ def require_spans(source: Source, sink: Sink) -> None:
         )
 
 
-def require_kind(source: Source, sink: Sink) -> None:
+def require_supported_kind(source: Source, sink: Sink) -> None:
     """Refuse options of a sink that mean nothing for what the source's rows are.
 
     :raises ConfigError: with what to do.
@@ -111,7 +111,7 @@ def require_kind(source: Source, sink: Sink) -> None:
         raise ConfigError(f"source {source.name!r}, sink {sink.name!r} of {sink.target}: {'; '.join(problems)}")
 
 
-def require_reloads(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:
+def require_reloadable(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:
     """Refuse to look back with a sink that takes each day once, for snapshots, or by a measure that nobody takes.
 
     :raises ConfigError: with what to do.
@@ -138,7 +138,7 @@ def require_reloads(source: Source, sink: Sink, lookback_days: LookbackDays) -> 
         )
 
 
-def origin_date(origin: str | dt.date | None) -> dt.date | None:
+def parse_origin(origin: str | dt.date | None) -> dt.date | None:
     """Return the operator's ``origin=`` as a date."""
     return dt.date.fromisoformat(origin) if isinstance(origin, str) else origin
 
@@ -176,7 +176,7 @@ def _kind(value: object) -> str:
 
 
 def _one_of(value: object, known: tuple[str, ...]) -> str | None:
-    return None if value in known else f"cannot be {value!r}; {nearest(str(value), known)}"
+    return None if value in known else f"cannot be {value!r}; {suggest_nearest(str(value), known)}"
 
 
 def _seconds(value: object) -> str | None:

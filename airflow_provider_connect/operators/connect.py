@@ -15,22 +15,22 @@ from airflow_provider_connect.completeness import RECONCILE_PERCENT, SHRINK_PERC
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
 from airflow_provider_connect.operators.arguments import (
-    OWNED,
+    RESERVED_ARGUMENTS,
     AssetEvents,
     LookbackDays,
-    origin_date,
-    require_countable,
-    require_kind,
-    require_known,
-    require_reloads,
-    require_sound,
-    require_spans,
+    parse_origin,
+    require_known_arguments,
+    require_position_ledger,
+    require_reloadable,
+    require_supported_kind,
+    require_valid_values,
+    require_vendor_counts,
 )
 from airflow_provider_connect.operators.links import PublishedLink
-from airflow_provider_connect.operators.outlets import ConnectPartial, asset_of, with_outlet
-from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, airflow_error
-from airflow_provider_connect.operators.run_folder import close_pipe, remove, run_folder
-from airflow_provider_connect.operators.window import as_text, ready_at, resolve_days
+from airflow_provider_connect.operators.outlets import ConnectPartial, add_outlet, asset_of
+from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, to_airflow_error
+from airflow_provider_connect.operators.run_days import format_days, ready_at, resolve_days
+from airflow_provider_connect.operators.run_folder import close_pipe, remove_folder, run_folder
 from airflow_provider_connect.registry import quota_of
 
 if TYPE_CHECKING:
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
     from airflow_provider_connect.job import JobReport
-    from airflow_provider_connect.operators.lineage import Way
-    from airflow_provider_connect.operators.quota import Attempt, Left
-    from airflow_provider_connect.operators.run import Order, Submission
+    from airflow_provider_connect.operators.lineage import DatasetPair
+    from airflow_provider_connect.operators.quota import QuotaJob, TaskProgress
+    from airflow_provider_connect.operators.run import RunSpec, Submission
     from airflow_provider_connect.shapes.shape import Shape
     from airflow_provider_connect.sink import OnEmpty, Sink
     from airflow_provider_connect.source import Source
     from airflow_provider_connect.stage.rejects import RejectsKeep
 
 
-FAILED_REPORT = "report"
+FAILED_REPORT_KEY = "report"
 """The key in XCom of the report of a task that failed: ``return_value`` belongs to those that succeed."""
 
 
@@ -124,14 +124,14 @@ class ConnectOperator(SparkSubmitOperator):
         "days",
         "staging",
         "transform",
-        *(name for name in SparkSubmitOperator.template_fields if name not in OWNED),
+        *(name for name in SparkSubmitOperator.template_fields if name not in RESERVED_ARGUMENTS),
     )
     template_fields_renderers = {"source": "json", "sink": "json", "shape": "json", "transform": "sql"}
     ui_color = "#d9ead3"
     operator_extra_links = (PublishedLink(),)
     overwrite_rtif_after_execution = True  # so that the field shows the days that were moved
-    written_by: ClassVar[Literal["dag", "function"]] = "dag"
-    """Who has written source, shapes and transform: see :class:`.written.Written`."""
+    declared_by: ClassVar[Literal["dag", "function"]] = "dag"
+    """Who has written source, shapes and transform: see :class:`.written.DeclaredOptions`."""
 
     def __init__(
         self,
@@ -162,14 +162,16 @@ class ConnectOperator(SparkSubmitOperator):
         retry_policy: RetryPolicy | None = CONNECT_RETRY_POLICY,
         **kwargs: Any,
     ) -> None:
-        require_known(type(self), kwargs)
+        require_known_arguments(type(self), kwargs)
         own: dict[str, Any] = {"source": source, "sink": sink, "shape": shape, "rejects_keep": rejects_keep}
         own |= {"on_empty": on_empty, "progress_seconds": progress_seconds}
         own |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
         own |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
         own |= {"ready_after": ready_after, "lookback_days": lookback_days, "transform": transform}
-        require_sound(type(self).__name__, own | {"asset": asset, "asset_events": asset_events, "origin": origin})
-        outlets, self.asset = with_outlet(outlets, asset_of(sink, asset))
+        require_valid_values(
+            type(self).__name__, own | {"asset": asset, "asset_events": asset_events, "origin": origin}
+        )
+        outlets, self.asset = add_outlet(outlets, asset_of(sink, asset))
         spark: dict[str, Any] = {"conn_id": conn_id, "name": name, "durable": False, "outlets": outlets}
         super().__init__(retries=retries, retry_policy=retry_policy, **spark, **kwargs)
         self.source = source
@@ -187,28 +189,28 @@ class ConnectOperator(SparkSubmitOperator):
             reconcile_percent=reconcile_percent,
         )
         if not source.templates:
-            require_countable(source, reconcile)
-        require_spans(source, sink)
-        require_kind(source, sink)
+            require_vendor_counts(source, reconcile)
+        require_position_ledger(source, sink)
+        require_supported_kind(source, sink)
         self.ready_after = ready_after
         self.lookback_days = lookback_days
         if lookback_days:
-            require_reloads(source, sink, lookback_days)
+            require_reloadable(source, sink, lookback_days)
         self.transform = transform
-        self.as_written = source, shape, self.transform, self.written_by
+        self.declared_options = source, shape, self.transform, self.declared_by
         self.progress_seconds = progress_seconds
         self.asset_events = asset_events
-        self.origin = origin_date(origin)
+        self.origin = parse_origin(origin)
         self.published_link = ""
         self._folder: Path | None = None
-        self._way: Way | None = None
+        self._way: DatasetPair | None = None
         self._report: JobReport | None = None
 
     @classmethod
     def partial(cls, **kwargs: Any) -> ConnectPartial:
         """Prepare a mapped task, as for any operator; what it writes becomes its outlets, too."""
-        require_known(cls, kwargs)
-        require_sound(cls.__name__, kwargs)
+        require_known_arguments(cls, kwargs)
+        require_valid_values(cls.__name__, kwargs)
         made = super().partial(**kwargs)
         made._expand_called = True  # the one returned below is to be mapped instead
         return ConnectPartial(operator_class=made.operator_class, kwargs=made.kwargs, params=made.params)
@@ -232,32 +234,32 @@ class ConnectOperator(SparkSubmitOperator):
     def go_on(self, context: Context, event: Any = None, left: dict[str, Any] | None = None) -> dict[str, Any]:
         """Do what :meth:`execute` says, from its beginning or after a wait.
 
-        :param left: what :class:`.quota.Left` kept over a wait for requests.
+        :param left: what :class:`.quota.TaskProgress` kept over a wait for requests.
         """
         # A DAG file does not pay for it.
-        from airflow_provider_connect.operators.lineage import Way  # noqa: PLC0415
-        from airflow_provider_connect.operators.quota import Attempt, Left, Rationed  # noqa: PLC0415
+        from airflow_provider_connect.operators.lineage import DatasetPair  # noqa: PLC0415
+        from airflow_provider_connect.operators.quota import QuotaJob, QuotaRunner, TaskProgress  # noqa: PLC0415
 
         rationed = None
         try:
             self._take_rendered()
             order = self._order(context)
-            self._way = Way.of(order)
+            self._way = DatasetPair.from_spec(order)
             quota = quota_of(self.source, order.connections[self.source.conn_id])
             if quota is None:
-                report = self._move(order, context, Attempt())
+                report = self._move(order, context, QuotaJob())
             else:
-                rationed = Rationed.of(order, quota, context, Left(**(left or {})))
+                rationed = QuotaRunner.for_task(order, quota, context, TaskProgress(**(left or {})))
                 report = rationed.move(lambda attempt: self._move(order, context, attempt))
         except ConnectError as error:
-            self._leave_report(error, context, rationed.left if rationed else Left(**(left or {})))
-            raise airflow_error(error) from None
+            self._leave_report(error, context, rationed.progress if rationed else TaskProgress(**(left or {})))
+            raise to_airflow_error(error) from None
         self.published_link = next((day.link for day in reversed(report.days) if day.link and not day.lookback), "")
         self._report = report
-        self._tell(context, report)
+        self._emit_event(context, report)
         return report.summary()
 
-    def _move(self, order: Order, context: Context, attempt: Attempt) -> JobReport:
+    def _move(self, order: RunSpec, context: Context, attempt: QuotaJob) -> JobReport:
         """Run one job.
 
         :raises ConnectError: why it failed.
@@ -272,14 +274,14 @@ class ConnectOperator(SparkSubmitOperator):
             attempt.report = self._report = report
 
         with run_folder() as self._folder:
-            run = Run.plan(attempt.of(order), context, self._folder)
+            run = Run.plan(attempt.narrow(order), context, self._folder)
             return run.move(submit, seen)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
         """Tell Airflow's OpenLineage provider what was moved; of a task that failed, what it had published by then."""
-        from airflow_provider_connect.operators.lineage import facets  # noqa: PLC0415  # not for DAG files
+        from airflow_provider_connect.operators.lineage import build_facets  # noqa: PLC0415  # not for DAG files
 
-        return facets(self._way, self._report)
+        return build_facets(self._way, self._report)
 
     def on_kill(self) -> None:
         """Stop Spark, and remove what the task left on disk."""
@@ -288,14 +290,14 @@ class ConnectOperator(SparkSubmitOperator):
                 super().on_kill()
         finally:
             if self._folder is not None:
-                remove(self._folder)
+                remove_folder(self._folder)
 
     def _take_rendered(self) -> None:
         """Validate source, sink and shapes again, now that their templates are rendered.
 
         :raises ConfigError: with everything that is wrong with any of them.
         """
-        from airflow_provider_connect.shapes.chain import checked  # noqa: PLC0415  # not for DAG files
+        from airflow_provider_connect.shapes.chain import validate_shapes  # noqa: PLC0415  # not for DAG files
 
         problems = []
         for name in ("source", "sink"):
@@ -304,39 +306,39 @@ class ConnectOperator(SparkSubmitOperator):
             except ConfigError as error:
                 problems.append(str(error))
         try:
-            self.shape = checked(self.shape)
+            self.shape = validate_shapes(self.shape)
         except ConfigError as error:
             problems.append(str(error))
         if problems:
             raise ConfigError("\n".join(problems))
-        require_countable(self.source, self.rules.reconcile)
+        require_vendor_counts(self.source, self.rules.reconcile)
 
-    def _order(self, context: Context) -> Order:
+    def _order(self, context: Context) -> RunSpec:
         """Gather what the run needs. From now on the field ``days`` shows which days are meant.
 
         :raises ConfigError: if that cannot be told, or one of them has not begun.
         :raises TaskDeferred: if they are not ready yet.
         """
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
-        from airflow_provider_connect.operators.lookback import look_back  # noqa: PLC0415
+        from airflow_provider_connect.operators.lookback import find_lookback_days  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415
-        from airflow_provider_connect.operators.run import Order  # noqa: PLC0415
+        from airflow_provider_connect.operators.run import RunSpec  # noqa: PLC0415
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
         now, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
         days = resolve_days(self.days, context["dag_run"], self.source.timezone, now)
-        self.days = as_text(days)
+        self.days = format_days(days)
         if (moment := ready_at(days, self.ready_after, now)) is not None:
             self._defer_to(moment)
-        order = Order(
+        order = RunSpec(
             source=self.source,
             sink=self.sink,
             chain=chain,
-            as_written=self.as_written,
+            declared_options=self.declared_options,
             days=tuple(days),
             staging=self.staging,
             on_empty=self.on_empty,
-            rejects_keep=self.rejects_keep or ("digest" if chain.hides else "record"),
+            rejects_keep=self.rejects_keep or ("digest" if chain.hides_values else "record"),
             rules=self.rules,
             transform=self.transform,
             progress_seconds=self.progress_seconds,
@@ -349,10 +351,10 @@ class ConnectOperator(SparkSubmitOperator):
             py_files=self.py_files,
             files=self.files,
             log=self.log,
-            metrics=Metrics.of(self.source, self.sink, context["ti"]),
+            metrics=Metrics.for_task(self.source, self.sink, context["ti"]),
             end_date=self.end_date,
         )
-        return replace(order, lookback=look_back(order, self.lookback_days, self.ready_after, context))
+        return replace(order, lookback=find_lookback_days(order, self.lookback_days, self.ready_after, context))
 
     def _defer_to(self, moment: dt.datetime) -> NoReturn:
         from airflow.providers.standard.triggers.temporal import DateTimeTrigger  # noqa: PLC0415
@@ -373,19 +375,19 @@ class ConnectOperator(SparkSubmitOperator):
             ExecutorSafeguard.tracker.reset(token)
             close_pipe(self._hook)
 
-    def _leave_report(self, error: ConnectError, context: Context, left: Left) -> None:
+    def _leave_report(self, error: ConnectError, context: Context, left: TaskProgress) -> None:
         """Leave in XCom what a task that fails did, for who is told of the failure."""
         from airflow_provider_connect.job import JobReport  # noqa: PLC0415
 
-        self._report = left.whole(self._report or JobReport(attempt=""))
+        self._report = left.complete_report(self._report or JobReport(attempt=""))
         if not self.do_xcom_push:
             return
         try:
-            context["ti"].xcom_push(FAILED_REPORT, self._report.summary_of(Failure.of(error)))
+            context["ti"].xcom_push(FAILED_REPORT_KEY, self._report.summary_of(Failure.from_error(error)))
         except Exception as another:  # noqa: BLE001  # this must not hide why the task failed
-            self.log.warning("The report could not be left in XCom: %s", Failure.of(another).message)
+            self.log.warning("The report could not be left in XCom: %s", Failure.from_error(another).message)
 
-    def _tell(self, context: Context, report: JobReport) -> None:
+    def _emit_event(self, context: Context, report: JobReport) -> None:
         event = context["outlet_events"][self.asset]
         if self.asset_events == "task":
             event.extra.update(report.summary())

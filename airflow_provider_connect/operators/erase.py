@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from airflow_provider_connect.capabilities.publisher import Erases
 from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.definition import MASK_KEYS, MASKED
 from airflow_provider_connect.errors import ConfigError, refuse_text
 from airflow_provider_connect.hooks import credentials
@@ -29,10 +29,10 @@ from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, Sink, StreamKey
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.stage.definition import StreamDefinition
-from airflow_provider_connect.stage.erasing import Erasure, Value, is_erase_run, texts_of
-from airflow_provider_connect.stage.notes import definitions_in
+from airflow_provider_connect.stage.erase_list import Erasure, PersonId, id_texts, is_erase_run
+from airflow_provider_connect.stage.notes import definitions_by_digest
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.temporary import local_stage, local_stage_path, stage_name, staged_copies
+from airflow_provider_connect.stage.temporary import describe_staged_copies, local_stage, local_stage_path, stage_name
 
 _LOG = logging.getLogger(__name__)
 _MASK_COUNT = re.compile(r"shape_[0-9]+_mask")
@@ -42,7 +42,7 @@ _DAYS_LOOKED_AT = 30
 def erase(
     source: Source,
     sink: Sink,
-    values: Sequence[Value],
+    values: Sequence[PersonId],
     *,
     column: str = "distinct_id",
     shape: Sequence[Shape | Mapping[str, Any]] = (),
@@ -68,13 +68,13 @@ def erase(
     :raises RetriableError: the sink is unavailable, or other writers committed first each time.
     """
     refuse_text("shape", shape)
-    chain, ids = Chain.of(shape), texts_of(values)
+    chain, ids = Chain.of(shape), id_texts(values)
     column_shapes = _shapes_of(source, chain, column)
     resolved = connections
     if resolved is None:
         conn_ids = dict.fromkeys((*sink.connection_ids, *chain.conn_ids))
-        resolved = {conn_id: credentials.resolve(conn_id) for conn_id in conn_ids}
-    texts = column_shapes.texts(ids, resolved)
+        resolved = {conn_id: credentials.resolve_connection(conn_id) for conn_id in conn_ids}
+    texts = column_shapes.target_texts(ids, resolved)
     shaping = Shaping.of(chain, resolved)
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, resolved), _LOG.warning) as publisher:
@@ -85,7 +85,7 @@ def erase(
             _require_unmasked(publisher.ledger, sink.target, column_shapes.name)
         elif column_shapes.masks:
             _require_same_keys(publisher.ledger, sink.target, column_shapes, resolved)
-        publisher.ledger.erased().accepted(shaping.column_digest, sink.target)
+        publisher.ledger.erased().require_same_shapes(shaping.column_digest, sink.target)
         # Asked before it: an error after it would hide what was done.
         copies = (*publisher.copies(), *_staged(sink, key, staging, resolved))
         if mode == "erase":
@@ -94,7 +94,7 @@ def erase(
         return Erasure(sink.target, column_shapes.name, len(ids), rows, copies=copies)
 
 
-def stage_of(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
+def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
     """Return the stage outside the sink; None if the sink has the stage, or this machine has no staged days."""
     if sink.stage_root(connections) is not None:
         return None
@@ -108,8 +108,8 @@ def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connec
     """Return the places of staged days outside the sink, each with the way to clear it."""
     if sink.stage_root(connections) is not None:
         return []
-    stage = stage_of(sink, key, staging, connections)
-    places = [] if stage is None else staged_copies(stage)
+    stage = outer_stage(sink, key, staging, connections)
+    places = [] if stage is None else describe_staged_copies(stage)
     if staging is None:
         places.append(
             f"days that wait in the temporary folders of workers ({local_stage_path(stage_name(key, sink.target))}), "
@@ -138,7 +138,7 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
         hint = "" if chain else ". If a shape of the task makes it, give shape= as the task has it"
         raise ConfigError(
             f"nothing was changed: the source's rows have no column {column_shapes.source!r}, so later loads could not "
-            f"leave rows out by it. Name it as the source does: {nearest(column_shapes.source, names)}{hint}"
+            f"leave rows out by it. Name it as the source does: {suggest_nearest(column_shapes.source, names)}{hint}"
         )
     return column_shapes
 
@@ -177,7 +177,7 @@ def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes,
 def _definition(ledger: Ledger) -> StreamDefinition | None:
     """Return the definition of the stream's newest publish; None if it is not known."""
     in_force = ledger.definition_in_force()
-    return None if in_force is None else definitions_in(ledger.notes()).get(in_force.digest)
+    return None if in_force is None else definitions_by_digest(ledger.notes()).get(in_force.digest)
 
 
 def _passes_masks(ledger: Ledger) -> bool:

@@ -12,54 +12,54 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.connection import Dataset
 from airflow_provider_connect.errors import Failure
-from airflow_provider_connect.shapes.shape import Columns
+from airflow_provider_connect.shapes.shape import ColumnOrigins
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import InputDataset, OutputDataset
 
     from airflow_provider_connect.job import JobReport
-    from airflow_provider_connect.operators.run import Order
+    from airflow_provider_connect.operators.run import RunSpec
 
 
 @dataclass(frozen=True)
-class Way:
+class DatasetPair:
     """From where to where a task moves rows, as lineage calls it. No connection: Airflow shows operators to people."""
 
     source: Dataset
     sink: Dataset
 
     @classmethod
-    def of(cls, order: Order) -> Way | None:
+    def from_spec(cls, spec: RunSpec) -> DatasetPair | None:
         """Return the way of an order; None if it has no name, for lineage must not fail a task."""
         try:
-            source = order.source.dataset(order.connections[order.source.conn_id])
-            return cls(source, order.sink.dataset(order.connections))
+            source = spec.source.dataset(spec.connections[spec.source.conn_id])
+            return cls(source, spec.sink.dataset(spec.connections))
         except Exception as error:  # noqa: BLE001
-            order.log.warning("Lineage has no name for source or sink: %s", Failure.of(error).message)
+            spec.log.warning("Lineage has no name for source or sink: %s", Failure.from_error(error).message)
             return None
 
 
-def made_of(report: JobReport | None) -> Columns:
+def column_origins(report: JobReport | None) -> ColumnOrigins:
     """Return what each column of the target is made of: the column of the same name, unless shapes say otherwise."""
     if report is None:
         return {}
     return report.made_of or {name: (name,) for name in report.columns}
 
 
-def facets(way: Way | None, report: JobReport | None) -> OperatorLineage[Any, Any]:
+def build_facets(datasets: DatasetPair | None, report: JobReport | None) -> OperatorLineage[Any, Any]:
     """Return what the provider puts into its event.
 
     :param report: of what was done; None if nothing was, as the task failed before.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415  # an extra of the package
 
-    if way is None:
+    if datasets is None:
         return OperatorLineage()
-    return OperatorLineage(inputs=[_input(way, report)], outputs=[_output(way, report)])
+    return OperatorLineage(inputs=[_input(datasets, report)], outputs=[_output(datasets, report)])
 
 
-def _input(way: Way, report: JobReport | None) -> InputDataset:
+def _input(way: DatasetPair, report: JobReport | None) -> InputDataset:
     from openlineage.client.event_v2 import InputDataset  # noqa: PLC0415
     from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics  # noqa: PLC0415
 
@@ -74,7 +74,7 @@ def _input(way: Way, report: JobReport | None) -> InputDataset:
     return InputDataset(*way.source, facets=_schema(types, types), inputFacets=told)
 
 
-def _output(way: Way, report: JobReport | None) -> OutputDataset:
+def _output(way: DatasetPair, report: JobReport | None) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415
     from openlineage.client.facet_v2 import column_lineage_dataset as lineage  # noqa: PLC0415
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics  # noqa: PLC0415
@@ -96,7 +96,7 @@ def _output(way: Way, report: JobReport | None) -> OutputDataset:
                 for each in sources
             ]
         )
-        for name, sources in made_of(report).items()
+        for name, sources in column_origins(report).items()
     }
     about = {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=of_columns)} if of_columns else {}
     staged = (report.staged_columns or report.columns) if report is not None else {}

@@ -11,24 +11,24 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.operators.arguments import LookbackDays, require_reloads
-from airflow_provider_connect.operators.measured import days_to_measure, measured, probes
-from airflow_provider_connect.operators.window import as_text, start_day
+from airflow_provider_connect.operators.arguments import LookbackDays, require_reloadable
+from airflow_provider_connect.operators.lookback_length import days_to_measure, measure_lookback, probe_days
+from airflow_provider_connect.operators.run_days import first_whole_day, format_days
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.stage.counts import LATE_DAYS
-from airflow_provider_connect.window import ONE_DAY, Day, groups, span
+from airflow_provider_connect.stage.counts import MAX_LATE_DAYS
+from airflow_provider_connect.window import ONE_DAY, Day, days_between, group_days
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_connect.operators.run import Order
+    from airflow_provider_connect.operators.run import RunSpec
 
 
 _BACKFILL = "backfill"
 
 
-def look_back(
-    order: Order, lookback_days: LookbackDays, ready_after: dt.timedelta | None, context: Context
+def find_lookback_days(
+    spec: RunSpec, lookback_days: LookbackDays, ready_after: dt.timedelta | None, context: Context
 ) -> tuple[Day, ...]:
     """Return the days before the window that the run loads again, oldest first; none in a backfill's run.
 
@@ -36,41 +36,41 @@ def look_back(
     """
     if not lookback_days:
         return ()
-    require_reloads(order.source, order.sink, lookback_days)
+    require_reloadable(spec.source, spec.sink, lookback_days)
     if context["dag_run"].run_type == _BACKFILL:
         return ()
-    source, sink, log = order.source, order.sink, order.log
-    origin = order.origin or start_day(context["dag"].start_date, source.timezone)
-    candidates = days_before(order.days, LATE_DAYS if lookback_days == "measured" else lookback_days, origin)
+    source, sink, log = spec.source, spec.sink, spec.log
+    origin = spec.origin or first_whole_day(context["dag"].start_date, source.timezone)
+    candidates = days_before_window(spec.days, MAX_LATE_DAYS if lookback_days == "measured" else lookback_days, origin)
     if not candidates:
         return ()
-    asked = days_to_measure(order.days) if lookback_days == "measured" else candidates
+    asked = days_to_measure(spec.days) if lookback_days == "measured" else candidates
     key = StreamKey(connector=source.name, stream=source.stream_key)
-    with closing_quietly(sink.open(key, order.connections), lambda text: log.warning("%s", text)) as publisher:
+    with closing_quietly(sink.open(key, spec.connections), lambda text: log.warning("%s", text)) as publisher:
         rows = publisher.ledger.between(asked[0].date, asked[-1].date)
     if lookback_days == "measured":
-        found = measured(asked, rows)
-        log.info("lookback_days='measured' finds %s", found.text)
-        near, probed = days_before(order.days, found.days, origin), probes(order.days)
+        found = measure_lookback(asked, rows)
+        log.info("lookback_days='measured' finds %s", found.reason)
+        near, probed = days_before_window(spec.days, found.days, origin), probe_days(spec.days)
         candidates = [day for day in candidates if day in near or day in probed]
-    chosen = not_polled_since(candidates, rows, order.days[-1].end + (ready_after or dt.timedelta(0)))
+    chosen = days_not_polled_since(candidates, rows, spec.days[-1].end + (ready_after or dt.timedelta(0)))
     log.info(
         "Looks back at %s: loads %s again",
-        " and ".join(map(as_text, groups(candidates, len(candidates)))),
+        " and ".join(map(format_days, group_days(candidates, len(candidates)))),
         ", ".join(map(str, chosen)) or "none of them, as none is published that was not polled since",
     )
     return chosen
 
 
-def days_before(days: Sequence[Day], lookback_days: int, origin: dt.date | None) -> list[Day]:
+def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date | None) -> list[Day]:
     """Return the days that lie so many days before a window, but not before the origin."""
     first, last = days[0].date - ONE_DAY * lookback_days, days[0].date - ONE_DAY
     if origin is not None:
         first = max(first, origin)
-    return [day for day in span(first, last, days[0].zone) if day.hours > 0]
+    return [day for day in days_between(first, last, days[0].zone) if day.hours > 0]
 
 
-def not_polled_since(days: Iterable[Day], rows: Iterable[LedgerRow], moment: dt.datetime) -> tuple[Day, ...]:
+def days_not_polled_since(days: Iterable[Day], rows: Iterable[LedgerRow], moment: dt.datetime) -> tuple[Day, ...]:
     """Return the days that the ledger has, and that were polled before a moment only.
 
     A row that does not say when it was polled goes by when it was published. One that says neither is left alone.

@@ -43,7 +43,7 @@ class Metrics:
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, source: Source, sink: Sink, task: Any) -> Metrics:
+    def for_task(cls, source: Source, sink: Sink, task: Any) -> Metrics:
         """Return the metrics of a task that moves a stream into a sink.
 
         :param task: the running task instance.
@@ -52,7 +52,7 @@ class Metrics:
         airflows = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
         return cls(airflows | {name: _NOT_IN_TAGS.sub("_", text) for name, text in own.items()})
 
-    def job(self, report: JobReport) -> None:
+    def send_job(self, report: JobReport) -> None:
         """Tell what one Spark job did, also if it failed. Days that it found published count as nothing."""
         published = [day for day in report.days if day.status == "published"]
         counts = {
@@ -72,7 +72,7 @@ class Metrics:
             for phase, took in seconds.items():
                 self._send("timing", "phase", dt.timedelta(seconds=took), phase=phase)
 
-    def lag(self, offset: Offset, zone_name: str, schedule: Schedule) -> None:
+    def send_lag(self, offset: Offset, zone_name: str, schedule: Schedule) -> None:
         """Tell how far the stream is behind."""
         with _quietly():
             yesterday = dt.datetime.now(zone(zone_name)).date() - ONE_DAY
@@ -80,12 +80,12 @@ class Metrics:
             if days is not None:
                 self._send("gauge", "lag_days", days)
 
-    def quota_left(self, requests: int) -> None:
+    def send_quota_left(self, requests: int) -> None:
         """Tell how many requests of the quota nobody holds now."""
         with _quietly():
             self._send("gauge", "quota.left", requests)
 
-    def quota_wait(self) -> None:
+    def send_quota_wait(self) -> None:
         """Tell that the task waits for requests."""
         with _quietly():
             self._send("incr", "quota.waits", 1)
@@ -108,4 +108,4 @@ def _quietly() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001  # metrics must not fail a task
-        _log.warning("Metrics were not sent: %s", Failure.of(error).message)
+        _log.warning("Metrics were not sent: %s", Failure.from_error(error).message)

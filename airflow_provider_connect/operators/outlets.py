@@ -16,7 +16,7 @@ from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 from airflow_provider_connect.config import has_template
 from airflow_provider_connect.errors import ConfigError, refuse_text
-from airflow_provider_connect.operators.arguments import require_known, require_sound
+from airflow_provider_connect.operators.arguments import require_known_arguments, require_valid_values
 from airflow_provider_connect.sink import Sink
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ class MappedOutlets(list[Any]):
     :param written: the assets of the instances.
     """
 
-    def __init__(self, given: list[Any], written: Iterable[Asset]) -> None:
-        self.written = list({asset.uri: _known(asset, given) for asset in written}.values())
-        self.others = [outlet for outlet in given if outlet not in self.written]
-        super().__init__([*self.others, *self.written])
+    def __init__(self, user_outlets: list[Any], instance_assets: Iterable[Asset]) -> None:
+        self.written = list({asset.uri: _known(asset, user_outlets) for asset in instance_assets}.values())
+        self.user_outlets = [outlet for outlet in user_outlets if outlet not in self.written]
+        super().__init__([*self.user_outlets, *self.written])
 
-    def of(self, asset: Asset) -> list[Any]:
+    def outlets_of_instance(self, asset: Asset) -> list[Any]:
         """Return the outlets of the instance that writes ``asset``.
 
         :raises ConfigError: if Airflow did not see it when it read the DAG file.
@@ -57,15 +57,15 @@ class MappedOutlets(list[Any]):
         own = _known(asset, self.written)
         if own not in self.written:
             raise ConfigError(f"asset {asset.uri!r} of this mapped task was not known when its DAG was read: {_GIVE}")
-        return [*self.others, own]
+        return [*self.user_outlets, own]
 
 
-def with_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
+def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
     """Return a task's outlets, what it writes among them, and the asset of what it writes.
 
     If the user has an outlet with the same URI, that is the asset.
     """
-    given = outlets.of(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
+    given = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
     own = _known(asset, given)
     return (given if own in given else [*given, own]), own
 
@@ -76,7 +76,7 @@ class ConnectPartial(OperatorPartial):
     def expand(self, **mapped_kwargs: Any) -> MappedOperator:
         """Map over lists of arguments, as every operator does."""
         self._expand_called = True  # even if it is refused: a warning that it was never mapped would hide why
-        require_known(self.operator_class, mapped_kwargs)
+        require_known_arguments(self.operator_class, mapped_kwargs)
         return super().expand(**mapped_kwargs)
 
     def _expand(self, expand_input: ExpandInput, *, strict: bool) -> MappedOperator:
@@ -108,8 +108,8 @@ class ConnectPartial(OperatorPartial):
             yield fixed
 
     def _require(self, arguments: Mapping[str, Any], names: Iterable[str]) -> None:
-        require_known(self.operator_class, names)
-        require_sound(self.operator_class.__name__, {k: v for k, v in arguments.items() if not _comes_later(v)})
+        require_known_arguments(self.operator_class, names)
+        require_valid_values(self.operator_class.__name__, {k: v for k, v in arguments.items() if not _comes_later(v)})
 
     def _asset(self, sink: Any, asset: Any) -> Asset:
         if isinstance(asset, Asset):

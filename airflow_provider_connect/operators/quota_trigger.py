@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from airflow_provider_connect.hooks.variables import VariableStore
-from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Turns
 
 _LOOKS_IN_A_SPAN = 60
@@ -21,7 +21,7 @@ class QuotaTrigger(BaseTrigger):
     """Fires when there may be room; the task then reserves, and comes back if another was quicker.
 
     :param quota: the fields of a :class:`.Quota`.
-    :param want: the fields of a :class:`.Want`.
+    :param want: the fields of a :class:`.QuotaClaim`.
     :param until: when there is room if nobody gives any back, in seconds since 1970.
     """
 
@@ -36,7 +36,7 @@ class QuotaTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look now and then, and keep the task's place in the queue meanwhile."""
-        turns, want = Turns(VariableStore(), Quota(**self.quota)), Want(**self.want)
+        turns, want = Turns(VariableStore(), Quota(**self.quota)), QuotaClaim(**self.want)
         until, pause, failed = self.until, turns.quota.seconds / _LOOKS_IN_A_SPAN, 0
         while True:
             await asyncio.sleep(max(0.0, min(until - time.time(), pause)))
@@ -44,7 +44,7 @@ class QuotaTrigger(BaseTrigger):
                 has_room = await sync_to_async(turns.has_room)(want)
                 if has_room or time.time() >= until:
                     # Also a task that is about to come back keeps its place.
-                    until = (await sync_to_async(turns.wait)(want)).until
+                    until = (await sync_to_async(turns.join_queue)(want)).until
                 failed = 0
             except Exception as error:  # noqa: BLE001  # an API server that restarts must not fail the task
                 self.log.warning("The quota could not be looked at, will be again: %s", error)

@@ -25,7 +25,7 @@ class TryAgainError(AirflowException):
         self.retry_after_seconds = retry_after_seconds
 
 
-def airflow_error(error: ConnectError) -> AirflowException:
+def to_airflow_error(error: ConnectError) -> AirflowException:
     """Return Airflow's error for ours: no retry for a wrong option or bad data, a retry for everything else."""
     if isinstance(error, (ConfigError, DataError)):
         return AirflowFailException(str(error))

@@ -21,20 +21,20 @@ from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import write_connections
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.job import Allowance, JobConfig, JobReport
-from airflow_provider_connect.operators import outcome
+from airflow_provider_connect.operators import job_outcome
+from airflow_provider_connect.operators.declared_options import DeclaredBy, DeclaredOptions
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
-from airflow_provider_connect.operators.window import as_text, start_day
-from airflow_provider_connect.operators.written import Writer, Written
+from airflow_provider_connect.operators.run_days import first_whole_day, format_days
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Sink, StreamKey
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
 from airflow_provider_connect.stage.rejects import RejectsKeep
-from airflow_provider_connect.stage.storage import normalised
+from airflow_provider_connect.stage.storage import normalise_path
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
-from airflow_provider_connect.stage.transform import of_text
+from airflow_provider_connect.stage.transform import parse_transform
 from airflow_provider_connect.submit import launch, sealed
 from airflow_provider_connect.window import Day, Schedule
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Order:
+class RunSpec:
     """What the user told the operator, templates rendered: its own parameters by their names, and Spark's.
 
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
-    :param as_written: source, shapes and transform with their templates, and who wrote them: see :class:`.Written`.
+    :param as_written: source, shapes and transform with their templates, and who wrote them: see :class:`.DeclaredOptions`.
     :param end_date: the task's own, or its DAG's if that is earlier.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
@@ -61,7 +61,7 @@ class Order:
     source: Source
     sink: Sink
     chain: Chain
-    as_written: tuple[Source, Sequence[Shape | dict[str, Any]], str | None, Writer]
+    declared_options: tuple[Source, Sequence[Shape | dict[str, Any]], str | None, DeclaredBy]
     days: tuple[Day, ...]
     staging: str | None
     on_empty: OnEmpty
@@ -109,15 +109,15 @@ class Run:
     :param folder: the private folder through which both talk.
     """
 
-    order: Order
+    spec: RunSpec
     key: StreamKey
     config: JobConfig
     connections: Connections
     folder: Path
     master: str
     deploy_mode: str
-    binary: str
-    start: dt.date | None
+    spark_binary: str
+    first_day: dt.date | None
     schedule: Schedule
 
     @property
@@ -126,22 +126,22 @@ class Run:
         return self.deploy_mode == "cluster"
 
     @classmethod
-    def plan(cls, order: Order, context: Context, folder: Path) -> Run:
+    def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
         """Decide all that can be decided before anything is started.
 
         :raises ConfigError: with what a person must put right.
         """
-        source, sink = order.source, order.sink
+        source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
-        connections = order.connections
+        connections = spec.connections
         # The hook knows how a connection becomes a master. Given any keytab, it does not write the connection's own to
         # disk when it is only asked.
-        hook = SparkSubmitHook(conn_id=order.conn_id, deploy_mode=order.deploy_mode, keytab="not-used")
+        hook = SparkSubmitHook(conn_id=spec.conn_id, deploy_mode=spec.deploy_mode, keytab="not-used")
         master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"] or "client"
         intent = intent_of(context["dag_run"], context["ti"])
         attempt = new_attempt(intent)
-        _check_mode(order.conn_id, master, deploy_mode)
-        staging = _staging(order, sink.stage_root(connections), master, stage_name(key, sink.target))
+        _check_mode(spec.conn_id, master, deploy_mode)
+        staging = _staging(spec, sink.stage_root(connections), master, stage_name(key, sink.target))
         # The task reads the sink's ledger there. A mere stage may lie where only the cluster sees it.
         _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
         report, halves = str(folder / "report.json"), None
@@ -149,38 +149,38 @@ class Run:
             shared = _shared_folder(sink.stage_root(connections) or staging)
             report = f"{shared}/reports/{attempt}.json"
             halves = sealed.seal(shared, attempt, connections)
-        order.log.info("Days %s of %s into %s, attempt %s", as_text(order.days), key, sink.target, attempt)
+        spec.log.info("Days %s of %s into %s, attempt %s", format_days(spec.days), key, sink.target, attempt)
         config = JobConfig(
             source_name=source.name,
             source=source.serialize(),
             sink_name=sink.name,
             sink=sink.serialize(),
-            days=order.days,
-            allowance=order.allowance,
-            count_allowance=order.count_allowance,
-            lookback=order.lookback,
+            days=spec.days,
+            allowance=spec.allowance,
+            count_allowance=spec.count_allowance,
+            lookback=spec.lookback,
             intent=intent,
             attempt=attempt,
             report=report,
             staging=staging,
             sealed_connections=halves,
             labels=_labels(context),
-            on_empty=order.on_empty,
-            shape=tuple(order.chain.serialize()),
-            rejects_keep=order.rejects_keep,
-            rules=order.rules,
-            transform=None if order.transform is None else of_text(order.transform),
-            progress_seconds=order.progress_seconds,
-            definition=Written(*order.as_written).definition(source, sink, order.chain, connections),
+            on_empty=spec.on_empty,
+            shape=tuple(spec.chain.serialize()),
+            rejects_keep=spec.rejects_keep,
+            rules=spec.rules,
+            transform=None if spec.transform is None else parse_transform(spec.transform),
+            progress_seconds=spec.progress_seconds,
+            definition=DeclaredOptions(*spec.declared_options).build_definition(source, sink, spec.chain, connections),
         )
-        start = start_day(context["dag"].start_date, source.timezone)
+        start = first_whole_day(context["dag"].start_date, source.timezone)
         is_set = context["dag"].timetable.can_be_scheduled
-        schedule = Schedule.of(is_set=is_set, end=order.end_date, zone_name=source.timezone)
+        schedule = Schedule.from_task(is_set=is_set, end=spec.end_date, zone_name=source.timezone)
         binary = hook._connection["spark_binary"]
-        return cls(order, key, config, connections, folder, master, deploy_mode, binary, start, schedule)
+        return cls(spec, key, config, connections, folder, master, deploy_mode, binary, start, schedule)
 
     def move(
-        self, submit: Callable[[Submission], None], seen: Callable[[JobReport], None] = lambda report: None
+        self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None] = lambda report: None
     ) -> JobReport:
         """Run the job, believe it only if the ledger agrees, and bring the offset up to date, whatever happened.
 
@@ -188,18 +188,18 @@ class Run:
         :param seen: gets the report, also of a job that failed.
         :raises ConnectError: what the job's report says, or that it cannot be believed.
         """
-        log, source, sink = self.order.log, self.order.source, self.order.sink
+        log, source, sink = self.spec.log, self.spec.source, self.spec.sink
         opened = sink.open(self.key, self.connections)
         with closing_quietly(opened, lambda text: log.warning("%s", text)) as publisher:
             ledger = publisher.ledger
             try:
-                report = self._report_of(submit, seen)
-                outcome.verify(report, self.config, ledger)
+                report = self._report_of(submit, on_report)
+                job_outcome.verify_report(report, self.config, ledger)
             except Exception:
                 self._follow_after_failure(ledger)
                 raise
-            offset = offsets.follow(source, sink, ledger, self.start, origin=self.order.origin)
-            self.order.metrics.lag(offset, source.timezone, self.schedule)
+            offset = offsets.recompute(source, sink, ledger, self.first_day, origin=self.spec.origin)
+            self.spec.metrics.send_lag(offset, source.timezone, self.schedule)
         log.info("Offset %s: %d days settled, %s", self.key, len(offset.done), _position(offset))
         return report
 
@@ -212,26 +212,26 @@ class Run:
         finally:
             launch.finish(self.folder)
             self._unseal()
-        report = outcome.read_report(self.config)
+        report = job_outcome.read_report(self.config)
         if report is None:
             if failure is None:
                 raise RetriableError("spark-submit ended without an error, but its job left no report")
             # Without the folder, the operator was killed and has stopped Spark itself.
-            raise (outcome.reason(failure) if self.folder.exists() else None) or failure
+            raise (job_outcome.explain_exit(failure) if self.folder.exists() else None) or failure
         seen(report)
-        self.order.metrics.job(report)
-        self.order.log.info("Outcome by day:\n%s", outcome.table(report))
+        self.spec.metrics.send_job(report)
+        self.spec.log.info("Outcome by day:\n%s", job_outcome.format_days(report))
         for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
-            self.order.log.warning("%s", warning)
+            self.spec.log.warning("%s", warning)
         if report.failure is not None:
-            raise outcome.with_reason(report.failure.error(), failure)
+            raise job_outcome.add_exit_cause(report.failure.error(), failure)
         if failure is not None:
-            self.order.log.warning("spark-submit failed, but its job had succeeded: the ledger decides")
+            self.spec.log.warning("spark-submit failed, but its job had succeeded: the ledger decides")
         return report
 
     def _submission(self) -> Submission:
         """Write what the driver needs, and return how it is started."""
-        order, job = self.order, self.folder / "job.json"
+        order, job = self.spec, self.folder / "job.json"
         job.touch(mode=0o600)
         job.write_text(self.config.model_dump_json(), encoding="utf-8")
         if not self.is_cluster:
@@ -244,7 +244,7 @@ class Run:
             user_env=order.env_vars,
         )
         env_vars = {**how.env_vars, **order.env_vars}
-        _check_binary(self.binary, {**os.environ, **env_vars}.get("PATH"))
+        _check_binary(self.spark_binary, {**os.environ, **env_vars}.get("PATH"))
         return Submission(
             application=how.application,
             # Spark puts the files into the working directory of a driver elsewhere.
@@ -259,19 +259,19 @@ class Run:
         """Delete the sealed connections if no driver has read them."""
         if self.config.sealed_connections is not None:
             try:
-                sealed.drop(self.config.sealed_connections)
+                sealed.delete_sealed(self.config.sealed_connections)
             except ConnectError as error:
                 # This must not hide what became of the days. Alone the half is noise, and a later task sweeps it.
-                self.order.log.warning("The sealed connections could not be deleted: %s", error)
+                self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _follow_after_failure(self, ledger: Ledger) -> None:
         """Bring the offset up to date with what was published; an error here must not hide why the task failed."""
         try:
-            order = self.order
-            offset = offsets.follow(order.source, order.sink, ledger, self.start, origin=order.origin)
-            order.metrics.lag(offset, order.source.timezone, self.schedule)
+            order = self.spec
+            offset = offsets.recompute(order.source, order.sink, ledger, self.first_day, origin=order.origin)
+            order.metrics.send_lag(offset, order.source.timezone, self.schedule)
         except Exception as error:  # noqa: BLE001
-            self.order.log.warning("The offset of %s could not be recomputed from the ledger: %s", self.key, error)
+            self.spec.log.warning("The offset of %s could not be recomputed from the ledger: %s", self.key, error)
 
 
 def _check_mode(conn_id: str, master: str, deploy_mode: str) -> None:
@@ -290,7 +290,7 @@ def _check_binary(binary: str, path: str | None) -> None:
         )
 
 
-def _staging(order: Order, own: str | None, master: str, what: str) -> str | None:
+def _staging(order: RunSpec, own: str | None, master: str, what: str) -> str | None:
     """Return where polled days wait until they are published; None if the sink has a place of its own.
 
     :raises ConfigError: if that is not given, and the workers may be other machines.
@@ -312,7 +312,7 @@ def _require_folder(place: str | None) -> None:
 
     :raises ConfigError: before Spark is started, which would fail for the same reason.
     """
-    path = normalised(place) if place else ""
+    path = normalise_path(place) if place else ""
     if not path.startswith("/"):
         return
     parent = Path(path).parent
@@ -327,7 +327,7 @@ def _require_folder(place: str | None) -> None:
 def _shared_folder(root: str | None) -> str:
     if root is None:
         raise ConfigError("deploy mode 'cluster' needs staging=, a URL that the cluster and this worker both reach")
-    return f"{root.rstrip('/')}/{CONTROL}"
+    return f"{root.rstrip('/')}/{CONTROL_FOLDER}"
 
 
 def _position(offset: offsets.Offset) -> str:

@@ -41,7 +41,7 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
     :param parent: where the folders lie; the system's temporary folder if None.
     """
     parent = parent or Path(tempfile.gettempdir())
-    sweep(parent)
+    sweep_dead_folders(parent)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     try:
         with (folder / f"{_LOCK}.new").open("wb") as lock:
@@ -50,10 +50,10 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
             (folder / f"{_LOCK}.new").rename(folder / _LOCK)
             yield folder
     finally:
-        remove(folder)
+        remove_folder(folder)
 
 
-def remove(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
     """Delete a run's folder. It may be gone already, or a JVM that is being killed may still write to it.
 
     If that takes longer than a few seconds, it is left to a later task with a warning: it must not hide how this task
@@ -66,16 +66,16 @@ def remove(folder: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            if not patience.look_again():
+            if not patience.wait_and_poll():
                 _log.warning("%s could not be removed (%s); a later task tries again", folder, error.strerror)
                 return
 
 
-def sweep(parent: Path) -> int:
+def sweep_dead_folders(parent: Path) -> int:
     """Remove the folders of dead tasks of this user, secrets and all; return how many."""
     dead = [folder for folder in parent.glob(f"{_PREFIX}*") if _is_ours(folder) and _is_dead(folder)]
     for folder in dead:
-        remove(folder)
+        remove_folder(folder)
     return len(dead)
 
 

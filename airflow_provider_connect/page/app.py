@@ -13,12 +13,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from airflow_provider_connect.page import acting, detail, listing
-from airflow_provider_connect.page.acting import Backfill, Clear, require_own_page
-from airflow_provider_connect.page.asking import Airflow, RefusedError
+from airflow_provider_connect.page import actions, stream_detail, stream_list
+from airflow_provider_connect.page.actions import BackfillRequest, ClearRequest, require_own_page
+from airflow_provider_connect.page.airflow_api import AirflowApi, RefusedError
 from airflow_provider_connect.page.facts.stream import StreamName
-from airflow_provider_connect.page.memory import Memory
-from airflow_provider_connect.page.viewing import Editable, Viewer, editable_by_airflow, token_of
+from airflow_provider_connect.page.viewer import FindEditable, Viewer, find_editable_by_airflow, read_token
+from airflow_provider_connect.page.viewer_cache import PageCache
 
 STATIC = Path(__file__).parent / "static"
 POLICY = (
@@ -45,10 +45,10 @@ def _own_page(request: Request) -> None:
 Named = Annotated[StreamName, Depends(_named)]
 
 
-def make_app(may_edit: Editable = editable_by_airflow) -> FastAPI:
+def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
     """Make the app. Its memory is its own."""
     app = FastAPI(title="Connect", openapi_url=None, docs_url=None, redoc_url=None)
-    app.state.memory, app.state.may_edit = Memory(), may_edit
+    app.state.memory, app.state.may_edit = PageCache(), find_editable
     app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _broken)
@@ -65,7 +65,7 @@ def make_app(may_edit: Editable = editable_by_airflow) -> FastAPI:
     @app.get("/api/streams")
     async def streams(request: Request) -> JSONResponse:
         async with _viewer(request) as viewer:
-            return JSONResponse(await listing.list_streams(viewer))
+            return JSONResponse(await stream_list.list_streams(viewer))
 
     @app.get("/api/streams/{dag_id}/{task_id}")
     async def stream(
@@ -75,22 +75,22 @@ def make_app(may_edit: Editable = editable_by_airflow) -> FastAPI:
         last: Annotated[dt.date | None, Query(alias="to")] = None,
     ) -> JSONResponse:
         async with _viewer(request) as viewer:
-            return JSONResponse(await detail.show_stream(viewer, name, first, last))
+            return JSONResponse(await stream_detail.show_stream(viewer, name, first, last))
 
     @app.get("/api/streams/{dag_id}/{task_id}/days/{day}")
     async def one_day(request: Request, name: Named, day: dt.date) -> JSONResponse:
         async with _viewer(request) as viewer:
-            return JSONResponse(await detail.show_day(viewer, name, day))
+            return JSONResponse(await stream_detail.show_day(viewer, name, day))
 
     @app.post("/api/actions/clear", dependencies=[Depends(_own_page)])
-    async def clear(request: Request, order: Clear) -> JSONResponse:
+    async def clear(request: Request, order: ClearRequest) -> JSONResponse:
         async with _viewer(request) as viewer:
-            return JSONResponse(await acting.clear(viewer, order))
+            return JSONResponse(await actions.clear_day(viewer, order))
 
     @app.post("/api/actions/backfill", dependencies=[Depends(_own_page)])
-    async def backfill(request: Request, order: Backfill) -> JSONResponse:
+    async def backfill(request: Request, order: BackfillRequest) -> JSONResponse:
         async with _viewer(request) as viewer:
-            return JSONResponse(await acting.backfill(viewer, order))
+            return JSONResponse(await actions.start_backfill(viewer, order))
 
     app.mount("/", StaticFiles(directory=STATIC, html=True))
     return app
@@ -102,11 +102,11 @@ async def _viewer(request: Request) -> AsyncIterator[Viewer]:
 
     :raises RefusedError: if nobody is signed in.
     """
-    token = token_of(request.headers, request.cookies)
+    token = read_token(request.headers, request.cookies)
     if token is None:
         raise RefusedError(401, "Sign in to Airflow")
     state = request.app.state
-    airflow = Airflow(request.scope["airflow"], token)
+    airflow = AirflowApi(request.scope["airflow"], token)
     try:
         yield Viewer(airflow, state.memory, state.memory.of(token), token, state.may_edit, dt.datetime.now(dt.UTC))
     finally:
@@ -115,7 +115,7 @@ async def _viewer(request: Request) -> AsyncIterator[Viewer]:
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RefusedError)
-    if error.status == 401 and (token := token_of(request.headers, request.cookies)) is not None:
+    if error.status == 401 and (token := read_token(request.headers, request.cookies)) is not None:
         request.app.state.memory.forget(token)
     return JSONResponse({"error": error.message}, status_code=error.status)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from airflow_provider_connect.page.places import base_path
+from airflow_provider_connect.page.airflow_links import base_path
 
 PREFIX = "/connect"
 _ICON = f"{PREFIX}/icon.svg"
@@ -19,7 +19,7 @@ _ICON = f"{PREFIX}/icon.svg"
 Message = MutableMapping[str, Any]
 
 
-class Page:
+class PageApp:
     """The app under :data:`PREFIX`, made at first use."""
 
     _app: Any = None
@@ -54,7 +54,7 @@ class ConnectPlugin(AirflowPlugin):
     """Shows the page in the navigation, and beside each DAG, task and run of a task."""
 
     name = "connect"
-    fastapi_apps = [{"app": Page(), "url_prefix": PREFIX, "name": "Connect"}]
+    fastapi_apps = [{"app": PageApp(), "url_prefix": PREFIX, "name": "Connect"}]
     external_views = [
         _view("connect", "nav", ""),
         _view("connect-dag", "dag", "?dag_id={DAG_ID}"),

@@ -15,10 +15,10 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from airflow_provider_connect import completeness, sink, source
 from airflow_provider_connect.config import problems_of
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.operators.arguments import OWNED, require_sound
+from airflow_provider_connect.operators.arguments import RESERVED_ARGUMENTS, require_valid_values
 from airflow_provider_connect.operators.connect import ConnectOperator
 
-OF_THE_PIPELINE = ("source", "sink", "shape", "name")
+PIPELINE_KEYS = ("source", "sink", "shape", "name")
 """Arguments that a pipeline gives in its own words."""
 _OF_THE_DAG = ("dag", "task_group", "start_date", "end_date", "params", "doc_md", "default_args")
 _KINDS = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -34,18 +34,22 @@ _Asset = Annotated[Asset, PlainValidator(_asset), WithJsonSchema({"type": "strin
 
 
 @cache
-def known() -> Mapping[str, inspect.Parameter]:
+def file_arguments() -> Mapping[str, inspect.Parameter]:
     """Return the operator's arguments, its own first; those that a DAG or a pipeline gives are not among them."""
     found: dict[str, inspect.Parameter] = {}
     for cls in _classes():
         for name, parameter in inspect.signature(vars(cls)["__init__"]).parameters.items():
-            if name != "self" and parameter.kind in _KINDS and name not in (*OWNED, *OF_THE_PIPELINE, *_OF_THE_DAG):
+            if (
+                name != "self"
+                and parameter.kind in _KINDS
+                and name not in (*RESERVED_ARGUMENTS, *PIPELINE_KEYS, *_OF_THE_DAG)
+            ):
                 found.setdefault(name, parameter)
     return found
 
 
 @cache
-def adapter(name: str) -> TypeAdapter[Any] | None:
+def argument_adapter(name: str) -> TypeAdapter[Any] | None:
     """Return what reads an argument from a file; None for one that only Python can give, such as a callback."""
     hint = _hint(name)
     if hint is Any:
@@ -59,14 +63,14 @@ def adapter(name: str) -> TypeAdapter[Any] | None:
     return None if is_nothing else made
 
 
-def read(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
+def read_argument(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
     """Return an argument's value, and what is wrong with it: where, and why."""
-    known_by = adapter(name)
+    known_by = argument_adapter(name)
     if known_by is None:
         return None, [((name,), "cannot be given in a file: write the DAG in Python")]
     try:
         made = known_by.validate_python(value)
-        require_sound("", {name: made})
+        require_valid_values("", {name: made})
     except ValidationError as error:
         members = (_hint(name), *get_args(_hint(name)))
         model = next((each for each in members if isinstance(each, type) and issubclass(each, BaseModel)), None)
@@ -80,7 +84,7 @@ def read(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | int, ...], 
 
 
 @cache
-def descriptions() -> Mapping[str, str]:
+def argument_descriptions() -> Mapping[str, str]:
     """Return what the operator's docstring says of each argument."""
     text = inspect.getdoc(ConnectOperator) or ""
     found = re.findall(r"^:param (\w+): (.*?)(?=^:|^\S|\Z)", text, re.MULTILINE | re.DOTALL)

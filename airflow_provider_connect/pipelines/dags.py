@@ -11,8 +11,8 @@ from airflow.sdk import DAG
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.connect import ConnectOperator
-from airflow_provider_connect.pipelines.files import read
-from airflow_provider_connect.pipelines.pipeline import TASK, Pipeline, midnight, pipeline_of
+from airflow_provider_connect.pipelines.pipeline import DEFAULT_TASK_ID, Pipeline, in_zone, load_pipeline
+from airflow_provider_connect.pipelines.yaml_files import read_yaml
 
 
 def dags_from(pattern: str) -> dict[str, DAG]:
@@ -32,7 +32,7 @@ def dags_from(pattern: str) -> dict[str, DAG]:
     paths = sorted(folder.glob(pattern))
     if not paths:
         raise ConfigError(f"no file is called {pattern!r} in folder {str(folder)!r}")
-    pipelines = [pipeline_of(read(path, str(path.relative_to(folder)))) for path in paths]
+    pipelines = [load_pipeline(read_yaml(path, str(path.relative_to(folder)))) for path in paths]
     _refuse_twins(pipelines)
     _refuse(pipelines)
     # Arguments that are right each may not go together: that only the operator knows.
@@ -42,11 +42,11 @@ def dags_from(pattern: str) -> dict[str, DAG]:
 
 
 def _dag(pipeline: Pipeline) -> DAG | None:
-    head: dict[str, Any] = dict(pipeline.head)
+    head: dict[str, Any] = dict(pipeline.dag_options)
     for name in ("start_date", "end_date"):
         if head.get(name) is not None:
-            head[name] = midnight(head[name], pipeline.zone)
-    arguments: dict[str, Any] = {"task_id": TASK, "name": pipeline.name} | pipeline.arguments
+            head[name] = in_zone(head[name], pipeline.zone)
+    arguments: dict[str, Any] = {"task_id": DEFAULT_TASK_ID, "name": pipeline.name} | pipeline.operator_arguments
     timetable = pipeline.schedule.timetable() if pipeline.schedule is not None else None
     try:
         # Airflow registers the DAG at the end of the block.
@@ -54,7 +54,7 @@ def _dag(pipeline: Pipeline) -> DAG | None:
             ConnectOperator(**arguments)
     except Exception as error:  # noqa: BLE001  # Airflow's own classes check their arguments in many ways
         text = str(error).removeprefix(f"{ConnectOperator.__name__}: ")
-        pipeline.file.blame((), text if isinstance(error, ConfigError) else f"{type(error).__name__}: {text}")
+        pipeline.file.add_problem((), text if isinstance(error, ConfigError) else f"{type(error).__name__}: {text}")
         return None
     return dag
 
@@ -63,7 +63,7 @@ def _refuse_twins(pipelines: Sequence[Pipeline]) -> None:
     first: dict[str, str] = {}
     for pipeline in pipelines:
         if pipeline.name and first.setdefault(pipeline.name, pipeline.file.name) != pipeline.file.name:
-            pipeline.file.blame(("name",), f"{first[pipeline.name]} has the same name {pipeline.name!r}")
+            pipeline.file.add_problem(("name",), f"{first[pipeline.name]} has the same name {pipeline.name!r}")
 
 
 def _refuse(pipelines: Sequence[Pipeline]) -> None:

@@ -12,10 +12,10 @@ from airflow.sdk import CronDataIntervalTimetable
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from airflow_provider_connect import registry, window
-from airflow_provider_connect.config import Options, has_template, nearest, problems_of
+from airflow_provider_connect.config import Options, has_template, problems_of, suggest_nearest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.pipelines import arguments
-from airflow_provider_connect.pipelines.files import File, Place
+from airflow_provider_connect.pipelines.yaml_files import KeyPath, YamlFile
 from airflow_provider_connect.shapes.chain import SHAPES
 from airflow_provider_connect.timetables import daily
 
@@ -69,11 +69,11 @@ class Cron(BaseModel):
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-TASK = "load"
+DEFAULT_TASK_ID = "load"
 """The task's id, where a file gives none."""
 
 
-class Head(BaseModel):
+class DagOptions(BaseModel):
     """What a file says of the DAG, by the names of the DAG's own arguments."""
 
     model_config = ConfigDict(extra="forbid")
@@ -107,10 +107,10 @@ class Pipeline:
     :param arguments: what is given of the operator's.
     """
 
-    file: File
+    file: YamlFile
     name: str = ""
-    head: dict[str, Any] = field(default_factory=dict)
-    arguments: dict[str, Any] = field(default_factory=dict)
+    dag_options: dict[str, Any] = field(default_factory=dict)
+    operator_arguments: dict[str, Any] = field(default_factory=dict)
     schedule: Daily | Cron | None = None
 
     @property
@@ -118,95 +118,95 @@ class Pipeline:
         """The zone whose midnight a date means."""
         if self.schedule is not None:
             return self.schedule.zone
-        zone: str = self.arguments["source"].timezone
+        zone: str = self.operator_arguments["source"].timezone
         return "UTC" if has_template(zone) else zone
 
 
-def pipeline_of(file: File) -> Pipeline:
+def load_pipeline(file: YamlFile) -> Pipeline:
     """Check what a file declares; what is wrong is among its problems afterwards."""
     values, made = file.values, Pipeline(file)
-    known = [*Head.model_fields, *arguments.OF_THE_PIPELINE, "schedule", *arguments.known()]
+    known = [*DagOptions.model_fields, *arguments.PIPELINE_KEYS, "schedule", *arguments.file_arguments()]
     for name in values.keys() - known:
-        file.blame((name,), f"unknown option; {nearest(name, known)}")
+        file.add_problem((name,), f"unknown option; {suggest_nearest(name, known)}")
     _read_head(made)
-    for name in arguments.known().keys() & values.keys():
-        value, problems = arguments.read(name, values[name])
-        made.arguments[name] = value
+    for name in arguments.file_arguments().keys() & values.keys():
+        value, problems = arguments.read_argument(name, values[name])
+        made.operator_arguments[name] = value
         _blame(file, (), problems)
-    made.arguments["source"] = _connector(file, "source", registry.source_class)
-    made.arguments["sink"] = _connector(file, "sink", registry.sink_class)
+    made.operator_arguments["source"] = _connector(file, "source", registry.source_class)
+    made.operator_arguments["sink"] = _connector(file, "sink", registry.sink_class)
     if "shape" in values:
-        made.arguments["shape"] = _shape(file)
+        made.operator_arguments["shape"] = _shape(file)
     made.schedule = _schedule(made)
     return made
 
 
 def _read_head(made: Pipeline) -> None:
-    given = {name: value for name, value in made.file.values.items() if name in Head.model_fields}
-    head = _validated(made.file, (), Head, given)
+    given = {name: value for name, value in made.file.values.items() if name in DagOptions.model_fields}
+    head = _validated(made.file, (), DagOptions, given)
     if head is not None:
-        made.head = {name: getattr(head, name) for name in head.model_fields_set}
-        made.name = made.head.pop("name")
+        made.dag_options = {name: getattr(head, name) for name in head.model_fields_set}
+        made.name = made.dag_options.pop("name")
 
 
-def midnight(moment: dt.datetime, zone: str) -> dt.datetime:
+def in_zone(moment: dt.datetime, zone: str) -> dt.datetime:
     """Return an instant: a date, or a time without a zone, is one of the pipeline's own zone."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(zone))
 
 
-def _connector(file: File, which: str, find: Callable[[str], type[Any]]) -> Any:
+def _connector(file: YamlFile, which: str, find: Callable[[str], type[Any]]) -> Any:
     made = None
     if (one := _named(file, (which,), file.values.get(which), f"{which}'s")) is not None:
         name, options = one
         try:
             cls = find(name)
         except ConfigError as error:
-            file.blame((which, name), str(error))
+            file.add_problem((which, name), str(error))
         except Exception as error:  # noqa: BLE001  # a package of somebody else's may fail in any way
-            file.blame((which, name), f"cannot be imported: {type(error).__name__}: {error}")
+            file.add_problem((which, name), f"cannot be imported: {type(error).__name__}: {error}")
         else:
-            made = options_of(file, (which, name), cls, options)
+            made = build_options(file, (which, name), cls, options)
     return made
 
 
-def _shape(file: File) -> list[Any]:
+def _shape(file: YamlFile) -> list[Any]:
     entries = file.values["shape"]
     if not isinstance(entries, list):
-        file.blame(("shape",), "is to be a list, such as [{drop: {…}}]")
+        file.add_problem(("shape",), "is to be a list, such as [{drop: {…}}]")
         return []
     return [_one_shape(file, ("shape", index), entry) for index, entry in enumerate(entries)]
 
 
-def _one_shape(file: File, place: Place, entry: Any) -> Any:
+def _one_shape(file: YamlFile, place: KeyPath, entry: Any) -> Any:
     if (one := _named(file, place, entry, "shape's")) is None:
         return None
     name, options = one
     if name not in SHAPES:
-        file.blame((*place, name), f"no shape is called {name!r}; {nearest(name, SHAPES)}")
+        file.add_problem((*place, name), f"no shape is called {name!r}; {suggest_nearest(name, SHAPES)}")
         return None
-    return options_of(file, (*place, name), SHAPES[name], options)
+    return build_options(file, (*place, name), SHAPES[name], options)
 
 
-def _named(file: File, place: Place, value: Any, whose: str) -> tuple[str, dict[str, Any]] | None:
+def _named(file: YamlFile, place: KeyPath, value: Any, whose: str) -> tuple[str, dict[str, Any]] | None:
     """Return the only name in a mapping, and the options under it."""
     if value is None and place[0] not in file.values:
-        file.blame(place, "required")
+        file.add_problem(place, "required")
     elif not isinstance(value, dict) or len(value) != 1:
-        file.blame(place, f"is to be one mapping with the {whose} name alone, which holds its options")
+        file.add_problem(place, f"is to be one mapping with the {whose} name alone, which holds its options")
     else:
         ((name, options),) = value.items()
         if options is None or isinstance(options, dict):
             return name, options or {}
-        file.blame((*place, name), "is to be a mapping of options")
+        file.add_problem((*place, name), "is to be a mapping of options")
     return None
 
 
-def options_of(file: File, place: Place, cls: type[Options], options: dict[str, Any]) -> Any:
+def build_options(file: YamlFile, place: KeyPath, cls: type[Options], options: dict[str, Any]) -> Any:
     """Make options, as Python code would; None if they are wrong."""
     try:
         # A name that Python's own first parameter has cannot be passed on.
         if "self" in options:
-            raise ConfigError(f"self: unknown option; {nearest('self', cls.model_fields)}")
+            raise ConfigError(f"self: unknown option; {suggest_nearest('self', cls.model_fields)}")
         return cls(**options)
     except ConfigError as error:
         found = error.__context__
@@ -214,7 +214,7 @@ def options_of(file: File, place: Place, cls: type[Options], options: dict[str, 
             templates = frozenset(name for name, value in options.items() if has_template(value))
             _blame(file, place, problems_of(cls, found, templates))
         else:
-            file.blame(place, str(error))
+            file.add_problem(place, str(error))
         return None
 
 
@@ -223,23 +223,25 @@ def _schedule(made: Pipeline) -> Daily | Cron | None:
     if given is None:
         return None
     if given == DAILY:
-        zone = getattr(made.arguments["source"], "timezone", "UTC")
+        zone = getattr(made.operator_arguments["source"], "timezone", "UTC")
         if has_template(zone):
-            file.blame(("schedule",), "the source's zone is a template: say which days, such as {daily: US/Pacific}")
+            file.add_problem(
+                ("schedule",), "the source's zone is a template: say which days, such as {daily: US/Pacific}"
+            )
             return None
         return _validated(file, ("schedule",), Daily, {"daily": zone})
     if isinstance(given, dict) and "cron" in given:
         return _validated(file, ("schedule",), Cron, given)
     if isinstance(given, dict) and "daily" in given:
         return _validated(file, ("schedule",), Daily, given)
-    file.blame(
+    file.add_problem(
         ("schedule",),
         "is to be daily, {daily: US/Pacific}, {cron: '0 6 * * *', timezone: US/Pacific}, or null for none",
     )
     return None
 
 
-def _validated(file: File, place: Place, model: type[_Model], given: dict[str, Any]) -> _Model | None:
+def _validated(file: YamlFile, place: KeyPath, model: type[_Model], given: dict[str, Any]) -> _Model | None:
     try:
         return model.model_validate(given)
     except ValidationError as error:
@@ -247,6 +249,6 @@ def _validated(file: File, place: Place, model: type[_Model], given: dict[str, A
         return None
 
 
-def _blame(file: File, place: Place, problems: Iterable[tuple[Place, str]]) -> None:
+def _blame(file: YamlFile, place: KeyPath, problems: Iterable[tuple[KeyPath, str]]) -> None:
     for at, text in problems:
-        file.blame((*place, *at), text)
+        file.add_problem((*place, *at), text)

@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from airflow_provider_connect import registry
 from airflow_provider_connect.pipelines import arguments
-from airflow_provider_connect.pipelines.pipeline import DAILY, Cron, Daily, Head
+from airflow_provider_connect.pipelines.pipeline import DAILY, Cron, DagOptions, Daily
 from airflow_provider_connect.shapes.chain import SHAPES
 
 _REF = "#/$defs/{model}"
@@ -24,7 +24,7 @@ def schema() -> dict[str, Any]:
     checked when Airflow reads the file.
     """
     sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
-    models: list[type[BaseModel]] = [Head, Daily, Cron, *sources.values(), *sinks.values(), *SHAPES.values()]
+    models: list[type[BaseModel]] = [DagOptions, Daily, Cron, *sources.values(), *sinks.values(), *SHAPES.values()]
     refs, defined = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
     definitions: dict[str, Any] = defined["$defs"]
 
@@ -46,7 +46,7 @@ def schema() -> dict[str, Any]:
     # What is not given is left to Airflow, whose defaults are a matter of its configuration.
     properties: dict[str, Any] = {
         name: {key: value for key, value in own.items() if key != "default"}
-        for name, own in definition(Head)["properties"].items()
+        for name, own in definition(DagOptions)["properties"].items()
     }
     properties["start_date"]["anyOf"] = properties["end_date"]["anyOf"] = _DATES
     properties["source"] = named(sources) | {"description": "Where the days come from: a source's name, its options."}
@@ -79,9 +79,9 @@ def _connectors(room: str, find: Callable[[str], type[Any]]) -> dict[str, type[A
 
 def _arguments(definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the operator's arguments that a file may give; what they refer to is added to the definitions."""
-    found, descriptions = {}, arguments.descriptions()
-    for name, parameter in arguments.known().items():
-        if (adapter := arguments.adapter(name)) is None:
+    found, descriptions = {}, arguments.argument_descriptions()
+    for name, parameter in arguments.file_arguments().items():
+        if (adapter := arguments.argument_adapter(name)) is None:
             continue
         own = adapter.json_schema(ref_template=_REF)
         definitions.update(own.pop("$defs", {}))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _SPARK_NAMES = {"json": "STRING", "wall": "TIMESTAMP_NTZ"}
 
 
-class Column(NamedTuple):
+class RowColumn(NamedTuple):
     """One column.
 
     :param kind: Spark's name of a type without parts, in small letters. Or ``json``, a document's text; ``wall``, what
@@ -28,7 +28,7 @@ class Column(NamedTuple):
     few_values: bool = False
 
 
-def arrow_field(name: str, column: Column) -> pa.Field:
+def arrow_field(name: str, column: RowColumn) -> pa.Field:
     """Return a column as a field, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 

@@ -11,7 +11,7 @@ from airflow_provider_connect.clients.http.asking.rules import RateLimits
 from airflow_provider_connect.clients.http.json_api import JsonApi, LeaveAloneError
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.errors import ConnectError, QuotaError, RetriableError
-from airflow_provider_connect.polling.quota.limits import Quota, plain
+from airflow_provider_connect.polling.quota.limits import Quota, as_key_part
 from airflow_provider_connect.polling.tally import Tally
 
 
@@ -31,8 +31,8 @@ class CountedApi(Closable):
         call: Call,
         tally: Tally,
         *,
-        sent: Callable[[], None] = lambda: None,
-        refusal: Callable[[Reply], ConnectError | None] = lambda _: None,
+        on_sent: Callable[[], None] = lambda: None,
+        error_of: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> Reply:
         """Send a call and read its answer to the end, with the errors of :meth:`.JsonApi.ask`.
 
@@ -43,10 +43,10 @@ class CountedApi(Closable):
         def count() -> None:
             if self._quota is not None:
                 tally.request()
-            sent()
+            on_sent()
 
         try:
-            return self._api.ask(call, sent=count, received=tally.received, refusal=refusal)
+            return self._api.ask(call, on_sent=count, on_received=tally.received, error_of=error_of)
         except LeaveAloneError as error:
             wait = error.retry_after_seconds
             if self._quota is None or wait is None:
@@ -70,7 +70,7 @@ def declared_quota(limits: RateLimits | None, conn_id: str) -> Quota | None:
     hourly = [limits.per_hour, None if limits.per_minute is None else 60 * limits.per_minute]
     mark = hashlib.sha256(conn_id.encode()).hexdigest()[:8]
     return Quota(
-        f"http.{plain(conn_id)[:60]}.{mark}",
+        f"http.{as_key_part(conn_id)[:60]}.{mark}",
         requests=min(most for most in hourly if most is not None),
         per_second=None if limits.per_second is None else max(1, math.floor(limits.per_second)),
         at_once=limits.at_once,

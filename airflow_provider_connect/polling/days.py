@@ -11,7 +11,7 @@ _SOON = dt.timedelta(hours=1)
 _LATE = dt.timedelta(days=1)
 
 
-def require_over(day: Day, zone: str, now: dt.datetime | None = None) -> None:
+def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -> None:
     """Make sure that a day is one of ``zone`` and has ended.
 
     :param now: the present instant; the system's clock by default.
@@ -20,7 +20,7 @@ def require_over(day: Day, zone: str, now: dt.datetime | None = None) -> None:
     """
     if day.zone != zone:
         raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {zone}")
-    rest = day.end - (now or dt.datetime.now(dt.UTC))
+    rest = day.end - (current_time or dt.datetime.now(dt.UTC))
     message = f"day {day} is not over yet in {day.zone}: it ends at {day.end.isoformat()}"
     if rest > _SOON:
         raise ConfigError(message)
@@ -28,25 +28,25 @@ def require_over(day: Day, zone: str, now: dt.datetime | None = None) -> None:
         raise RetriableError(message, retry_after_seconds=rest.total_seconds())
 
 
-def require_begun(day: Day, zone: str, now: dt.datetime) -> None:
+def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
     """Make sure that a day is one of ``zone`` and does not lie ahead: a snapshot may be taken while its day lasts.
 
     :raises ConfigError: it is another zone's, or begins later.
     """
     if day.zone != zone:
         raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {zone}")
-    if day.start > now:
+    if day.start > current_time:
         raise ConfigError(f"day {day} lies ahead in {zone}: it begins at {day.start.isoformat()}")
 
 
-def require_recent(day: Day, now: dt.datetime, what_there_is: str) -> None:
+def require_recent(day: Day, current_time: dt.datetime, subject: str) -> None:
     """Make sure that what there is now may be taken for what a day left: it ended a day ago at most.
 
     :param what_there_is: such as "the API has".
     :raises ConfigError: it ended earlier.
     """
-    if now - day.end > _LATE:
+    if current_time - day.end > _LATE:
         raise ConfigError(
-            f"day {day}: snapshot='daily' takes what {what_there_is} now, and the day ended more than a day ago: what "
+            f"day {day}: snapshot='daily' takes what {subject} now, and the day ended more than a day ago: what "
             "was there then cannot be had any more"
         )

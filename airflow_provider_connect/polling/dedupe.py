@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.stage.storage import named_errors
+from airflow_provider_connect.stage.storage import translate_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,7 +169,7 @@ class KeySet:
         first[order] = new
         return first
 
-    def add_keys(self, key_bytes: bytes, kept: Mask | None = None) -> Mask:
+    def add_keys(self, key_bytes: bytes, selected: Mask | None = None) -> Mask:
         """Add keys of 16 bytes, one after the other, and tell for each whether it is new.
 
         :param kept: which of them to add; by default all.
@@ -177,7 +177,7 @@ class KeySet:
         import numpy as np
 
         halves = np.frombuffer(key_bytes, ">u8").reshape(-1, 2).astype(np.uint64)
-        halves = halves if kept is None else halves[kept]
+        halves = halves if selected is None else halves[selected]
         return self.add(halves[:, 0], halves[:, 1])
 
     def close(self) -> None:
@@ -214,7 +214,10 @@ class KeySet:
         import numpy as np
 
         # A file without a name: the system deletes it when the process ends, however that happens.
-        with named_errors(str(self._folder or tempfile.gettempdir())), tempfile.TemporaryFile(dir=self._folder) as file:
+        with (
+            translate_errors(str(self._folder or tempfile.gettempdir())),
+            tempfile.TemporaryFile(dir=self._folder) as file,
+        ):
             file.write(run.hi.data)
             file.write(run.lo.data)
             file.flush()

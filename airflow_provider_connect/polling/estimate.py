@@ -11,7 +11,7 @@ from typing import NamedTuple
 _LEAST_SECONDS = 5.0
 
 
-class Point(NamedTuple):
+class ProgressPoint(NamedTuple):
     """How much was done at a moment.
 
     :param seconds: since whenever.
@@ -21,25 +21,25 @@ class Point(NamedTuple):
     done: float
 
 
-class Expected(NamedTuple):
+class ExpectedTotal(NamedTuple):
     """How much there will be.
 
     :param why: what follows "about 4 min left, as".
     """
 
     total: float
-    why: str
+    reason: str
 
 
-def seconds_left(first: Point, now: Point, total: float) -> float | None:
+def seconds_left(first: ProgressPoint, latest: ProgressPoint, total: float) -> float | None:
     """Return how long the rest takes at the pace since ``first``; None if that cannot be told."""
-    seconds, done = now.seconds - first.seconds, now.done - first.done
-    if seconds < _LEAST_SECONDS or done <= 0 or now.done >= total:
+    seconds, done = latest.seconds - first.seconds, latest.done - first.done
+    if seconds < _LEAST_SECONDS or done <= 0 or latest.done >= total:
         return None
-    return seconds * (total - now.done) / done
+    return seconds * (total - latest.done) / done
 
 
-def about(seconds: float) -> str:
+def rough_time(seconds: float) -> str:
     """Return a time as roughly as it is known."""
     if seconds < 95:
         return f"about {max(10, round(seconds, -1)):.0f} s"
@@ -47,21 +47,21 @@ def about(seconds: float) -> str:
     return f"about {minutes} min" if minutes < 90 else f"about {seconds / 3600:.1f} h"
 
 
-class Pace:
+class PollPace:
     """The pace of one poll from its first rows on: what a source takes to begin says nothing about the rest."""
 
     def __init__(self) -> None:
-        self._first: Point | None = None
+        self._first: ProgressPoint | None = None
         self._last = 0.0
 
-    def told(self, now: Point, expected: Expected | None) -> str:
+    def time_left_text(self, latest: ProgressPoint, expected: ExpectedTotal | None) -> str:
         """Return the time left, and why; "" if that cannot be told."""
-        if now.done < self._last:  # a retry begins again
+        if latest.done < self._last:  # a retry begins again
             self._first = None
-        self._last = now.done
-        if self._first is None and now.done:
-            self._first = now
+        self._last = latest.done
+        if self._first is None and latest.done:
+            self._first = latest
         if self._first is None or expected is None:
             return ""
-        left = seconds_left(self._first, now, expected.total)
-        return "" if left is None else f"{about(left)} left, as {expected.why}"
+        left = seconds_left(self._first, latest, expected.total)
+        return "" if left is None else f"{rough_time(left)} left, as {expected.reason}"

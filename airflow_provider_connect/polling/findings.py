@@ -13,7 +13,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.polling.quota.turns import Store
+    from airflow_provider_connect.polling.quota.turns import KeyStore
 
 Level = Literal["ok", "note", "problem", "later", "unknown"]
 """``note``: it works, but somebody should know. ``later``: a retry may work. ``unknown``: it could not be seen."""
@@ -29,15 +29,15 @@ class Finding:
     :param todo: what a person should do; "" for nothing.
     """
 
-    about: str
+    subject: str
     level: Level
-    found: str
+    result: str
     todo: str = ""
 
     def __str__(self) -> str:
         """Return the row as a line."""
         todo = f" To do: {self.todo}." if self.todo else ""
-        return f"{self.level.upper()} {self.about}: {self.found}.{todo}"
+        return f"{self.level.upper()} {self.subject}: {self.result}.{todo}"
 
 
 def level_of(error: ConnectError) -> Level:
@@ -51,13 +51,13 @@ def passed(findings: Iterable[Finding]) -> bool:
 
 
 @dataclass(frozen=True)
-class Report:
+class PreflightReport:
     """Findings of one preflight.
 
     :param asked: subject of the verdict, such as ``Stream shop_db.orders``.
     """
 
-    asked: str
+    subject: str
     findings: tuple[Finding, ...]
 
     @property
@@ -68,7 +68,7 @@ class Report:
     def __str__(self) -> str:
         """Return the verdict and the rows, problems first; each line is a sentence, also where lines are joined."""
         rows = sorted(self.findings, key=lambda finding: _ORDER.index(finding.level))
-        return "\n".join([f"{self.asked} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
+        return "\n".join([f"{self.subject} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class InspectsConnection(ABC):
 
     @classmethod
     @abstractmethod
-    def inspect_connection(cls, connection: Connection, store: Store | None) -> tuple[bool, str]:
+    def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
         """Return whether the connection works, and the findings as text. Loads nothing.
 
         :param store: where the requests of all tasks are counted. With None they are not counted.

@@ -12,7 +12,7 @@ _SEPARATOR = b"\xff"
 _NULL = b"\xfe"
 
 
-def keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
+def record_keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
     """Return the 16-byte keys of the rows, one after the other.
 
     XXH3-128 over the stream's variant, if it has one, and the columns in UTF-8, joined by 0xFF; null is 0xFE. UTF-8
@@ -29,12 +29,12 @@ def keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
     return b"".join(map(xxh3_128_digest, joined.to_pylist()))
 
 
-def hex_keys(variant: str, columns: Sequence[pa.Array]) -> pa.StringArray:
-    """Return :func:`keys` as columns have them: 32 hex digits each."""
-    return as_hex(keys(variant, columns))
+def hex_record_keys(variant: str, columns: Sequence[pa.Array]) -> pa.StringArray:
+    """Return :func:`record_keys` as columns have them: 32 hex digits each."""
+    return keys_as_hex(record_keys(variant, columns))
 
 
-def as_hex(key_bytes: bytes) -> pa.StringArray:
+def keys_as_hex(key_bytes: bytes) -> pa.StringArray:
     """Return keys of 16 bytes as text."""
     import numpy as np
     import pyarrow as pa

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.stage.counts import LATE, LATE_COUNTS, LATE_DAYS
+from airflow_provider_connect.stage.counts import LATE_COUNT, LATE_COUNTS, MAX_LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=1)
 
 
-def count_late(tally: Tally, day: Day, arrived: pa.Array) -> None:
+def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
     """Count a day's late rows; see :mod:`airflow_provider_connect.stage.counts` for the names.
 
     :param arrived: when each row of the batch reached the vendor: timestamps in microseconds, UTC. A null is not late.
@@ -27,18 +27,18 @@ def count_late(tally: Tally, day: Day, arrived: pa.Array) -> None:
 
     counts, before = tally.for_day(day).counts, tally.for_day(day).polled_before
     counts[LATE_COUNTS[0]] += 0
-    counts.update({LATE: 0} if before is not None else {})
+    counts.update({LATE_COUNT: 0} if before is not None else {})
     ends = _ends(day)
     since = int(ends[0]) if before is None else (before - _UNIX) // _MICROSECOND
-    micros = arrived.cast(pa.int64())
+    micros = arrival_times.cast(pa.int64())
     newest = pc.max(micros).as_py()
     if newest is None or newest < min(since, int(ends[0])):
         return  # nearly every batch of a day that is polled for the first time
     late = pc.fill_null(micros, -(2**63)).to_numpy(zero_copy_only=False)
     if before is not None:
-        counts[LATE] += int((late >= since).sum())
+        counts[LATE_COUNT] += int((late >= since).sum())
     late = late[late >= ends[0]]
-    days = np.bincount(np.searchsorted(ends, late, side="right"), minlength=LATE_DAYS + 1)[1:]
+    days = np.bincount(np.searchsorted(ends, late, side="right"), minlength=MAX_LATE_DAYS + 1)[1:]
     for name, rows in zip(LATE_COUNTS, np.cumsum(days[::-1])[::-1].tolist(), strict=True):
         if rows:
             counts[name] += rows
@@ -49,5 +49,5 @@ def _ends(day: Day) -> Any:
     """Return when each of the days behind ``day`` is over, in its zone, as microseconds since 1970."""
     import numpy as np
 
-    ends = [Day(date=day.date + ONE_DAY * after, zone=day.zone).end for after in range(1, LATE_DAYS + 1)]
+    ends = [Day(date=day.date + ONE_DAY * after, zone=day.zone).end for after in range(1, MAX_LATE_DAYS + 1)]
     return np.array([(end - _UNIX) // _MICROSECOND for end in ends])

@@ -28,11 +28,19 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.kafka.connection import consumer
-from airflow_provider_connect.clients.kafka.errors import Heard, kafka_errors
+from airflow_provider_connect.clients.kafka.connection import make_consumer
+from airflow_provider_connect.clients.kafka.errors import ClientErrors, translate_kafka_errors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, refuse_text
-from airflow_provider_connect.readers._kafka import DOING, Entry, Holders, Place, ledger_records, messages, place_of
+from airflow_provider_connect.readers._kafka_ledger import (
+    ACTION,
+    LedgerEntry,
+    PartitionId,
+    SpanIndex,
+    ledger_records,
+    partition_of,
+    read_messages,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -59,7 +67,7 @@ class PublishedDay:
     generation: int
     rows: int
     exact: bool
-    spans: Mapping[Place, tuple[int, int]] = field(repr=False, compare=False)
+    spans: Mapping[PartitionId, tuple[int, int]] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         """Return stream, day and generation."""
@@ -77,7 +85,7 @@ def newest_days(
         the topic only receives changes of snapshots; or the cluster refuses the settings.
     :raises RetriableError: the broker does not answer, or a transaction in the ledger stays open.
     """
-    entries: dict[tuple[str, str, str], Entry] = {}
+    entries: dict[tuple[str, str, str], LedgerEntry] = {}
     topics: set[str] = set()
     for message in ledger_records(_connection(settings), ledger_topic, timeout_seconds):
         try:
@@ -88,7 +96,7 @@ def newest_days(
             if target != topic:
                 continue
             key, value = (connector, stream, day), message.value()
-            entry = None if value is None else Entry.parse(value)
+            entry = None if value is None else LedgerEntry.parse(value)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ConfigError(
                 f"ledger topic {ledger_topic!r} holds a record at offset {message.offset()} that cannot be read: "
@@ -97,7 +105,7 @@ def newest_days(
             ) from None
         if entry is None:
             entries.pop(key, None)
-        elif key not in entries or entry.counts_over(entries[key]):
+        elif key not in entries or entry.supersedes(entries[key]):
             entries[key] = entry
     if not entries:
         known = ", ".join(sorted(topics)[:_MOST_NAMES]) or "none at all"
@@ -150,10 +158,10 @@ def records(
     refuse_text("days", days)
     wanted = _Wanted(days, day_of)
     found = dict.fromkeys(wanted.days, 0)
-    heard = Heard()
+    heard = ClientErrors()
     own = {"check.crcs": True, "fetch.wait.max.ms": 50}
-    with closing(consumer(_connection(settings), heard, **own)) as reader, kafka_errors(DOING, heard):
-        for message in messages(reader, wanted.spans(), timeout_seconds, heard):
+    with closing(make_consumer(_connection(settings), heard, **own)) as reader, translate_kafka_errors(ACTION, heard):
+        for message in read_messages(reader, wanted.spans(), timeout_seconds, heard):
             day = wanted.wanted_day(message)
             if day is not None:
                 found[_key(day)] += 1
@@ -212,11 +220,11 @@ class _Wanted:
         self._by_date = {day.day: day for day in self.days.values()}
         # As many offsets as rows: no others' records lie there, and no older generation's.
         self._alone = {d for d in self.days.values() if sum(end - first for first, end in d.spans.values()) == d.rows}
-        self._holders = Holders((day, day.spans) for day in self.days.values())
+        self._holders = SpanIndex((day, day.spans) for day in self.days.values())
 
-    def spans(self) -> dict[Place, tuple[int, int]]:
+    def spans(self) -> dict[PartitionId, tuple[int, int]]:
         """Return the span to read of each partition: from the first wanted record to the last."""
-        found: dict[Place, tuple[int, int]] = {}
+        found: dict[PartitionId, tuple[int, int]] = {}
         for day in self.days.values():
             for place, (first, end) in day.spans.items():
                 low, high = found.get(place, (first, end))
@@ -225,7 +233,7 @@ class _Wanted:
 
     def wanted_day(self, message: Message) -> PublishedDay | None:
         """Return the wanted day of a record, None if its day is not wanted or its generation is not the newest."""
-        holders = self._holders.of(place_of(message), message.offset() or 0)
+        holders = self._holders.holders_at(partition_of(message), message.offset() or 0)
         if not holders:
             return None
         day = self._by_headers(message) if self.day_of is None else self._by_value(message, self.day_of, holders)

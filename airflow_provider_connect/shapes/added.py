@@ -10,18 +10,24 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import refuse_any
-from airflow_provider_connect.shapes.condition import Condition, Scalar, literal, problems, rows_of
+from airflow_provider_connect.shapes.condition import (
+    Condition,
+    Scalar,
+    bind_row_filter,
+    condition_problems,
+    typed_literal,
+)
 from airflow_provider_connect.shapes.shape import (
-    Columns,
+    ColumnOrigins,
     Shape,
-    Shaped,
+    ShapedBatch,
     Step,
     TypeName,
-    taken,
-    unknown_columns,
+    name_conflicts,
+    unknown_column_problems,
 )
 from airflow_provider_connect.values.arrays import without_dictionary
-from airflow_provider_connect.values.arrow import shape_of
+from airflow_provider_connect.values.arrow import type_group
 from airflow_provider_connect.values.ddl import arrow_type
 
 if TYPE_CHECKING:
@@ -40,39 +46,41 @@ class Constant(Shape):
         default=None, description="Which rows have the value; all others have NULL. By default all have it."
     )
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema with the column behind the others.
 
         :raises ConfigError: there is such a column, the value is not of the type, or the condition does not fit.
         """
         import pyarrow as pa
 
-        wrong = taken([self.column], schema.names) + problems(self.when, schema)
-        if literal(self.value, arrow_type(self.type)) is None:
+        wrong = name_conflicts([self.column], schema.names) + condition_problems(self.when, schema)
+        if typed_literal(self.value, arrow_type(self.type)) is None:
             wrong.append(f"value: it is no {self.type}")
         refuse_any(wrong)
         few = {"few_values": "yes"} if self.type == "STRING" else None
         return schema.append(pa.field(self.column, arrow_type(self.type), self.when is not None, few))
 
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
         """Return the columns, and the new one that is made of none."""
-        return {**made_of, self.column: ()}
+        return {**origins, self.column: ()}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what adds the column."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        after = self.after(schema)
-        value, rows = literal(self.value, arrow_type(self.type)), rows_of(self.when, schema)
+        after = self.result_schema(schema)
+        value, rows = typed_literal(self.value, arrow_type(self.type)), bind_row_filter(self.when, schema)
 
-        def step(batch: pa.RecordBatch) -> Shaped:
+        def step(batch: pa.RecordBatch) -> ShapedBatch:
             where = rows(batch)
             if where is None:
                 made = pa.repeat(value, batch.num_rows)
             else:
                 made = pc.if_else(where, value, pa.scalar(None, value.type))
-            return Shaped(pa.RecordBatch.from_arrays([*batch.columns, made], schema=after), len(made) - made.null_count)
+            return ShapedBatch(
+                pa.RecordBatch.from_arrays([*batch.columns, made], schema=after), len(made) - made.null_count
+            )
 
         return step
 
@@ -95,27 +103,27 @@ def _checked(template: str) -> str:
 Template = Annotated[str, Field(min_length=1), AfterValidator(_checked)]
 
 
-def columns_in(template: str) -> list[str]:
+def template_columns(template: str) -> list[str]:
     """Return the columns that a template names."""
     return [name for name, _ in _PART.findall(template)]
 
 
 def template_problems(template: str, schema: pa.Schema) -> list[str]:
     """Return what in a template does not fit a schema."""
-    found = unknown_columns(columns_in(template), schema)
+    found = unknown_column_problems(template_columns(template), schema)
     for name, form in _PART.findall(template):
         if name not in schema.names:
             continue
         kind = schema.field(name).type
-        if form and shape_of(kind) not in ("timestamp", "date"):
+        if form and type_group(kind) not in ("timestamp", "date"):
             found.append(f"column {name!r}: {form!r} is for times and dates, and it is {kind}")
-        elif not form and shape_of(kind) not in _NAMEABLE:
-            hint = "; say how, such as {" + name + ":%Y_%m}" if shape_of(kind) == "timestamp" else ""
+        elif not form and type_group(kind) not in _NAMEABLE:
+            hint = "; say how, such as {" + name + ":%Y_%m}" if type_group(kind) == "timestamp" else ""
             found.append(f"column {name!r}: {kind} names no table or topic{hint}")
     return found
 
 
-def texts_of(template: str, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array | pa.Scalar]:
+def bind_template(template: str, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array | pa.Scalar]:
     """Return what makes each row's text of a template; NULL where a column is. A template without columns is a scalar.
 
     :param template: without problems in the schema.
@@ -144,7 +152,7 @@ def _text(array: pa.Array, form: str) -> pa.Array:
     array = without_dictionary(array)
     if not form:
         return array.cast(pa.string())
-    if shape_of(array.type) == "timestamp" and array.type.tz is not None:
+    if type_group(array.type) == "timestamp" and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
     return pc.strftime(array, format=form)
 
@@ -178,43 +186,45 @@ class Route(Shape):
     def _templates_of_all(self) -> list[str]:
         return [*(case.to for case in self.cases), self.default]
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema with the column behind the others.
 
         :raises ConfigError: there is such a column, or a template or a condition does not fit the schema.
         """
         import pyarrow as pa
 
-        wrong = taken([self.column], schema.names)
+        wrong = name_conflicts([self.column], schema.names)
         for case in self.cases:
-            wrong += problems(case.when, schema)
+            wrong += condition_problems(case.when, schema)
         for template in self._templates_of_all:
             wrong += template_problems(template, schema)
         refuse_any(list(dict.fromkeys(wrong)))
-        parts = {name for template in self._templates_of_all for name in columns_in(template)}
+        parts = {name for template in self._templates_of_all for name in template_columns(template)}
         is_nullable = any(schema.field(name).nullable for name in parts)
         return schema.append(pa.field(self.column, pa.string(), is_nullable, {"few_values": "yes"}))
 
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
         """Return the columns, and the new one that is made of those that its templates name."""
-        parts = [name for template in self._templates_of_all for name in columns_in(template)]
-        sources = dict.fromkeys(source for name in parts for source in made_of.get(name, ()))
-        return {**made_of, self.column: tuple(sources)}
+        parts = [name for template in self._templates_of_all for name in template_columns(template)]
+        sources = dict.fromkeys(source for name in parts for source in origins.get(name, ()))
+        return {**origins, self.column: tuple(sources)}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what adds the column."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        after, default = self.after(schema), texts_of(self.default, schema)
+        after, default = self.result_schema(schema), bind_template(self.default, schema)
         # The last case first: what an earlier one says then takes its place.
-        cases = [(rows_of(case.when, schema), texts_of(case.to, schema)) for case in reversed(self.cases)]
+        cases = [(bind_row_filter(case.when, schema), bind_template(case.to, schema)) for case in reversed(self.cases)]
 
-        def step(batch: pa.RecordBatch) -> Shaped:
+        def step(batch: pa.RecordBatch) -> ShapedBatch:
             made = default(batch)
             for rows, texts in cases:
                 made = pc.if_else(rows(batch), texts(batch), made)
             made = made if isinstance(made, pa.Array) else pa.repeat(made, batch.num_rows)
-            return Shaped(pa.RecordBatch.from_arrays([*batch.columns, made], schema=after), len(made) - made.null_count)
+            return ShapedBatch(
+                pa.RecordBatch.from_arrays([*batch.columns, made], schema=after), len(made) - made.null_count
+            )
 
         return step

@@ -9,17 +9,17 @@ from pydantic import Field
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError, refuse_any
-from airflow_provider_connect.shapes.casting import TimeFormat, cast_of, cast_values
+from airflow_provider_connect.shapes.conversions import TimeFormat, cast_values, find_cast
 from airflow_provider_connect.shapes.shape import (
     Shape,
-    Shaped,
+    ShapedBatch,
     Step,
     TypeName,
-    fixed,
-    unknown_columns,
-    values_in,
+    count_values,
+    key_column_problems,
+    unknown_column_problems,
 )
-from airflow_provider_connect.values.arrow import inner_types, shape_of
+from airflow_provider_connect.values.arrow import inner_types, type_group
 from airflow_provider_connect.values.ddl import arrow_type
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ class Cast(Shape):
         default="fail", description="What a value does that does not fit: fail the day, or become NULL and be counted."
     )
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema with the new types; names, places and comments stay.
 
         :raises ConfigError: there is no such column, or nothing makes the type of it.
         """
-        wrong = unknown_columns(self.columns, schema) + fixed(self.columns)
+        wrong = unknown_column_problems(self.columns, schema) + key_column_problems(self.columns)
         for name, wanted in self.columns.items():
-            if name in schema.names and cast_of(schema.field(name).type, wanted, self.format) is None:
+            if name in schema.names and find_cast(schema.field(name).type, wanted, self.format) is None:
                 wrong.append(f"column {name!r}: {_why_not(schema.field(name).type, wanted)}")
         refuse_any(wrong)
         for name, wanted in self.columns.items():
@@ -66,9 +66,9 @@ class Cast(Shape):
         import pyarrow as pa
 
         metadata = dict(field.metadata or {})
-        if shape_of(field.type) != "text" or wanted != "STRING":
+        if type_group(field.type) != "text" or wanted != "STRING":
             metadata.pop(b"json", None)
-        if wanted == "STRING" and inner_types(field.type) and shape_of(field.type) in ("struct", "list", "map"):
+        if wanted == "STRING" and inner_types(field.type) and type_group(field.type) in ("struct", "list", "map"):
             metadata[b"json"] = b"checked"
         is_nullable = field.nullable or self.on_error == "null"
         return pa.field(field.name, arrow_type(wanted), is_nullable, metadata or None)
@@ -77,35 +77,35 @@ class Cast(Shape):
         """Return what casts; with ``on_error="fail"`` it raises DataError, naming columns and how many values."""
         import pyarrow as pa
 
-        after = self.after(schema)
+        after = self.result_schema(schema)
         casts = []
         for name, wanted in self.columns.items():
             at = schema.get_field_index(name)
-            cast = cast_of(schema.field(at).type, wanted, self.format)
+            cast = find_cast(schema.field(at).type, wanted, self.format)
             assert cast is not None  # after() has refused what has none
             casts.append((at, cast, wanted))
 
-        def step(batch: pa.RecordBatch) -> Shaped:
+        def step(batch: pa.RecordBatch) -> ShapedBatch:
             arrays, values, misfits = batch.columns, 0, {}
             for at, cast, wanted in casts:
                 arrays[at], bad = cast_values(cast, arrays[at], schema.field(at), after.field(at).type)
-                values += values_in([arrays[at]])
+                values += count_values([arrays[at]])
                 if bad:
                     misfits[f"{bad:,} values of column {schema.field(at).name!r} are no {wanted}"] = bad
             if misfits and self.on_error == "fail":
-                raise DataError(fitting_error([*misfits], batch.num_rows))
-            return Shaped(pa.RecordBatch.from_arrays(arrays, schema=after), values, sum(misfits.values()))
+                raise DataError(misfit_message([*misfits], batch.num_rows))
+            return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=after), values, sum(misfits.values()))
 
         return step
 
 
-def fitting_error(misfits: list[str], rows: int) -> str:
+def misfit_message(misfits: list[str], rows: int) -> str:
     """Return what to say of values that do not fit."""
     return f"of {rows:,} rows, {'; '.join(misfits)}: take another type, or on_error='null' to have NULL and a count"
 
 
 def _why_not(kind: pa.DataType, wanted: str) -> str:
-    shapes = {shape_of(kind), shape_of(arrow_type(wanted))}
+    shapes = {type_group(kind), type_group(arrow_type(wanted))}
     if shapes == {"integer", "timestamp"}:
         return "say with format what the numbers count: epoch_s, epoch_ms or epoch_us"
     return f"nothing makes {wanted} of {kind}"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, refuse_any, refuse_text
 from airflow_provider_connect.shapes.added import Constant, Route
@@ -19,7 +19,7 @@ from airflow_provider_connect.shapes.digests import shape_digests
 from airflow_provider_connect.shapes.extract import Extract
 from airflow_provider_connect.shapes.flatten import Flatten
 from airflow_provider_connect.shapes.mask import Mask
-from airflow_provider_connect.shapes.shape import Columns, Shape
+from airflow_provider_connect.shapes.shape import ColumnOrigins, Shape
 from airflow_provider_connect.stage.counts import FILTERED
 
 if TYPE_CHECKING:
@@ -54,34 +54,34 @@ class Chain:
         return [shape.serialize() for shape in self.shapes]
 
     @property
-    def hides(self) -> bool:
+    def hides_values(self) -> bool:
         """Whether some value is taken away or made unreadable, so that rejects must not keep records."""
-        return any(shape.hides for shape in self.shapes)
+        return any(shape.hides_values for shape in self.shapes)
 
     @property
     def conn_ids(self) -> tuple[str, ...]:
         """The connections that shapes need, each once."""
         return tuple(dict.fromkeys(conn_id for shape in self.shapes for conn_id in shape.conn_ids))
 
-    def schema(self, before: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema behind the last shape.
 
         :raises ConfigError: with the position and name of the first shape that does not fit, and all that it says.
         """
         for index, shape in enumerate(self.shapes):
             with _told_of(index, shape):
-                before = shape.after(before)
-        return before
+                schema = shape.result_schema(schema)
+        return schema
 
-    def made_of(self, schema: pa.Schema) -> Columns:
+    def column_origins(self, schema: pa.Schema) -> ColumnOrigins:
         """Return what the columns behind the last shape are made of: columns of the schema before the first.
 
-        :raises ConfigError: as :meth:`schema`.
+        :raises ConfigError: as :meth:`result_schema`.
         """
-        made_of: Columns = {name: (name,) for name in schema.names}
+        made_of: ColumnOrigins = {name: (name,) for name in schema.names}
         for index, shape in enumerate(self.shapes):
             with _told_of(index, shape):
-                made_of, schema = shape.lineage(schema, made_of), shape.after(schema)
+                made_of, schema = shape.lineage(schema, made_of), shape.result_schema(schema)
         return made_of
 
     def bind(
@@ -94,13 +94,13 @@ class Chain:
 
         :param schema: before the first shape.
         :return: raises DataError, with position and name of a shape, for values that do not fit and fail the day.
-        :raises ConfigError: as :meth:`schema`, or a connection lacks something.
+        :raises ConfigError: as :meth:`result_schema`, or a connection lacks something.
         """
         steps = []
         for index, shape in enumerate(self.shapes):
             with _told_of(index, shape):
                 steps.append((shape, f"shape_{index}_{shape.name}", shape.bind(schema, connections)))
-                schema = shape.after(schema)
+                schema = shape.result_schema(schema)
 
         def shaped(batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
             for index, (shape, name, step) in enumerate(steps):
@@ -161,7 +161,7 @@ class Shaping:
         return self.chain.bind(schema, self.connections) if self.chain else lambda batch, _: batch
 
 
-def checked(shapes: Sequence[Shape]) -> list[Shape]:
+def validate_shapes(shapes: Sequence[Shape]) -> list[Shape]:
     """Return shapes after validating what their templates became. Airflow, once a task.
 
     :raises ConfigError: naming everything that is wrong in any of them, each with its position.
@@ -185,10 +185,10 @@ def _shape_of(entry: Mapping[str, Any]) -> Shape:
         raise ConfigError("is to be a shape, or one mapping with its name alone, such as {'drop': {'columns': […]}}")
     ((name, options),) = entry.items()
     if name not in SHAPES:
-        raise ConfigError(f"no shape is called {name!r}; {nearest(str(name), SHAPES)}")
+        raise ConfigError(f"no shape is called {name!r}; {suggest_nearest(str(name), SHAPES)}")
     if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
         raise ConfigError(f"{name}: is to be a mapping of options")
-    return SHAPES[name].of(dict(options))
+    return SHAPES[name].from_options(dict(options))
 
 
 @contextmanager

@@ -10,16 +10,16 @@ from pydantic import Field
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import refuse_any
-from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
+from airflow_provider_connect.shapes.condition import Condition, bind_row_filter, condition_problems
 from airflow_provider_connect.shapes.shape import (
     ColumnNames,
-    Columns,
+    ColumnOrigins,
     Shape,
-    Shaped,
+    ShapedBatch,
     Step,
-    taken,
-    unknown_columns,
-    values_in,
+    count_values,
+    name_conflicts,
+    unknown_column_problems,
 )
 
 if TYPE_CHECKING:
@@ -29,42 +29,42 @@ if TYPE_CHECKING:
 class _Choice(Shape):
     """Keeps some columns. Counts the values that were in the others."""
 
-    hides: ClassVar[bool] = True
+    hides_values: ClassVar[bool] = True
 
     columns: ColumnNames
 
     @abstractmethod
-    def kept(self, names: Sequence[str]) -> Sequence[str]:
+    def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
         """Return the columns that are kept, in their order."""
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema of the columns that are kept.
 
         :raises ConfigError: there is no such column, or none would be left.
         """
         import pyarrow as pa
 
-        refuse_any(unknown_columns(self.columns, schema))
-        names = self.kept(schema.names)
+        refuse_any(unknown_column_problems(self.columns, schema))
+        names = self.kept_columns(schema.names)
         refuse_any([] if names else ["no column would be left"])
         return pa.schema([schema.field(name) for name in names], metadata=schema.metadata)
 
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
         """Return the columns that are kept."""
-        return {name: made_of[name] for name in self.kept([*made_of])}
+        return {name: origins[name] for name in self.kept_columns([*origins])}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what leaves the other columns out."""
         import pyarrow as pa
 
-        after = self.after(schema)
+        after = self.result_schema(schema)
         kept = [schema.get_field_index(name) for name in after.names]
         out = sorted({*range(len(schema))} - {*kept})
 
-        def step(batch: pa.RecordBatch) -> Shaped:
+        def step(batch: pa.RecordBatch) -> ShapedBatch:
             columns = batch.columns
             made = pa.RecordBatch.from_arrays([columns[index] for index in kept], schema=after)
-            return Shaped(made, values_in(columns[index] for index in out))
+            return ShapedBatch(made, count_values(columns[index] for index in out))
 
         return step
 
@@ -76,7 +76,7 @@ class Drop(_Choice):
 
     columns: ColumnNames = Field(description="The columns to leave out.")
 
-    def kept(self, names: Sequence[str]) -> Sequence[str]:
+    def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
         """Return the others."""
         left_out = set(self.columns)
         return [name for name in names if name not in left_out]
@@ -89,7 +89,7 @@ class Select(_Choice):
 
     columns: ColumnNames = Field(description="The columns to keep, in the order that they are to have.")
 
-    def kept(self, names: Sequence[str]) -> Sequence[str]:
+    def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
         """Return these columns."""
         return self.columns
 
@@ -105,7 +105,7 @@ class Rename(Shape):
 
     columns: dict[str, str] = Field(min_length=1, description="By the name before, the name behind it.")
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema with the new names.
 
         :raises ConfigError: there is no such column, or two would have one name.
@@ -115,24 +115,26 @@ class Rename(Shape):
         fields = [field.with_name(self.columns.get(field.name, field.name)) for field in schema]
         empty = [f"column {old!r}: the new name is empty" for old, new in self.columns.items() if not new]
         others = [name for name in schema.names if name not in self.columns]
-        refuse_any(unknown_columns(self.columns, schema) + empty + taken([*self.columns.values()], others))
+        refuse_any(
+            unknown_column_problems(self.columns, schema) + empty + name_conflicts([*self.columns.values()], others)
+        )
         return pa.schema(fields, metadata=schema.metadata)
 
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
         """Return the columns under their new names."""
-        return {self.columns.get(name, name): sources for name, sources in made_of.items()}
+        return {self.columns.get(name, name): sources for name, sources in origins.items()}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what names the columns anew; nothing is copied."""
         import pyarrow as pa
 
-        after = self.after(schema)
+        after = self.result_schema(schema)
         named = [schema.get_field_index(name) for name in self.columns]
 
-        def step(batch: pa.RecordBatch) -> Shaped:
+        def step(batch: pa.RecordBatch) -> ShapedBatch:
             columns = batch.columns
             made = pa.RecordBatch.from_arrays(columns, schema=after)
-            return Shaped(made, values_in(columns[at] for at in named))
+            return ShapedBatch(made, count_values(columns[at] for at in named))
 
         return step
 
@@ -144,22 +146,22 @@ class Filter(Shape):
 
     where: Condition = Field(description="Which rows are kept: those where it is true, neither false nor unknown.")
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema as it is.
 
         :raises ConfigError: the condition names a column that is not there, or a value that is not of its type.
         """
-        refuse_any(problems(self.where, schema))
+        refuse_any(condition_problems(self.where, schema))
         return schema
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what leaves rows out; a batch of which all stay is not copied."""
-        refuse_any(problems(self.where, schema))
-        rows = rows_of(self.where, schema)
+        refuse_any(condition_problems(self.where, schema))
+        rows = bind_row_filter(self.where, schema)
 
-        def step(batch: pa.RecordBatch) -> Shaped:
+        def step(batch: pa.RecordBatch) -> ShapedBatch:
             kept = rows(batch)
             out = batch.num_rows - (batch.num_rows if kept is None else kept.true_count)
-            return Shaped(batch.filter(kept) if out else batch, out)
+            return ShapedBatch(batch.filter(kept) if out else batch, out)
 
         return step

@@ -56,7 +56,7 @@ class ColumnShapes:
         keys = shape_digests(self.masks, connections, context)
         return options_digest([options, [value for name, value in sorted(keys.items()) if name != "shapes"]])
 
-    def texts(self, values: Sequence[str], connections: Mapping[str, Connection]) -> tuple[str, ...]:
+    def target_texts(self, values: Sequence[str], connections: Mapping[str, Connection]) -> tuple[str, ...]:
         """Return the texts that the target has for ids: hashes if a mask hashes the column, else the ids themselves.
 
         If a mask has a condition, some rows have the id itself, so both are returned.

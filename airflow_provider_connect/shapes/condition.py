@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from airflow_provider_connect.shapes.shape import unknown_columns
+from airflow_provider_connect.shapes.shape import unknown_column_problems
 from airflow_provider_connect.values.arrays import without_dictionary
-from airflow_provider_connect.values.arrow import is_text, plain_type, shape_of
+from airflow_provider_connect.values.arrow import is_text, plain_type, type_group
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,12 +32,12 @@ _OF_PYTHON: dict[str, tuple[type, ...]] = {
 }
 
 
-def literal(value: Scalar, kind: pa.DataType) -> Any:
+def typed_literal(value: Scalar, kind: pa.DataType) -> Any:
     """Return a value of a column's type, exactly; None if it has none such."""
     import pyarrow as pa
 
     kind = plain_type(kind)
-    shape = shape_of(kind)
+    shape = type_group(kind)
     if type(value) not in _OF_PYTHON.get(shape or "", ()):
         return None
     with suppress(pa.ArrowException, OverflowError, ValueError, InvalidOperation):
@@ -117,18 +117,18 @@ def _value_problem(operator: Operator, value: object) -> str | None:
     return None
 
 
-Test = Callable[["pa.RecordBatch"], "pa.BooleanArray"]
+RowTest = Callable[["pa.RecordBatch"], "pa.BooleanArray"]
 
 _ORDERS = {"less_than": "less", "at_most": "less_equal", "greater_than": "greater", "at_least": "greater_equal"}
 
 
-def problems(condition: Condition | None, schema: pa.Schema) -> list[str]:
+def condition_problems(condition: Condition | None, schema: pa.Schema) -> list[str]:
     """Return what does not fit a schema: unknown columns, and values that their type does not have."""
     if condition is None:
         return []
     if condition.column is None:
-        return [text for part in (*condition.all, *condition.any) for text in problems(part, schema)]
-    if found := unknown_columns([condition.column], schema):
+        return [text for part in (*condition.all, *condition.any) for text in condition_problems(part, schema)]
+    if found := unknown_column_problems([condition.column], schema):
         return found
     problem = _comparison_problem(condition, schema.field(condition.column).type)
     return [f"column {condition.column!r}: {problem}"] if problem else []
@@ -142,11 +142,11 @@ def _comparison_problem(condition: Condition, kind: pa.DataType) -> str | None:
             return f"matches compares texts, and it is {kind}"
         return None if _is_re2(condition.value) else "RE2 does not take this regular expression"
     values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    is_fit = all(value is not None and literal(value, kind) is not None for value in values)
+    is_fit = all(value is not None and typed_literal(value, kind) is not None for value in values)
     return None if is_fit else f"{condition.operator} needs a value of its type, which is {kind}"
 
 
-def holds_of(condition: Condition, schema: pa.Schema) -> Test:
+def bind_condition(condition: Condition, schema: pa.Schema) -> RowTest:
     """Return what tells for each row of a batch whether a condition holds: true, false, or NULL for unknown.
 
     :param condition: without problems in the schema.
@@ -157,29 +157,31 @@ def holds_of(condition: Condition, schema: pa.Schema) -> Test:
     return (lambda batch: pc.invert(test(batch))) if condition.negate else test
 
 
-def rows_of(condition: Condition | None, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.BooleanArray | None]:
+def bind_row_filter(
+    condition: Condition | None, schema: pa.Schema
+) -> Callable[[pa.RecordBatch], pa.BooleanArray | None]:
     """Return what tells for each row whether a condition holds: true or false; None for all rows."""
     if condition is None:
         return lambda batch: None
-    test = holds_of(condition, schema)
+    test = bind_condition(condition, schema)
     return lambda batch: test(batch).fill_null(False)  # noqa: FBT003
 
 
-def _whole(condition: Condition, schema: pa.Schema) -> Test:
+def _whole(condition: Condition, schema: pa.Schema) -> RowTest:
     import pyarrow.compute as pc
 
     if condition.all:
-        return _together([holds_of(part, schema) for part in condition.all], pc.and_kleene)
+        return _together([bind_condition(part, schema) for part in condition.all], pc.and_kleene)
     if condition.any:
-        return _together([holds_of(part, schema) for part in condition.any], pc.or_kleene)
+        return _together([bind_condition(part, schema) for part in condition.any], pc.or_kleene)
     return _comparison(condition, schema)
 
 
-def _together(tests: Sequence[Test], how: Callable[..., pa.BooleanArray]) -> Test:
+def _together(tests: Sequence[RowTest], how: Callable[..., pa.BooleanArray]) -> RowTest:
     return lambda batch: reduce(how, [test(batch) for test in tests])
 
 
-def _comparison(condition: Condition, schema: pa.Schema) -> Test:
+def _comparison(condition: Condition, schema: pa.Schema) -> RowTest:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -190,15 +192,15 @@ def _comparison(condition: Condition, schema: pa.Schema) -> Test:
 
     def column(batch: pa.RecordBatch) -> pa.Array:
         array = without_dictionary(batch.column(at))
-        return array.cast(pa.large_string()) if shape_of(kind) == "text" else array
+        return array.cast(pa.large_string()) if type_group(kind) == "text" else array
 
-    if shape_of(kind) == "text":
+    if type_group(kind) == "text":
         kind = pa.large_string()
     if condition.operator == "matches":
         pattern = _whole_text(value)
         return lambda batch: pc.match_substring_regex(column(batch), pattern)
     if isinstance(value, tuple):
-        wanted = pa.array([literal(each, kind).as_py() for each in value], kind)
+        wanted = pa.array([typed_literal(each, kind).as_py() for each in value], kind)
 
         def one_of(batch: pa.RecordBatch) -> pa.BooleanArray:
             array = column(batch)
@@ -206,7 +208,7 @@ def _comparison(condition: Condition, schema: pa.Schema) -> Test:
 
         return one_of
     compare = getattr(pc, _ORDERS.get(str(condition.operator), "equal"))
-    scalar = literal(value, kind)  # type: ignore[arg-type]  # every other operator has a value
+    scalar = typed_literal(value, kind)  # type: ignore[arg-type]  # every other operator has a value
     return lambda batch: compare(column(batch), scalar)
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_connect.shapes.casting import TimeFormat, cast_of
-from airflow_provider_connect.values.arrow import shape_of
+from airflow_provider_connect.shapes.conversions import TimeFormat, find_cast
+from airflow_provider_connect.values.arrow import type_group
 from airflow_provider_connect.values.ddl import arrow_type
-from airflow_provider_connect.values.json.places import within
-from airflow_provider_connect.values.json.slices import HALVES, elements, loaded, members
-from airflow_provider_connect.values.json.typed import dates, decimals, instants, plain
+from airflow_provider_connect.values.json.paths import value_at_steps
+from airflow_provider_connect.values.json.slices import SURROGATES, elements, members, parse_json
+from airflow_provider_connect.values.json.typed import read_dates, read_decimals, read_instants, read_plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,11 +23,11 @@ _AT_ONCE = 1024
 """How many documents are decoded in one go: what fits into a processor's cache is read in two thirds of the time."""
 
 
-class Wanted(NamedTuple):
+class DocumentField(NamedTuple):
     """A column, and the way to its value in a document."""
 
     name: str
-    way: tuple[str, ...]
+    path: tuple[str, ...]
     type: str
     format: TimeFormat
 
@@ -36,26 +36,26 @@ class _NoJson:
     """Stands for a document that is none."""
 
 
-NO_JSON: Any = _NoJson()
+NOT_JSON: Any = _NoJson()
 
-Read = Callable[["pa.Array"], "tuple[list[pa.Array], Mapping[str | None, int]]"]
+ReadDocuments = Callable[["pa.Array"], "tuple[list[pa.Array], Mapping[str | None, int]]"]
 
 
-def reader(wanted: Sequence[Wanted], *, are_checked: bool) -> Read:
+def make_reader(fields: Sequence[DocumentField], *, are_checked: bool) -> ReadDocuments:
     """Return what reads a column of documents: the wanted columns, and how many values do not fit, by column.
 
     Those of None are the texts that are no JSON.
 
     :param are_checked: whether every text is known to be JSON.
     """
-    decoder = _Decoder([one.way for one in wanted], are_checked=are_checked)
+    decoder = _Decoder([one.path for one in fields], are_checked=are_checked)
 
     def read(documents: pa.Array) -> tuple[list[pa.Array], Mapping[str | None, int]]:
         columns, none = decoder.columns(documents)
         misfits: dict[str | None, int] = {None: none}
         found = []
-        for one, values in zip(wanted, columns, strict=True):
-            array, misfits[one.name] = _typed(one, values, _sources(documents, one.way))
+        for one, values in zip(fields, columns, strict=True):
+            array, misfits[one.name] = _typed(one, values, _sources(documents, one.path))
             found.append(array)
         return found, {name: bad for name, bad in misfits.items() if bad}
 
@@ -103,7 +103,7 @@ class _Decoder:
             else:
                 return [self._quickly(tops, way) for way in self._ways], 0
         tops = [None if text is None else self._document(text) for text in documents.cast("binary").to_pylist()]
-        return [[self._inside(top, way) for top in tops] for way in self._ways], sum(top is NO_JSON for top in tops)
+        return [[self._inside(top, way) for top in tops] for way in self._ways], sum(top is NOT_JSON for top in tops)
 
     def _document(self, text: bytes) -> Any:
         try:
@@ -128,14 +128,14 @@ class _Decoder:
 def _document(text: bytes) -> Any:
     """Return what msgspec does not read: half a surrogate pair, a document that is no object."""
     try:
-        return loaded(text.decode())
+        return parse_json(text.decode())
     except (ValueError, RecursionError):
-        return NO_JSON
+        return NOT_JSON
 
 
 def _inside(value: Any, way: tuple[str, ...]) -> Any:
-    found = within(value, way)
-    return None if found is NO_JSON else found
+    found = value_at_steps(value, way)
+    return None if found is NOT_JSON else found
 
 
 def _listed(documents: pa.Array) -> bytes:
@@ -160,14 +160,14 @@ def _source(found: str, way: tuple[str, ...]) -> str:
     return found.strip()
 
 
-def _typed(one: Wanted, values: list[Any], source: Callable[[int], str]) -> tuple[pa.Array, int]:
+def _typed(one: DocumentField, values: list[Any], source: Callable[[int], str]) -> tuple[pa.Array, int]:
     target = arrow_type(one.type)
-    shape = shape_of(target)
+    shape = type_group(target)
     if shape == "decimal":
         sources = {row: source(row) for row, value in enumerate(values) if type(value) is float}
-        return decimals(values, sources, target.precision, target.scale)
+        return read_decimals(values, sources, target.precision, target.scale)
     if shape == "date":
-        return dates(values)
+        return read_dates(values)
     if shape == "timestamp":
         return _times(one, target, values)
     types = set(map(type, values))
@@ -175,28 +175,28 @@ def _typed(one: Wanted, values: list[Any], source: Callable[[int], str]) -> tupl
         values = [_text(row, value, source) for row, value in enumerate(values)]
         types = set(map(type, values))
     try:
-        array, bad = plain(values, _PLAIN[str(shape)], types)
+        array, bad = read_plain(values, _PLAIN[str(shape)], types)
     except UnicodeEncodeError:
-        array, bad = plain(_representable(values), _PLAIN[str(shape)], types)
+        array, bad = read_plain(_representable(values), _PLAIN[str(shape)], types)
     return _narrowed(array, bad, one, target)
 
 
-def _narrowed(array: pa.Array, bad: int, one: Wanted, target: pa.DataType) -> tuple[pa.Array, int]:
+def _narrowed(array: pa.Array, bad: int, one: DocumentField, target: pa.DataType) -> tuple[pa.Array, int]:
     import pyarrow as pa
 
     if array.type == target:
         return array, bad
-    cast = cast_of(array.type, one.type, one.format)
+    cast = find_cast(array.type, one.type, one.format)
     assert cast is not None  # an integer, a double or a text
     made = cast(array, pa.field(one.name, array.type), target)
     return made, bad + made.null_count - array.null_count
 
 
-def _times(one: Wanted, target: pa.DataType, values: list[Any]) -> tuple[pa.Array, int]:
+def _times(one: DocumentField, target: pa.DataType, values: list[Any]) -> tuple[pa.Array, int]:
     types = set(map(type, values))
     if one.format == "iso" and target.tz is not None:
-        return instants(values)
-    return _narrowed(*plain(values, "string" if one.format == "iso" else "bigint", types), one, target)
+        return read_instants(values)
+    return _narrowed(*read_plain(values, "string" if one.format == "iso" else "bigint", types), one, target)
 
 
 def _text(row: int, value: Any, source: Callable[[int], str]) -> Any:
@@ -207,4 +207,4 @@ def _text(row: int, value: Any, source: Callable[[int], str]) -> Any:
 
 def _representable(values: list[Any]) -> list[Any]:
     """Return texts with U+FFFD for half a surrogate pair, which no column holds."""
-    return [HALVES.sub("\ufffd", value) if isinstance(value, str) else value for value in values]
+    return [SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value for value in values]

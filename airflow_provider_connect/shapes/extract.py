@@ -9,24 +9,24 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError, refuse_any
-from airflow_provider_connect.shapes.cast import OnError, fitting_error
-from airflow_provider_connect.shapes.casting import TimeFormat
-from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
-from airflow_provider_connect.shapes.documents import Wanted, reader
+from airflow_provider_connect.shapes.cast import OnError, misfit_message
+from airflow_provider_connect.shapes.condition import Condition, bind_row_filter, condition_problems
+from airflow_provider_connect.shapes.conversions import TimeFormat
+from airflow_provider_connect.shapes.documents import DocumentField, make_reader
 from airflow_provider_connect.shapes.shape import (
-    Columns,
+    ColumnOrigins,
     Shape,
-    Shaped,
+    ShapedBatch,
     Step,
     TypeName,
-    taken,
-    unknown_columns,
-    values_in,
+    count_values,
+    name_conflicts,
+    unknown_column_problems,
 )
 from airflow_provider_connect.values.arrays import without_dictionary
 from airflow_provider_connect.values.arrow import is_text, json_mark
 from airflow_provider_connect.values.ddl import arrow_type
-from airflow_provider_connect.values.json.places import Place, steps
+from airflow_provider_connect.values.json.paths import FieldPath, path_steps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ class Part(BaseModel):
     type: TypeName = Field(
         description="Its type, as Spark's DDL has it. STRING takes any value: a text as it is, of others the JSON text."
     )
-    at: Place | None = Field(
+    at: FieldPath | None = Field(
         default=None,
         description="Where it stands: a field's name, dots and all, or a JSON Pointer such as /utm/source. By default "
         "the field is named as the column.",
@@ -78,14 +78,18 @@ class Extract(Shape):
         default=None, description="Whose documents are read; all other rows have NULL. By default all are."
     )
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema with the new columns behind the others.
 
         :raises ConfigError: the column is not there or no text, a new one is there, or the condition does not fit.
         """
         import pyarrow as pa
 
-        wrong = unknown_columns([self.column], schema) + taken([*self.into], schema.names) + problems(self.when, schema)
+        wrong = (
+            unknown_column_problems([self.column], schema)
+            + name_conflicts([*self.into], schema.names)
+            + condition_problems(self.when, schema)
+        )
         if self.column in schema.names and not is_text(schema.field(self.column).type):
             kind = schema.field(self.column).type
             hint = ": flatten makes columns of its fields" if pa.types.is_struct(kind) else ""
@@ -97,33 +101,33 @@ class Extract(Shape):
             schema = schema.append(pa.field(name, arrow_type(part.type), nullable=True, metadata=told | few))
         return schema
 
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
         """Return the columns, and new ones that are made of what the documents were."""
-        return {**made_of, **dict.fromkeys(self.into, tuple(made_of.get(self.column, ())))}
+        return {**origins, **dict.fromkeys(self.into, tuple(origins.get(self.column, ())))}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what reads documents; with ``on_error="fail"`` it raises DataError, naming columns and how many."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        after, rows = self.after(schema), rows_of(self.when, schema)
+        after, rows = self.result_schema(schema), bind_row_filter(self.when, schema)
         at = schema.get_field_index(self.column)
         wanted = [
-            Wanted(name, steps(name if part.at is None else part.at), part.type, part.format)
+            DocumentField(name, path_steps(name if part.at is None else part.at), part.type, part.format)
             for name, part in self.into.items()
         ]
-        read = reader(wanted, are_checked=json_mark(schema.field(at)) == "checked")
+        read = make_reader(wanted, are_checked=json_mark(schema.field(at)) == "checked")
 
-        def step(batch: pa.RecordBatch) -> Shaped:
+        def step(batch: pa.RecordBatch) -> ShapedBatch:
             documents, where = without_dictionary(batch.column(at)), rows(batch)
             if where is not None:
                 documents = pc.if_else(where, documents, pa.scalar(None, documents.type))
             found, misfits = read(documents)
             if misfits and self.on_error == "fail":
                 told = [f"{bad:,} {_told(name, self.column)}" for name, bad in misfits.items()]
-                raise DataError(fitting_error(told, batch.num_rows))
+                raise DataError(misfit_message(told, batch.num_rows))
             made = pa.RecordBatch.from_arrays([*batch.columns, *found], schema=after)
-            return Shaped(made, values_in(found), sum(misfits.values()))
+            return ShapedBatch(made, count_values(found), sum(misfits.values()))
 
         return step
 

@@ -10,14 +10,14 @@ from pydantic import AfterValidator, Field
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import refuse_any
 from airflow_provider_connect.shapes.shape import (
-    Columns,
+    ColumnOrigins,
     Shape,
-    Shaped,
+    ShapedBatch,
     Step,
-    each_once,
-    taken,
-    unknown_columns,
-    values_in,
+    count_values,
+    name_conflicts,
+    require_unique,
+    unknown_column_problems,
 )
 from airflow_provider_connect.values.arrow import json_mark
 
@@ -33,21 +33,21 @@ class Flatten(Shape):
 
     name: ClassVar[str] = "flatten"
 
-    columns: Annotated[tuple[str, ...], AfterValidator(each_once)] = Field(
+    columns: Annotated[tuple[str, ...], AfterValidator(require_unique)] = Field(
         default=(), description="The columns to take apart; by default all that are structs."
     )
     separator: str = Field(
         default="_", min_length=1, description="What stands between the names: address_city for address.city."
     )
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema with the fields in place of the structs.
 
         :raises ConfigError: there is no such column, it is no struct, or two columns would have one name.
         """
         import pyarrow as pa
 
-        wrong = unknown_columns(self.columns, schema)
+        wrong = unknown_column_problems(self.columns, schema)
         for name in self.columns:
             if name in schema.names and not pa.types.is_struct(schema.field(name).type):
                 wrong.append(f"column {name!r} is no struct{_hint(schema.field(name))}")
@@ -56,7 +56,7 @@ class Flatten(Shape):
         new = [each.name for field in schema if self._is_taken(field) for each in self._inside(field)]
         if not fields:
             wrong.append("no column would be left")
-        refuse_any(wrong + taken(new, kept))
+        refuse_any(wrong + name_conflicts(new, kept))
         return pa.schema(fields, metadata=schema.metadata)
 
     def _is_taken(self, field: pa.Field) -> bool:
@@ -72,29 +72,29 @@ class Flatten(Shape):
             made = made.with_nullable(child.nullable or field.nullable)
             yield from self._inside(made) if pa.types.is_struct(child.type) else [made]
 
-    def lineage(self, schema: pa.Schema, made_of: Columns) -> Columns:
+    def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
         """Return the columns; each field is made of what its struct was."""
         found: dict[str, tuple[str, ...]] = {}
         for field in schema:
             names = [each.name for each in self._inside(field)] if self._is_taken(field) else [field.name]
-            found |= dict.fromkeys(names, tuple(made_of.get(field.name, ())))
+            found |= dict.fromkeys(names, tuple(origins.get(field.name, ())))
         return found
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return what takes structs apart."""
         import pyarrow as pa
 
-        after = self.after(schema)
+        after = self.result_schema(schema)
         is_taken = [self._is_taken(field) for field in schema]
 
-        def step(batch: pa.RecordBatch) -> Shaped:
+        def step(batch: pa.RecordBatch) -> ShapedBatch:
             arrays: list[pa.Array] = []
             values = 0
             for array, taken_apart in zip(batch.columns, is_taken, strict=True):
                 inner = [*_leaves(array)] if taken_apart else [array]
-                values += values_in(inner) if taken_apart else 0
+                values += count_values(inner) if taken_apart else 0
                 arrays += inner
-            return Shaped(pa.RecordBatch.from_arrays(arrays, schema=after), values)
+            return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=after), values)
 
         return step
 

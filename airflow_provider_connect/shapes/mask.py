@@ -10,28 +10,28 @@ from pydantic import Field, model_validator
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, refuse_any
-from airflow_provider_connect.shapes.casting import as_text, has_text
-from airflow_provider_connect.shapes.condition import Condition, problems, rows_of
+from airflow_provider_connect.shapes.condition import Condition, bind_row_filter, condition_problems
+from airflow_provider_connect.shapes.conversions import as_text, has_text
 from airflow_provider_connect.shapes.shape import (
     ColumnNames,
     Shape,
-    Shaped,
+    ShapedBatch,
     Step,
-    fixed,
-    unknown_columns,
-    values_in,
+    count_values,
+    key_column_problems,
+    unknown_column_problems,
 )
 from airflow_provider_connect.values.arrays import without_dictionary
-from airflow_provider_connect.values.arrow import is_text, shape_of
+from airflow_provider_connect.values.arrow import is_text, type_group
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 REDACTED = "***"
-KEY_BYTES = 16
+MIN_KEY_BYTES = 16
 """The shortest key. Whoever guesses it can try all ids."""
 _BLOCK_BYTES = 64
-MOST_KNOWN = 1 << 16
+MAX_CACHED_HASHES = 1 << 16
 """Texts whose hash is kept while a partition is polled: some 15 MB."""
 
 
@@ -44,7 +44,7 @@ class Mask(Shape):
     """
 
     name: ClassVar[str] = "mask"
-    hides: ClassVar[bool] = True
+    hides_values: ClassVar[bool] = True
 
     columns: ColumnNames = Field(description="The columns to mask.")
     mode: Literal["hash", "redact", "truncate"] = Field(
@@ -77,12 +77,16 @@ class Mask(Shape):
         """The connection with the key."""
         return (self.conn_id,) if self.conn_id is not None else ()
 
-    def after(self, schema: pa.Schema) -> pa.Schema:
+    def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema with these columns as STRING; keys and comments stay.
 
         :raises ConfigError: there is no such column, it cannot be masked so, or the condition does not fit.
         """
-        wrong = unknown_columns(self.columns, schema) + fixed(self.columns) + problems(self.when, schema)
+        wrong = (
+            unknown_column_problems(self.columns, schema)
+            + key_column_problems(self.columns)
+            + condition_problems(self.when, schema)
+        )
         for name in self.columns:
             if name in schema.names and (why := self._problem(schema.field(name).type)):
                 wrong.append(f"column {name!r}: {why}")
@@ -92,9 +96,9 @@ class Mask(Shape):
     def _problem(self, kind: pa.DataType) -> str | None:
         if self.mode == "truncate" and not is_text(kind):
             return f"truncate is for texts, and it is {kind}: take redact or hash"
-        if self.mode == "hash" and (shape_of(kind) in _WITHOUT_HASH or not has_text(kind)):
+        if self.mode == "hash" and (type_group(kind) in _WITHOUT_HASH or not has_text(kind)):
             return f"{kind} has no one text to hash: take redact, or drop the column"
-        if self.when is not None and shape_of(kind) in ("binary", "struct", "list", "map"):
+        if self.when is not None and type_group(kind) in ("binary", "struct", "list", "map"):
             return f"{kind} has no text that could stay where the condition does not hold"
         return None
 
@@ -106,11 +110,11 @@ class Mask(Shape):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        after, rows = self.after(schema), rows_of(self.when, schema)
+        after, rows = self.result_schema(schema), bind_row_filter(self.when, schema)
         masked_at = [schema.get_field_index(name) for name in self.columns]
         masking = self._masking(connections)
 
-        def step(batch: pa.RecordBatch) -> Shaped:
+        def step(batch: pa.RecordBatch) -> ShapedBatch:
             arrays, where, values, misfits = batch.columns, rows(batch), 0, 0
             for at in masked_at:
                 array, field = arrays[at], schema.field(at)
@@ -122,10 +126,10 @@ class Mask(Shape):
                     chosen = pc.if_else(where, plain, pa.scalar(None, plain.type))
                     masked = masking(chosen, field)
                     made = pc.if_else(where, masked, as_text(plain, field))
-                values += values_in([masked])
-                misfits += values_in([chosen]) - values_in([masked])
+                values += count_values([masked])
+                misfits += count_values([chosen]) - count_values([masked])
                 arrays[at] = made
-            return Shaped(pa.RecordBatch.from_arrays(arrays, schema=after), values, misfits)
+            return ShapedBatch(pa.RecordBatch.from_arrays(arrays, schema=after), values, misfits)
 
         return step
 
@@ -140,7 +144,7 @@ class Mask(Shape):
             most = self.keep_characters
             return lambda array, field: pc.utf8_slice_codeunits(as_text(array, field), 0, most)
         hashes = Hashes(key_of(connections[str(self.conn_id)]))
-        return lambda array, field: hashed(array, field, hashes)
+        return lambda array, field: hash_values(array, field, hashes)
 
 
 _WITHOUT_HASH = ("float", "struct", "list", "map")
@@ -153,10 +157,10 @@ def key_of(connection: Connection) -> bytes:
     :raises ConfigError: it has none, or one that can be guessed.
     """
     key = connection.password.get_secret_value().encode() if connection.password else b""
-    if len(key) < KEY_BYTES:
+    if len(key) < MIN_KEY_BYTES:
         raise ConfigError(
             f"conn_id: the password of connection {connection.conn_id!r} is the key of the hash, and has fewer than "
-            f"{KEY_BYTES} bytes: set a long random one, such as that of 'openssl rand -hex 32', and never change it"
+            f"{MIN_KEY_BYTES} bytes: set a long random one, such as that of 'openssl rand -hex 32', and never change it"
         )
     return key
 
@@ -169,19 +173,19 @@ class Hashes(dict[bytes, str]):
         self._hash = hmac_sha256(key)
 
     def __missing__(self, text: bytes) -> str:
-        if len(self) >= MOST_KNOWN:
+        if len(self) >= MAX_CACHED_HASHES:
             self.clear()
         made = self[text] = self._hash(text)
         return made
 
 
-def hashed(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
+def hash_values(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
     """Return HMAC-SHA-256 of each value's text, as hex digits. Each distinct value of the batch is looked at once."""
     import pyarrow as pa
 
     coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     raw = coded.dictionary
-    texts = raw if shape_of(raw.type) == "binary" else as_text(raw, field).cast(pa.binary())
+    texts = raw if type_group(raw.type) == "binary" else as_text(raw, field).cast(pa.binary())
     found = [None if text is None else hashes[text] for text in texts.to_pylist()]
     return pa.array(found, pa.string()).take(coded.indices)
 

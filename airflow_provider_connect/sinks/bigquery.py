@@ -74,11 +74,11 @@ class BigQuerySink(BigQueryOptions, Sink):
 
     def dataset(self, connections: Connections) -> Dataset:
         """Return ``project.dataset.table``; the connection's name stands for a project that it does not name."""
-        from airflow_provider_connect.clients.bigquery.credentials import named_project  # noqa: PLC0415
-        from airflow_provider_connect.clients.bigquery.sql import project_of  # noqa: PLC0415
+        from airflow_provider_connect.clients.bigquery.credentials import project_of_connection  # noqa: PLC0415
+        from airflow_provider_connect.clients.bigquery.sql import project_in_name  # noqa: PLC0415
 
         connection = connections[self.conn_id]
-        project = None if project_of(self.head) else named_project(connection) or connection.conn_id
+        project = None if project_in_name(self.head) else project_of_connection(connection) or connection.conn_id
         return Dataset("bigquery", ".".join(filter(None, [project, self.table])))
 
     def open(self, key: StreamKey, connections: Connections) -> BigQueryPublisher:

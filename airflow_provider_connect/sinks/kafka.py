@@ -67,9 +67,9 @@ class KafkaSink(KafkaOptions):
 
     def dataset(self, connections: Connections) -> Dataset:
         """Return the first bootstrap server, and the topic."""
-        from airflow_provider_connect.clients.kafka.connection import settings  # noqa: PLC0415
+        from airflow_provider_connect.clients.kafka.connection import librdkafka_settings  # noqa: PLC0415
 
-        servers = settings(connections[self.conn_id]).get("bootstrap.servers", "")
+        servers = librdkafka_settings(connections[self.conn_id]).get("bootstrap.servers", "")
         host = servers.split(",")[0].strip().rpartition("/")[2]
         return Dataset(f"kafka://{host if ':' in host else f'{host}:9092'}", self.topic)
 

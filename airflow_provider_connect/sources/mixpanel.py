@@ -107,13 +107,13 @@ from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
 from airflow_provider_connect.polling.findings import Finding, InspectsConnection, ProposalRequest
 from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.polling.quota.turns import Store
+from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller, Source
 from airflow_provider_connect.sources._mixpanel.access import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.planning import requests_for
-from airflow_provider_connect.sources._mixpanel.query.segmentation import MOST_NAMES, queries_to_count
-from airflow_provider_connect.sources._mixpanel.splitting import PARTS_AT_ONCE, count_problems, may_split
+from airflow_provider_connect.sources._mixpanel.query.segmentation import MAX_EVENT_NAMES, queries_to_count
+from airflow_provider_connect.sources._mixpanel.request_planning import requests_for
+from airflow_provider_connect.sources._mixpanel.splitting import CONCURRENT_PARTS, can_split, count_problems
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS, connection_problems, option_problems
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day, SourceKind
@@ -181,41 +181,41 @@ class MixpanelSource(
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
         """Return project, region and the meaning of the project's times, from options or connection."""
         parts = super().connection_parts(connection)
-        return parts | {"timestamps": self.chosen_regime(connection)}
+        return parts | {"timestamps": self.configured_regime(connection)}
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""
         return connection_problems(self, connection)
 
-    def inspect(self, connection: Connection, day: Day, store: Store | None) -> list[Finding]:
+    def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
         """Return the findings on credentials, region, role, plan, clock, zone and quota. Sends one request, counted."""
-        from airflow_provider_connect.sources._mixpanel.preflight.check import check  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._mixpanel.preflight.check import check_connection  # noqa: PLC0415  # its workshop
 
-        report = check(connection, self, store=store)
-        return [*report.findings, Finding("requests sent", "ok", report.sent)]
+        report = check_connection(connection, self, store=store)
+        return [*report.findings, Finding("requests sent", "ok", report.requests_text)]
 
     @classmethod
     def access(cls, connection: Connection) -> Any:
         """Return which address to ask, and with which credentials."""
-        from airflow_provider_connect.sources._mixpanel.access import Access  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess  # noqa: PLC0415  # its workshop
 
-        return Access.from_connection(connection)
+        return MixpanelAccess.from_connection(connection)
 
     @classmethod
-    def inspect_connection(cls, connection: Connection, store: Store | None) -> tuple[bool, str]:
+    def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
         """Check the connection as far as the export goes. Sends one request, counted."""
-        from airflow_provider_connect.sources._mixpanel.preflight.check import check  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._mixpanel.preflight.check import check_connection  # noqa: PLC0415  # its workshop
 
-        report = check(connection, store=store)
+        report = check_connection(connection, store=store)
         return report.passed, str(report)
 
     @classmethod
-    def propose(cls, request: ProposalRequest, connection: Connection | None, store: Store | None) -> str:
+    def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
         """Return the option ``promote`` for a sample of events or profiles. Costs one query of the project's hour."""
-        from airflow_provider_connect.sources._mixpanel.propose import proposed  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._mixpanel.proposals import propose_from_sample  # noqa: PLC0415  # its workshop
 
         assert connection is not None, "no field of the request stands for it"
-        return str(proposed(connection, request, store=store))
+        return str(propose_from_sample(connection, request, store=store))
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the project's limits for the stream's API, which all its streams share; None if none are known."""
@@ -223,16 +223,16 @@ class MixpanelSource(
 
     def requests_for(self, days: Sequence[Day]) -> int:
         """Return how many requests days cost at least: for some streams only the answer tells."""
-        return requests_for(self, days) * STREAMS[self.stream].requests(self)
+        return requests_for(self, days) * STREAMS[self.stream].min_requests(self)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
         """Return how many requests may be under way at once: parts of a day are polled side by side, too."""
-        return super().requests_at_once(days) * (1 if self.split_rows is None else PARTS_AT_ONCE)
+        return super().requests_at_once(days) * (1 if self.split_rows is None else CONCURRENT_PARTS)
 
     @property
     def parts_at_once(self) -> int:
         """How many exports of a day may be under way at once, where it is split."""
-        return PARTS_AT_ONCE if may_split(self) else 1
+        return CONCURRENT_PARTS if can_split(self) else 1
 
     def count_problems(self) -> list[str]:
         """Say why Mixpanel's own count cannot be compared with the rows; [] if it can."""
@@ -246,8 +246,8 @@ class MixpanelSource(
     def requests_to_count(self, days: Sequence[Day]) -> int:
         """Return how many queries it takes at most to count days: one more lists the names, unless ``event`` does."""
         if self.event is not None:
-            return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.narrowed_by)
-        return len(days) * (1 + queries_to_count(MOST_NAMES, None))
+            return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.where_expression)
+        return len(days) * (1 + queries_to_count(MAX_EVENT_NAMES, None))
 
     def count_quota(self, connection: Connection) -> Quota | None:
         """Return the project's limits for the Query API, which counts the export's events."""
@@ -258,24 +258,24 @@ class MixpanelSource(
         from airflow_provider_connect.sources._mixpanel.columns import COLUMNS  # noqa: PLC0415  # its workshop
 
         stream = STREAMS[self.stream]
-        own = COLUMNS if stream.read is None else stream.columns
+        own = COLUMNS if stream.read_batches is None else stream.columns
         return [*own, *(promoted.column for promoted in self.promoted)]
 
     def dataset(self, connection: Connection) -> Dataset:
         """Return host, project and stream."""
-        from airflow_provider_connect.sources._mixpanel.access import host_of  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._mixpanel.access import server_url  # noqa: PLC0415  # its workshop
 
         stream, project = STREAMS[self.stream], connection.option("project_id") or connection.conn_id
         parts = [self.stream, stream.variant(self)]
-        return Dataset(host_of(connection, stream.api), f"{project}/{'.'.join(filter(None, parts))}")
+        return Dataset(server_url(connection, stream.api), f"{project}/{'.'.join(filter(None, parts))}")
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the stream's poller."""
         stream = STREAMS[self.stream]
-        if stream.read is None:
-            from airflow_provider_connect.sources._mixpanel.poller import MixpanelPoller  # noqa: PLC0415  # too heavy for a DAG file
+        if stream.read_batches is None:
+            from airflow_provider_connect.sources._mixpanel.poller import ExportPoller  # noqa: PLC0415  # too heavy for a DAG file
 
-            return MixpanelPoller(self, connection)
+            return ExportPoller(self, connection)
         from airflow_provider_connect.sources._mixpanel.poller import QueryPoller  # noqa: PLC0415  # too heavy for a DAG file
 
         return QueryPoller(stream, self, connection)

@@ -95,7 +95,7 @@ from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.counted import declared_quota
 from airflow_provider_connect.polling.findings import Finding, ProposalRequest
 from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.polling.quota.turns import Store
+from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._rest.bounds import Bounds
 from airflow_provider_connect.sources._rest.options import RestOptions, endless_problems, option_problems
@@ -221,18 +221,18 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with the connection, or with what is asked of it; [] if nothing is."""
-        from airflow_provider_connect.clients.http.access import problems  # noqa: PLC0415  # too much for a DAG file
+        from airflow_provider_connect.clients.http.access import connection_problems  # noqa: PLC0415  # too much for a DAG file
 
-        return [*problems(connection), *endless_problems(self)]
+        return [*connection_problems(connection), *endless_problems(self)]
 
-    def inspect(self, connection: Connection, day: Day, store: Store | None) -> list[Finding]:
+    def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
         """Return the finding on the first page of a day."""
         from airflow_provider_connect.sources._rest.preflight import inspect  # noqa: PLC0415  # its workshop
 
         return inspect(self, connection, day, store)
 
     @classmethod
-    def propose(cls, request: ProposalRequest, connection: Connection | None, store: Store | None) -> str:
+    def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
         """Return a declaration, YAML, whose guesses are comments: from an OpenAPI document, or from one answer."""
         from airflow_provider_connect.sources._rest.proposing.declaration import proposed  # noqa: PLC0415  # its workshop
 
@@ -254,9 +254,9 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     def dataset(self, connection: Connection) -> Dataset:
         """Return the API's host, and the path with its places as declared."""
-        from airflow_provider_connect.clients.http.fields import base_of  # noqa: PLC0415  # too much for a DAG file
+        from airflow_provider_connect.clients.http.connection_fields import base_of  # noqa: PLC0415  # too much for a DAG file
 
-        base = Dataset.of(base_of(connection))
+        base = Dataset.from_uri(base_of(connection))
         path = "/".join(part.strip("/") for part in (base.name, self.request.path) if part)
         return Dataset(base.namespace, f"/{path}")
 

@@ -81,7 +81,7 @@ from airflow_provider_connect.capabilities.source import Inspects, NamesColumns,
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
 from airflow_provider_connect.polling.findings import Finding
-from airflow_provider_connect.polling.quota.turns import Store
+from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._sql.options import JDBC, RECORD_KEY, SqlOptions, option_problems
 from airflow_provider_connect.stage.definition import RowRole
@@ -129,7 +129,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     def capability(self, kind: type[C]) -> C | None:
         """Only ``snapshot_mode`` says whether a lost stream is read anew."""
-        return None if kind is ReloadsWhenLost and not self.begins.begins_anew else super().capability(kind)
+        return None if kind is ReloadsWhenLost and not self.start_mode.reloads_when_lost else super().capability(kind)
 
     def column_names(self) -> list[str] | None:
         """Return the names of the columns, if the options name all of them and the key."""
@@ -143,11 +143,11 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with these options and this connection; [] if nothing is."""
-        from airflow_provider_connect.sources._sql.connections import connection_problems  # noqa: PLC0415  # not for DAG files
+        from airflow_provider_connect.sources._sql.connections import validate_connection  # noqa: PLC0415  # not for DAG files
 
-        return connection_problems(self, connection)
+        return validate_connection(self, connection)
 
-    def inspect(self, connection: Connection, day: Day, store: Store | None) -> tuple[Finding, ...]:
+    def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> tuple[Finding, ...]:
         """Return the findings on rights, columns, key, indexes, clock and zone. Reads no row."""
         from airflow_provider_connect.sources._sql import preflight  # noqa: PLC0415  # not for DAG files
 
@@ -155,9 +155,9 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     def dataset(self, connection: Connection) -> Dataset:
         """Return the database's server, and the table in it."""
-        from airflow_provider_connect.sources._sql.connections import dataset_of  # noqa: PLC0415  # not for DAG files
+        from airflow_provider_connect.sources._sql.connections import stream_dataset  # noqa: PLC0415  # not for DAG files
 
-        return dataset_of(self, connection)
+        return stream_dataset(self, connection)
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return what reads the table: one of three pollers."""

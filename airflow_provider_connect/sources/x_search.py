@@ -106,9 +106,9 @@ from airflow_provider_connect.capabilities.source import Counts, HasQuota, Inspe
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.polling.findings import Finding, InspectsConnection
 from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.polling.quota.turns import Store
+from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller, Source
-from airflow_provider_connect.sources._x_search.access import access, host_of, problems, quota_of
+from airflow_provider_connect.sources._x_search.access import access_problems, quota_of, read_access, server_url
 from airflow_provider_connect.sources._x_search.options import XSearchOptions
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
@@ -131,25 +131,25 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
 
     def check(self, connection: Connection) -> list[str]:
         """Return what is wrong with the connection; [] if nothing is."""
-        return problems(connection)
+        return access_problems(connection)
 
-    def inspect(self, connection: Connection, day: Day, store: Store | None) -> list[Finding]:
+    def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
         """Return the finding on the month's posts. Requests the app's usage, which reads no post."""
-        from airflow_provider_connect.sources._x_search.asking import usage  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._x_search.client import describe_usage  # noqa: PLC0415  # its workshop
 
-        return [Finding("usage", "ok", usage(connection))]
+        return [Finding("usage", "ok", describe_usage(connection))]
 
     @classmethod
     def access(cls, connection: Connection) -> Any:
         """Return which address to ask, and with which token."""
-        return access(connection)
+        return read_access(connection)
 
     @classmethod
-    def inspect_connection(cls, connection: Connection, store: Store | None) -> tuple[bool, str]:
+    def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
         """Request the app's usage, which reads no post."""
-        from airflow_provider_connect.sources._x_search.asking import usage  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._x_search.client import describe_usage  # noqa: PLC0415  # its workshop
 
-        return True, usage(connection)
+        return True, describe_usage(connection)
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the app's limit on the endpoint; of both, the archive's, which is the smaller one."""
@@ -163,7 +163,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         """Say why X's counts cannot be compared with the rows; [] if they can."""
         if self.stream != "posts":
             return [f"stream {self.stream!r} of source {self.name!r} knows no count of the vendor's own"]
-        return self.union_problems()
+        return self.joined_query_problems()
 
     @property
     def counts_first(self) -> bool:
@@ -182,7 +182,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
 
     def dataset(self, connection: Connection) -> Dataset:
         """Return the API's host and path; where either endpoint is read from, the archive's, which has all posts."""
-        return Dataset(host_of(connection), f"/2/tweets/search/{self.endpoints[-1]}")
+        return Dataset(server_url(connection), f"/2/tweets/search/{self.endpoints[-1]}")
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the poller of posts."""

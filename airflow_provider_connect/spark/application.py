@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.progress import log_line
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-def start() -> Any:
+def start_context() -> Any:
     """Start the Spark context while this thread imports; return a function that waits for it."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
@@ -28,28 +28,30 @@ def start() -> Any:
     return started.result
 
 
-def collect(sc: SparkContext, items: list[Any], run: Callable[[Iterable[Any]], Iterable[Any]]) -> list[Any]:
+def run_tasks(
+    spark_context: SparkContext, tasks: list[Any], run_partition: Callable[[Iterable[Any]], Iterable[Any]]
+) -> list[Any]:
     """Run one Spark task for each item. Tasks return their errors as data: one raised here is Spark's own."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
-    if not items:
+    if not tasks:
         return []
     try:
-        return sc.parallelize(items, len(items)).mapPartitions(run).collect()
+        return spark_context.parallelize(tasks, len(tasks)).mapPartitions(run_partition).collect()
     except Py4JError as error:
         raise RetriableError(
             f"Spark lost a task: {_cause(str(getattr(error, 'java_exception', None) or error))}"
         ) from None
 
 
-def silence(sc: SparkContext) -> None:
+def silence_shutdown_log(spark_context: SparkContext) -> None:
     """Keep the JVM's shutdown out of the log: all is done, and Spark's complaints then help nobody."""
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
     try:
-        sc.setLogLevel("OFF")
+        spark_context.setLogLevel("OFF")
     except Py4JError as error:
-        say(f"the JVM ended before its job: {_cause(str(error))}")
+        log_line(f"the JVM ended before its job: {_cause(str(error))}")
 
 
 def _cause(text: str) -> str:

@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.stage.manifest import (
-    CONTROL,
-    DEADLINE,
-    MANIFEST,
+    CONTROL_FOLDER,
+    DEADLINE_NAME,
+    MANIFEST_NAME,
     Manifest,
-    Seen,
+    SeenPublish,
     attempt_folder,
     manifest_file,
 )
-from airflow_provider_connect.stage.plans import PLAN
+from airflow_provider_connect.stage.poll_plans import PLAN_NAME
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 
 
 @dataclass(frozen=True)
-class Leftovers:
+class EarlierAttempts:
     """Reads what earlier tries left.
 
     :param attempt: name of the job's own attempt, which begins with its intent's.
@@ -32,27 +32,27 @@ class Leftovers:
     """
 
     root: Folder
-    attempt: str
-    digest: Callable[[], str]
+    own_attempt: str
+    make_fingerprint: Callable[[], str]
 
     @cached_property
     def fingerprint(self) -> str:
         """Digest of all that decides what the stage has of a day: what other options led to is left alone."""
-        return self.digest()
+        return self.make_fingerprint()
 
-    def attempts(self, name: str) -> list[str]:
+    def attempts_with(self, file_name: str) -> list[str]:
         """Return the attempts that left a file of this name, newest first."""
-        return [attempt for attempt, file in self._files if file == name]
+        return [attempt for attempt, file in self._files if file == file_name]
 
     def manifests(self, day: Day) -> Iterator[Manifest]:
         """Yield a day's manifests of the same fingerprint, newest first."""
-        for attempt in self.attempts(MANIFEST):
+        for attempt in self.attempts_with(MANIFEST_NAME):
             if attempt.endswith(f"-{day.date:%Y%m%d}"):
                 manifest = self._manifest(day, attempt)
                 if manifest is not None and manifest.fingerprint == self.fingerprint:
                     yield manifest
 
-    def whole(self, day: Day, seen: Seen) -> Manifest | None:
+    def reusable_manifest(self, day: Day, seen: SeenPublish) -> Manifest | None:
         """Return the newest manifest of a try that has seen the same publish, and whose files are all there."""
         manifests = self.manifests(day)
         return next((each for each in manifests if each.seen == seen and self._is_whole(each)), None)
@@ -60,12 +60,12 @@ class Leftovers:
     @cached_property
     def _files(self) -> list[tuple[str, str]]:
         """Attempts and the names of their files, newest first. Listed once a job, since dead tries finish nothing."""
-        intent = self.attempt.split("-")[0]
+        intent = self.own_attempt.split("-")[0]
         files = [
             (entry.modified, folder.rpartition("/")[2], name)
-            for entry in self.root.files(f"{CONTROL}/attempts")
+            for entry in self.root.files(f"{CONTROL_FOLDER}/attempts")
             for folder, _, name in [entry.name.rpartition("/")]
-            if name in (MANIFEST, DEADLINE, PLAN)
+            if name in (MANIFEST_NAME, DEADLINE_NAME, PLAN_NAME)
         ]
         return [(attempt, name) for _, attempt, name in sorted(files, reverse=True) if attempt.startswith(f"{intent}-")]
 
@@ -77,7 +77,9 @@ class Leftovers:
         except FileNotFoundError:
             return None
         except ValueError:
-            say(f"{self.root.url}/{name} is ignored: another version of this package wrote it, or somebody changed it")
+            log_line(
+                f"{self.root.url}/{name} is ignored: another version of this package wrote it, or somebody changed it"
+            )
             return None
 
     def _is_whole(self, manifest: Manifest) -> bool:
@@ -86,11 +88,11 @@ class Leftovers:
         return all(file.path in entries and entries[file.path].size_bytes == file.size_bytes for file in files)
 
 
-EVERY_SECONDS = 60.0
+SIGN_INTERVAL_SECONDS = 60.0
 """Between two signs of one attempt. A sweep takes nothing for dead that was silent for less than ten minutes."""
 
 
-class Waiting:
+class KeepAlive:
     """Gives signs of life for attempts that are polled and not being published yet, while its block runs."""
 
     def __init__(self, root: Folder) -> None:
@@ -100,7 +102,7 @@ class Waiting:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="waiting", daemon=True)
 
-    def __enter__(self) -> Waiting:
+    def __enter__(self) -> KeepAlive:
         self._thread.start()
         return self
 
@@ -108,23 +110,23 @@ class Waiting:
         self._done.set()
         self._thread.join()
 
-    def begin(self, attempts: Iterable[str]) -> None:
+    def add(self, attempts: Iterable[str]) -> None:
         """Let attempts wait, also those that wait already."""
         with self._lock:
             self._attempts.update(attempts)
 
-    def tell(self, attempt: str) -> None:
+    def add_with_sign(self, attempt: str) -> None:
         """Let an attempt wait, and give its first sign before this returns."""
-        self.begin([attempt])
+        self.add([attempt])
         self._tell(attempt)
 
-    def end(self, attempt: str) -> None:
+    def remove(self, attempt: str) -> None:
         """Let an attempt wait no longer: no sign of it is written after this returns, so its folder can be deleted."""
         with self._lock:
             self._attempts.discard(attempt)
 
     def _run(self) -> None:
-        while not self._done.wait(EVERY_SECONDS):
+        while not self._done.wait(SIGN_INTERVAL_SECONDS):
             with self._lock:
                 attempts = sorted(self._attempts)
             for attempt in attempts:

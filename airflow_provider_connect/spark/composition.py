@@ -19,101 +19,103 @@ from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Sink, StreamKey
 from airflow_provider_connect.source import PollContext, Source
 from airflow_provider_connect.spark import application, poll, put, watchdog
-from airflow_provider_connect.spark.attempts import Leftovers
-from airflow_provider_connect.spark.capabilities.allowance import Dealer
-from airflow_provider_connect.spark.capabilities.counts import Counts
-from airflow_provider_connect.spark.capabilities.deadlines import Deadlines
+from airflow_provider_connect.spark.attempts import EarlierAttempts
+from airflow_provider_connect.spark.capabilities.allowance import RequestBudget
+from airflow_provider_connect.spark.capabilities.counts import DayCounter
+from airflow_provider_connect.spark.capabilities.deadlines import DaySplitter
 from airflow_provider_connect.spark.capabilities.definitions import DefinitionGuard
-from airflow_provider_connect.spark.capabilities.grouping import Grouping
-from airflow_provider_connect.spark.capabilities.resuming import Resuming
-from airflow_provider_connect.spark.context import Context, Executors, Intake, Outlet, fingerprint_of, stage_root
-from airflow_provider_connect.spark.days.check import Checker
-from airflow_provider_connect.spark.days.freeze import Freezer
-from airflow_provider_connect.spark.days.life import Days
-from airflow_provider_connect.spark.days.plan import Planner
+from airflow_provider_connect.spark.capabilities.grouping import DayGrouping
+from airflow_provider_connect.spark.capabilities.resuming import PlanResumer
+from airflow_provider_connect.spark.context import Executors, Intake, JobContext, Outlet, fingerprint_of, open_stage
+from airflow_provider_connect.spark.days.check import DayChecker
+from airflow_provider_connect.spark.days.parallel import run_all_days
+from airflow_provider_connect.spark.days.plan import DayPlanner
 from airflow_provider_connect.spark.days.poll import PlanPoller
 from airflow_provider_connect.spark.days.publish import DayPublisher
+from airflow_provider_connect.spark.days.runner import DayRunner
+from airflow_provider_connect.spark.days.stager import PolledStager
 from airflow_provider_connect.spark.days.sweep import sweep
-from airflow_provider_connect.spark.days.window import move_all
-from airflow_provider_connect.spark.progress import Progress, Rows, say
-from airflow_provider_connect.spark.transform import begin as transforming
+from airflow_provider_connect.spark.progress import ProgressLog, RowEstimate, log_line
+from airflow_provider_connect.spark.transform import entry as transforming
 from airflow_provider_connect.stage.temporary import polled_root
 from airflow_provider_connect.values.ddl import types_by_column
-from airflow_provider_connect.window import groups
+from airflow_provider_connect.window import group_days
 
 
-def run(
-    job: JobConfig, connections: Connections, started: float, dealer: Dealer, starting: Callable[[], Any]
+def run_job(
+    job: JobConfig, connections: Connections, started: float, budget: RequestBudget, wait_for_context: Callable[[], Any]
 ) -> JobReport:
     """Move the days of a job; return the report.
 
     :param started: when the driver began, on the monotonic clock.
     :param starting: waits for the Spark context.
     """
-    source: Source = registry.source_class(job.source_name).of(job.source)
-    sink: Sink = registry.sink_class(job.sink_name).of(job.sink)
+    source: Source = registry.source_class(job.source_name).from_options(job.source)
+    sink: Sink = registry.sink_class(job.sink_name).from_options(job.sink)
     key = StreamKey(connector=job.source_name, stream=source.stream_key)
     connection = connections[source.conn_id]
     shaping = Shaping.of(Chain.of(job.shape), connections)
-    polling = PollContext(spark=functools.cache(lambda: _sql_session(starting())))
+    polling = PollContext(spark=functools.cache(lambda: _sql_session(wait_for_context())))
     with (
-        closing_quietly(source.open(connection, polling), say) as poller,
-        closing_quietly(sink.open(key, connections), say) as publisher,
+        closing_quietly(source.open(connection, polling), log_line) as poller,
+        closing_quietly(sink.open(key, connections), log_line) as publisher,
     ):
         intake = Intake(source, connection, poller, poller.schema(), shaping)
-        shaping.bind(intake.read)  # a key that is missing is told before anything is asked for
-        transformation, sql_seconds = transforming.begun(job, intake.schema, starting)
-        result = intake.schema if transformation is None else transformation.schema
+        shaping.bind(intake.source_schema)  # a key that is missing is told before anything is asked for
+        transformation, sql_seconds = transforming.start_transformation(job, intake.staged_schema, wait_for_context)
+        result = intake.staged_schema if transformation is None else transformation.schema
         if problems := publisher.preflight(result, job.all_days, source.kind):
-            raise ConfigError("; ".join(problems) + transforming.hint(result, intake.schema))
+            raise ConfigError("; ".join(problems) + transforming.result_hint(result, intake.staged_schema))
         own = sink.stage_root(connections)
-        outlet = Outlet(sink, publisher, key, result, stage_root(own, job), keeps_stage=own is not None)
+        outlet = Outlet(sink, publisher, key, result, open_stage(own, job), keeps_stage=own is not None)
         guard = DefinitionGuard.of(job, intake, outlet)
-        sc = starting()
+        sc = wait_for_context()
         seconds = {"start": time.monotonic() - started} | ({"sql_session": sql_seconds} if transformation else {})
-        counts = Counts(source, poller, job.rules, dealer.counts)
+        counts = DayCounter(source, poller, job.rules, budget.count_budget)
         # With a transform the ledger knows how many rows were made, which tells nothing of a poll.
-        rows = None if transformation else Rows(publisher.ledger, source.kind, counts.known)
+        rows = None if transformation else RowEstimate(publisher.ledger, source.kind, counts.planned_count)
         polled = polled_root(outlet.root) if transformation else outlet.root
-        with Progress(polled, job.progress_seconds, len(job.all_days), rows) as progress:
-            context = Context(job, intake, outlet, progress, is_transformed=transformation is not None)
-            width, executors = _executors(context, connections, sc, dealer.width)
-            freezer = freezer_of(context, executors, dealer, counts)
-            days = Days(
+        with ProgressLog(polled, job.progress_seconds, len(job.all_days), rows) as progress:
+            context = JobContext(job, intake, outlet, progress, is_transformed=transformation is not None)
+            width, executors = _executors(context, connections, sc, budget.max_days)
+            freezer = make_stager(context, executors, budget, counts)
+            days = DayRunner(
                 context,
-                transforming.freezing(transformation, freezer, context),
-                Checker(context, counts),
+                transforming.stager_for(transformation, freezer, context),
+                DayChecker(context, counts),
                 DayPublisher(context, executors.put_shares),
-                watchdog.sees_task,
+                watchdog.is_task_alive,
                 guard,
             )
-            deadlines = freezer.planner.deadlines
-            reports = move_all(days, _grouping(context, deadlines, dealer), width)
+            deadlines = freezer.planner.splitter
+            reports = run_all_days(days, _grouping(context, deadlines, budget), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept_files = sweep(outlet)
-    application.silence(sc)
+    application.silence_shutdown_log(sc)
     fields = {"warnings": tuple(guard.warnings), "seconds": seconds, "swept_files": swept_files}
     return _report(context, reports, deadlines, **fields)
 
 
-def freezer_of(context: Context, executors: Executors, dealer: Dealer, counts: Counts | None) -> Freezer:
+def make_stager(
+    context: JobContext, executors: Executors, budget: RequestBudget, counter: DayCounter | None
+) -> PolledStager:
     """Put the steps together that bring days into the stage as they were polled."""
-    leftovers = Leftovers(context.polled_root, context.job.attempt, functools.partial(fingerprint_of, context))
-    resuming = Resuming(context.intake.poller, leftovers)
-    planner = Planner(Deadlines(context.intake, leftovers), resuming, counts)
-    return Freezer(context.intake, leftovers, planner, PlanPoller(context, executors, dealer, resuming))
+    leftovers = EarlierAttempts(context.polled_root, context.job.attempt, functools.partial(fingerprint_of, context))
+    resuming = PlanResumer(context.intake.poller, leftovers)
+    planner = DayPlanner(DaySplitter(context.intake, leftovers), resuming, counter)
+    return PolledStager(context.intake, leftovers, planner, PlanPoller(context, executors, budget, resuming))
 
 
-def _executors(context: Context, connections: Connections, sc: Any, most: int) -> tuple[int, Executors]:
+def _executors(context: JobContext, connections: Connections, sc: Any, most: int) -> tuple[int, Executors]:
     """Return how many days are under way at a time, and what runs on the executors."""
     job, intake, outlet = context.job, context.intake, context.outlet
     parallel_days = 1 if intake.source.kind == "increment" else intake.source.parallel_days
     width = min(parallel_days, sc.defaultParallelism, most)
-    plans = max(1, min(width, len(groups(job.all_days, days_per_plan(intake.poller)))))
+    plans = max(1, min(width, len(group_days(job.all_days, days_per_plan(intake.poller)))))
 
     def put_shares(token: Any, shares: list[Any]) -> list[Any]:
         run_put = functools.partial(
-            put.run,
+            put.run_put_tasks,
             sink_name=job.sink_name,
             sink=job.sink,
             key=outlet.key,
@@ -121,49 +123,55 @@ def _executors(context: Context, connections: Connections, sc: Any, most: int) -
             stage=outlet.root.url,
             connections=connections,
         )
-        return put.receipts(application.collect(sc, shares, run_put))
+        return put.collect_receipts(application.run_tasks(sc, shares, run_put))
 
     return width, Executors(
-        poll_parts=_poll_parts(sc, intake),
+        poll_partitions=_poll_parts(sc, intake),
         put_shares=put_shares if isinstance(outlet.publisher, StagesByExecutors) else None,
-        parts_at_once=max(1, most // plans),
-        plans_at_once=plans,
+        concurrent_parts=max(1, most // plans),
+        concurrent_plans=plans,
     )
 
 
 def _poll_parts(sc: Any, intake: Intake) -> Callable[[list[str]], list[str]]:
     if isinstance(intake.poller, ReadBySpark):
-        from airflow_provider_connect.spark.capabilities.frames import pollster  # noqa: PLC0415  # slow, and few sources need it
+        from airflow_provider_connect.spark.capabilities.frame_polling import make_frame_poller  # noqa: PLC0415  # slow, and few sources need it
 
-        return pollster(intake.poller, intake.read, intake.connection, intake.shaping)
-    run_poll = functools.partial(poll.run, schema=intake.read, connection=intake.connection, shaping=intake.shaping)
-    return lambda tasks: application.collect(sc, tasks, run_poll)
+        return make_frame_poller(intake.poller, intake.source_schema, intake.connection, intake.shaping)
+    run_poll = functools.partial(
+        poll.run_poll_tasks, schema=intake.source_schema, connection=intake.connection, shaping=intake.shaping
+    )
+    return lambda tasks: application.run_tasks(sc, tasks, run_poll)
 
 
 def _sql_session(sc: Any) -> Any:
-    from airflow_provider_connect.spark.capabilities.frames import sql_session  # noqa: PLC0415  # slow, and few sources need it
+    from airflow_provider_connect.spark.capabilities.frame_polling import sql_session  # noqa: PLC0415  # slow, and few sources need it
 
     return sql_session(sc)
 
 
-def _grouping(context: Context, deadlines: Deadlines, dealer: Dealer) -> Grouping:
+def _grouping(context: JobContext, deadlines: DaySplitter, dealer: RequestBudget) -> DayGrouping:
     """Reserve the requests that the days cost, and return what decides which days one plan takes."""
     job, intake = context.job, context.intake
-    alone = deadlines.alone if days_per_plan(intake.poller) > 1 else ()
+    alone = deadlines.dates_to_poll_alone if days_per_plan(intake.poller) > 1 else ()
     if job.allowance is not None and job.count_allowance is None:
         counting = intake.source.capability(capabilities.Counts) or capabilities.Counts()
-        dealer.counts.is_reserved = counting.count_quota(intake.connection) is None
+        dealer.count_budget.is_reserved = counting.count_quota(intake.connection) is None
     requests = requests_for(intake.source, job.all_days, alone)
-    dealer.expect(requests, most_each=intake.source.retry_budget_requests)
-    return Grouping(intake.poller, job.all_days, context.outlet.publisher.ledger, alone)
+    dealer.expect(requests, max_requests_each=intake.source.retry_budget_requests)
+    return DayGrouping(intake.poller, job.all_days, context.outlet.publisher.ledger, alone)
 
 
-def _report(context: Context, days: list[DayReport], deadlines: Deadlines, **fields: Any) -> JobReport:
+def _report(context: JobContext, days: list[DayReport], deadlines: DaySplitter, **fields: Any) -> JobReport:
     intake, chain = context.intake, context.intake.shaping.chain
-    fields["columns"] = types_by_column(intake.read)
-    fields["result_columns"] = types_by_column(context.outlet.schema) if context.is_transformed else None
-    if chain and (staged := types_by_column(intake.schema)):
-        fields |= {"staged_columns": staged, "made_of": chain.made_of(intake.read)}
-    report = JobReport.of(context.job.attempt, days, **fields)
+    fields["columns"] = types_by_column(intake.source_schema)
+    fields["result_columns"] = types_by_column(context.outlet.published_schema) if context.is_transformed else None
+    if chain and (staged := types_by_column(intake.staged_schema)):
+        fields |= {"staged_columns": staged, "made_of": chain.column_origins(intake.source_schema)}
+    report = JobReport.from_days(context.job.attempt, days, **fields)
     waits = report.failure is not None and report.failure.type == QuotaError.__name__
-    return report.model_copy(update={"to_count": deadlines.dates, "alone": deadlines.alone}) if waits else report
+    return (
+        report.model_copy(update={"to_count": deadlines.dates_to_split, "alone": deadlines.dates_to_poll_alone})
+        if waits
+        else report
+    )

@@ -23,14 +23,14 @@ from airflow_provider_connect.registry import stages_marks
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
-from airflow_provider_connect.spark.progress import Progress
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.spark.progress import ProgressLog
+from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.manifest import Manifest, StagedFile
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.tables import HEAD
+from airflow_provider_connect.stage.tables import HEAD_FOLDER
 from airflow_provider_connect.stage.temporary import polled_root
 
-PollParts = Callable[[list[str]], list[str]]
+PollPartitions = Callable[[list[str]], list[str]]
 PutShares = Callable[[Any, list[tuple[StagedFile, ...]]], list[Any]]
 
 
@@ -45,13 +45,13 @@ class Intake:
     source: Source
     connection: Connection
     poller: Poller
-    read: pa.Schema
+    source_schema: pa.Schema
     shaping: Shaping = field(default_factory=Shaping)
 
     @cached_property
-    def schema(self) -> pa.Schema:
+    def staged_schema(self) -> pa.Schema:
         """Schema of polled rows as they are staged."""
-        return self.shaping.chain.schema(self.read)
+        return self.shaping.chain.result_schema(self.source_schema)
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,19 @@ class Outlet:
     sink: Sink
     publisher: Publisher
     key: StreamKey
-    schema: pa.Schema
+    published_schema: pa.Schema
     root: Folder
     keeps_stage: bool
 
 
 @dataclass(frozen=True)
-class Context:
+class JobContext:
     """A job, its ends, and whether a transform stands between them."""
 
     job: JobConfig
     intake: Intake
     outlet: Outlet
-    progress: Progress
+    progress: ProgressLog
     is_transformed: bool = False
 
     @cached_property
@@ -87,34 +87,36 @@ class Context:
         return polled_root(self.outlet.root) if self.is_transformed else self.outlet.root
 
     @property
-    def has_marks(self) -> bool:
+    def has_soft_deletes(self) -> bool:
         """Whether published rows have the columns of soft deletes."""
         return stages_marks(self.outlet.sink, self.intake.source.kind)
 
-    def staging(self, erased: EraseList) -> dict[str, Any]:
+    def staging_options(self, erase_list: EraseList) -> dict[str, Any]:
         """Return how polled rows are staged: of a transform's input in one table, without marks."""
         if self.is_transformed:
-            return {"erased": erased.limited_to(self.intake.schema.names)}  # the result has all of its columns
-        return {"erased": erased, "tables": self.outlet.sink.tables, "soft_deletes": self.has_marks}
+            return {
+                "erased": erase_list.for_columns(self.intake.staged_schema.names)
+            }  # the result has all of its columns
+        return {"erased": erase_list, "tables": self.outlet.sink.tables, "soft_deletes": self.has_soft_deletes}
 
 
 @dataclass(frozen=True)
 class Executors:
     """What runs on the executors, and how much of it at a time.
 
-    :param poll_parts: runs :func:`.poll.run` over tasks.
+    :param poll_parts: runs :func:`.poll.run_poll_tasks` over tasks.
     :param put_shares: runs the sink's ``put`` over shares of a day; None if the sink has no ``put``.
     :param parts_at_once: how many partitions of a plan may be polled at the same time.
     :param plans_at_once: how many plans are under way at the same time; None if unknown.
     """
 
-    poll_parts: PollParts
+    poll_partitions: PollPartitions
     put_shares: PutShares | None
-    parts_at_once: int
-    plans_at_once: int | None
+    concurrent_parts: int
+    concurrent_plans: int | None
 
 
-def fingerprint_of(context: Context) -> str:
+def fingerprint_of(context: JobContext) -> str:
     """Digest of all that decides what a poll yields and where it goes: options, shapes, place, columns, target.
 
     Takes 50 ms for each key of a mask.
@@ -123,15 +125,15 @@ def fingerprint_of(context: Context) -> str:
     place = intake.connection.model_dump(include={"conn_id", "host", "port", "path"})
     place |= {name: intake.connection.extra.get(name) for name in intake.source.connection_fields}
     # Sinks with different ledgers may share one stage.
-    target = [job.sink_name, sink.target, context.has_marks]
+    target = [job.sink_name, sink.target, context.has_soft_deletes]
     options = job.model_dump(include={"source_name", "source", "shape", "rejects_keep"})
     keys = intake.shaping.digests(sink.target)  # an id has another hash under another key
-    parts = [__version__, options, place, target, intake.schema.serialize().to_pybytes().hex(), keys]
+    parts = [__version__, options, place, target, intake.staged_schema.serialize().to_pybytes().hex(), keys]
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def answer_of(context: Context, manifest: Manifest) -> str | None:
+def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
     """Return the digest of an answer and of all that decides what becomes of it; None if its rows have none.
 
     The sink's options count, unlike in the fingerprint: with others the same rows go into another table or format.
@@ -144,14 +146,14 @@ def answer_of(context: Context, manifest: Manifest) -> str | None:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def stage_root(own: str | None, job: JobConfig) -> Folder:
+def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
     """Return where days are staged.
 
     :param own: the sink's own stage, if it has one.
     :raises ConfigError: there is no staging option, or it names a place in a Delta table.
     """
-    if own is not None:
-        return Folder(own)
+    if sink_stage is not None:
+        return Folder(sink_stage)
     if job.staging is None:
         raise ConfigError(f"sink {job.sink_name!r} needs a place for the stage: give the operator staging=")
     root = Folder(job.staging)
@@ -171,7 +173,7 @@ def _table_around(url: str) -> str | None:
     for path in dict.fromkeys(filter(None, above)):
         folder = Folder(f"{scheme}{separator}{path}")
         try:
-            if folder.exists("_delta_log") or folder.exists(f"{HEAD}/_delta_log"):
+            if folder.exists("_delta_log") or folder.exists(f"{HEAD_FOLDER}/_delta_log"):
                 return folder.url
         except (ConfigError, RetriableError):
             # This user may have no right to look above the folder; stores report that in many ways.

@@ -21,8 +21,8 @@ class CountBudget:
 
     def __init__(self, allowance: Allowance | None = None) -> None:
         self._allowance = allowance
-        self.sent: list[float] = []
-        self.said: tuple[int, int, float] | None = None
+        self.sent_at: list[float] = []
+        self.quota_refusal: tuple[int, int, float] | None = None
         self.is_reserved = True
 
     def require(self, requests: int) -> None:
@@ -34,7 +34,7 @@ class CountBudget:
             raise QuotaError("no requests are reserved for the vendor's counts, and a day takes some")
         if self._allowance is None:
             return
-        left = self._allowance.requests - len(self.sent)
+        left = self._allowance.requests - len(self.sent_at)
         if requests > left:
             raise QuotaError(
                 f"the job may send {left} more of its {self._allowance.requests} requests for the vendor's counts, and "
@@ -47,9 +47,9 @@ class CountBudget:
         """Return a tally for one count, which keeps to the pace."""
         return _Paced(self._allowance.per_second if self._allowance else None)
 
-    def figures(self) -> dict[str, Any]:
+    def report_fields(self) -> dict[str, Any]:
         """Return what the job's report says of these requests."""
-        return {"counted": tuple(self.sent), "count_said": self.said}
+        return {"counted": tuple(self.sent_at), "count_said": self.quota_refusal}
 
 
 class _Paced(Tally):

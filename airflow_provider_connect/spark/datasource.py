@@ -55,14 +55,14 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from airflow_provider_connect import registry
 from airflow_provider_connect.capabilities.poller import SeveralDaysARequest
 from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.config import describe
+from airflow_provider_connect.config import describe_problems
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, Failure
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import ALONE, InputPartition, PollContext, Poller, Source
-from airflow_provider_connect.spark.asked import planned, polled
-from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.window import Day, groups, parse_days
+from airflow_provider_connect.spark.progress import log_line
+from airflow_provider_connect.spark.source_checks import plan_days, poll_rows
+from airflow_provider_connect.window import Day, group_days, parse_days
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,7 +97,7 @@ class SourceData(spark_api.DataSource):
             )
         if "days" not in options:
             raise ConfigError(f"{self.connector}: option 'days' is required, such as '2026-10-05..2026-10-06'")
-        self._source: Source = registry.source_class(self.connector).of(_config(options.get("config", "{}")))
+        self._source: Source = registry.source_class(self.connector).from_options(_config(options.get("config", "{}")))
         self._days = parse_days(options["days"], self._source.timezone)
 
     @classmethod
@@ -123,7 +123,7 @@ class SourceData(spark_api.DataSource):
 
     def _connection(self) -> Connection:
         """Return the connection, resolved on the driver."""
-        connection = resolve(self.options.get("connection"), self._source.conn_id)
+        connection = resolve_connection(self.options.get("connection"), self._source.conn_id)
         if problems := self._source.check(connection):
             raise ConfigError("; ".join(problems))
         return connection
@@ -149,8 +149,8 @@ class SourceReader(spark_api.DataSourceReader):
                 together = poller.days_together(self._days, lambda: ()).days  # no day's size is known here
             return [
                 spark_api.InputPartition(part.model_dump_json())
-                for group in groups(self._days, together)
-                for part in planned(poller, group)
+                for group in group_days(self._days, together)
+                for part in plan_days(poller, group)
             ]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
@@ -162,22 +162,22 @@ class SourceReader(spark_api.DataSourceReader):
         target = to_arrow_schema(self._schema, timezone="UTC")
         tally = Tally(part.days)
         with _opened(self._source, self._connection) as poller:
-            for day, batch in polled(poller, part, tally):
+            for day, batch in poll_rows(poller, part, tally):
                 yield _with_day(batch, day, target)
         for day in part.days:
             rows, dropped = tally.for_day(day).rows, sorted(tally.for_day(day).counts.items())
             counts = ", ".join(f"{name} {count:,}" for name, count in dropped)
-            say(f"day {day}, partition {part.index}: {rows:,} rows read; {counts or 'nothing dropped'}")
+            log_line(f"day {day}, partition {part.index}: {rows:,} rows read; {counts or 'nothing dropped'}")
 
 
 @contextmanager
 def _opened(source: Source, connection: Connection, context: PollContext = ALONE) -> Iterator[Poller]:
     """Open a source. Its errors leave the block as ours, and that it cannot be closed fails nothing."""
     try:
-        with closing_quietly(source.open(connection, context), say) as poller:
+        with closing_quietly(source.open(connection, context), log_line) as poller:
             yield poller
     except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold secrets
-        raise Failure.of(error).error() from None
+        raise Failure.from_error(error).error() from None
 
 
 def _config(text: str) -> dict[str, object]:
@@ -204,7 +204,7 @@ _OWN_NAMES = {"schema": "path"}
 _UNUSED = {"description", "conn_id"}
 
 
-def resolve(reference: str | None, conn_id: str) -> Connection:
+def resolve_connection(reference: str | None, conn_id: str) -> Connection:
     """Return the connection that a reference names.
 
     :param reference: None for ``AIRFLOW_CONN_<CONN_ID>``.
@@ -251,7 +251,7 @@ def _parse(text: str, conn_id: str, place: str) -> Connection:
     try:
         return Connection(**known, conn_id=conn_id, extra=extra)
     except ValidationError as error:
-        raise ConfigError(f"{place}: {describe(Connection, error)}") from None
+        raise ConfigError(f"{place}: {describe_problems(Connection, error)}") from None
 
 
 def _json_object(text: str, place: str) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from airflow_provider_connect.errors import Failure, RetriableError
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.spark import application, watchdog
-from airflow_provider_connect.spark.capabilities.allowance import Dealer
-from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.capabilities.allowance import RequestBudget
+from airflow_provider_connect.spark.progress import log_line
 
 JOB_FILE, CONNECTIONS_FILE, LOCK_FILE = "job.json", "connections.json", "alive.lock"
 
@@ -34,13 +34,15 @@ def main(argv: list[str]) -> int:
     watchdog.start(job_file.with_name(LOCK_FILE))
     job = JobConfig.model_validate_json(job_file.read_text(encoding="utf-8"))
     job_file.unlink()
-    dealer = Dealer(job.allowance, job.count_allowance)
+    dealer = RequestBudget(job.allowance, job.count_allowance)
     try:
         report = _run(job, _connections(job, job_file), started, dealer)
     except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
-        report = JobReport(attempt=job.attempt, failure=Failure.of(error))
+        report = JobReport(attempt=job.attempt, failure=Failure.from_error(error))
     seconds = report.seconds | {"total": time.monotonic() - started}
-    report = report.model_copy(update={"seconds": seconds} | dealer.figures() | dealer.counts.figures())
+    report = report.model_copy(
+        update={"seconds": seconds} | dealer.report_fields() | dealer.count_budget.report_fields()
+    )
     try:
         _write(job.report, report)
     except BaseException:
@@ -54,15 +56,15 @@ def main(argv: list[str]) -> int:
 def _say_why(report: JobReport) -> None:
     """Print why the job failed, where the task does not do so itself."""
     if report.failure is not None:
-        say(f"{report.failure.type}: {report.failure.message}")
+        log_line(f"{report.failure.type}: {report.failure.message}")
 
 
-def _run(job: JobConfig, connections: Connections, started: float, dealer: Dealer) -> JobReport:
-    starting = application.start()
+def _run(job: JobConfig, connections: Connections, started: float, dealer: RequestBudget) -> JobReport:
+    starting = application.start_context()
     # Imported while the JVM starts: pyarrow, and all that moves days.
-    from airflow_provider_connect.spark.composition import run  # noqa: PLC0415
+    from airflow_provider_connect.spark.composition import run_job  # noqa: PLC0415
 
-    return run(job, connections, started, dealer, starting)
+    return run_job(job, connections, started, dealer, starting)
 
 
 def _connections(job: JobConfig, job_file: Path) -> Connections:

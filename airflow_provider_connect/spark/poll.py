@@ -24,25 +24,25 @@ from airflow_provider_connect import registry
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure, QuotaError, RetriableError
-from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling
+from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling_pauses
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller, Source
-from airflow_provider_connect.spark.asked import polled as polled_rows
-from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.stage.contents import Contents
-from airflow_provider_connect.stage.digest import Digest
-from airflow_provider_connect.stage.erasing import EraseList, Eraser, erasers
-from airflow_provider_connect.stage.manifest import Polled, StagedFile, progress_file, rejects_file
+from airflow_provider_connect.spark.progress import log_line
+from airflow_provider_connect.spark.source_checks import poll_rows as polled_rows
+from airflow_provider_connect.stage.answer_digest import AnswerDigest
+from airflow_provider_connect.stage.erase_list import EraseList, Eraser, make_erasers
+from airflow_provider_connect.stage.key_digest import KeyDigest
+from airflow_provider_connect.stage.manifest import PollResult, StagedFile, progress_file, rejects_file
 from airflow_provider_connect.stage.parquet import GROUP_BYTES, RowWriter
 from airflow_provider_connect.stage.rejects import RejectsKeep, write_rejects
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.tables import Share, SplitWriter, Tables, staged_rows
+from airflow_provider_connect.stage.tables import StagedPart, TableSplitWriter, TableTemplate, open_row_writer
 from airflow_provider_connect.window import Day
 
-PAUSES = doubling(1.0, 60.0)
-UNSHAPED = Shaping()
+RETRY_PAUSES = doubling_pauses(1.0, 60.0)
+NO_SHAPES = Shaping()
 _PENDING_BYTES = 4 * GROUP_BYTES
 """How much of several days' rows may wait in memory for their row groups."""
 
@@ -78,7 +78,7 @@ class PollTask(BaseModel):
     erased: EraseList = Field(default_factory=EraseList)
     begins: float = 0.0
     ends_late: bool = False
-    tables: Tables | None = None
+    tables: TableTemplate | None = None
     polls_at_once: int | None = None
     soft_deletes: bool = False
     rejects_keep: RejectsKeep = "record"
@@ -95,14 +95,14 @@ class PollOutcome(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    polled: dict[dt.date, Polled] | None = None
+    polled: dict[dt.date, PollResult] | None = None
     failure: Failure | None = None
     retries: tuple[str, ...] = ()
     sent: tuple[float, ...] = ()
 
 
-def run(
-    tasks: Iterable[str], *, schema: pa.Schema, connection: Connection, shaping: Shaping = UNSHAPED
+def run_poll_tasks(
+    tasks: Iterable[str], *, schema: pa.Schema, connection: Connection, shaping: Shaping = NO_SHAPES
 ) -> Iterator[str]:
     """Poll partitions, for ``mapPartitions``: tasks come and outcomes go as JSON."""
     for text in tasks:
@@ -111,24 +111,24 @@ def run(
         sent: list[float] = []
         try:
             _require_first_run(task)
-            polled = freeze(task, schema, connection, shaping=shaping, retries=retries, sent=sent)
+            polled = stage_partition(task, schema, connection, shaping=shaping, retry_notes=retries, sent_at=sent)
             outcome = PollOutcome(polled=polled)
         except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
-            outcome = PollOutcome(failure=Failure.of(error))
+            outcome = PollOutcome(failure=Failure.from_error(error))
         outcome = outcome.model_copy(update={"retries": tuple(retries), "sent": tuple(sent)})
         yield outcome.model_dump_json()
 
 
-def freeze(
+def stage_partition(
     task: PollTask,
     schema: pa.Schema,
     connection: Connection,
     *,
-    shaping: Shaping = UNSHAPED,
-    retries: list[str] | None = None,
-    sent: list[float] | None = None,
+    shaping: Shaping = NO_SHAPES,
+    retry_notes: list[str] | None = None,
+    sent_at: list[float] | None = None,
     clock: Clock | None = None,
-) -> dict[dt.date, Polled]:
+) -> dict[dt.date, PollResult]:
     """Poll one partition into immutable files; after a retriable error start again, within the budget.
 
     :param schema: of the source's rows.
@@ -138,23 +138,25 @@ def freeze(
     :raises QuotaError: it may send no more requests.
     :raises ConnectError: the source's last error, with the number of tries.
     """
-    source: Source = registry.source_class(task.source_name).of(task.source)
+    source: Source = registry.source_class(task.source_name).from_options(task.source)
     root = Folder(task.root)
     if (early := task.begins - time.time()) > 0:
         CLOCK.sleep(early)
-    patience = Patience(source.retry_budget_seconds, PAUSES, jitter=FROM_HALF, clock=clock)
-    notes = [] if retries is None else retries
-    sent = [] if sent is None else sent
+    patience = Patience(source.retry_budget_seconds, RETRY_PAUSES, jitter=FROM_HALF, clock=clock)
+    notes = [] if retry_notes is None else retry_notes
+    sent_at = [] if sent_at is None else sent_at
     requests = task.failed
-    with closing_quietly(source.open(connection, PollContext(polls_at_once=task.polls_at_once)), say) as poller:
+    with closing_quietly(source.open(connection, PollContext(polls_at_once=task.polls_at_once)), log_line) as poller:
         while True:
             _require_time(task)
             tally = Tally(task.part.days, task.polled_before)
             try:
                 try:
-                    polled = poll_once(poller, root, task, schema, shaping=shaping, tally=tally, retries=notes)
+                    polled = stage_partition_once(
+                        poller, root, task, schema, shaping=shaping, tally=tally, retry_notes=notes
+                    )
                 finally:
-                    sent += tally.sent
+                    sent_at += tally.sent
             except RetriableError as error:
                 if _is_no_use(task, error):
                     raise
@@ -173,10 +175,10 @@ def freeze(
                         retry_after_seconds=error.retry_after_seconds,
                         request_budget_spent=are_requests_spent,
                     ) from None
-                if task.requests is not None and len(sent) >= task.requests:
+                if task.requests is not None and len(sent_at) >= task.requests:
                     raise QuotaError(f"{error} (the {task.requests} requests that were left for it are sent)") from None
                 notes.append(f"waits {pause:.1f} s, then polls again ({error})")
-                with _Progress(root, task, Tally(), notes, note=notes[-1]):
+                with _ProgressWriter(root, task, Tally(), notes, note=notes[-1]):
                     patience.sleep(pause)
             else:
                 first = task.part.days[0].date
@@ -211,23 +213,23 @@ def _require_first_run(task: PollTask) -> None:
         raise RetriableError("Spark lost an executor, which may have sent all requests that were left for this day")
 
 
-def poll_once(
+def stage_partition_once(
     poller: Poller,
     root: Folder,
     task: PollTask,
     schema: pa.Schema,
     *,
-    shaping: Shaping = UNSHAPED,
+    shaping: Shaping = NO_SHAPES,
     tally: Tally,
-    retries: list[str],
-) -> dict[dt.date, Polled]:
-    """Poll one partition into immutable files, with no second try; the parameters are those of :func:`freeze`."""
+    retry_notes: list[str],
+) -> dict[dt.date, PollResult]:
+    """Poll one partition into immutable files, with no second try; the parameters are those of :func:`stage_partition`."""
     copy = secrets.token_hex(4)
     index = task.part.index
     attempts = dict(zip(task.part.days, task.attempts, strict=True))
     shape, read = shaping.bind(schema), schema
-    schema = shaping.chain.schema(read)
-    before, behind = erasers(task.erased, read, schema)
+    schema = shaping.chain.result_schema(read)
+    before, behind = make_erasers(task.erased, read, schema)
 
     def shaped() -> Iterator[tuple[Day, pa.RecordBatch]]:
         for day, batch in polled_rows(poller, task.part, tally):
@@ -235,24 +237,24 @@ def poll_once(
             yield day, _without(behind, shape(_without(before, batch, counts), counts), counts)
 
     with ExitStack() as stack:
-        stack.enter_context(_Progress(root, task, tally, retries))
+        stack.enter_context(_ProgressWriter(root, task, tally, retry_notes))
         writers = {
-            day: staged_rows(
-                root, schema, task.tables, Share(day, attempt, index, copy), soft_deletes=task.soft_deletes
+            day: open_row_writer(
+                root, schema, task.tables, StagedPart(day, attempt, index, copy), soft_deletes=task.soft_deletes
             )
             for day, attempt in attempts.items()
         }
         for writer in writers.values():
             stack.enter_context(writer)
-        digests = {day: Digest(schema) for day in attempts}
-        contents = {day: Contents(schema) for day in attempts}
+        digests = {day: KeyDigest(schema) for day in attempts}
+        contents = {day: AnswerDigest(schema) for day in attempts}
         for day, batch in stack.enter_context(closing(prefetch(shaped(), depth=1))):
             writers[day].write(batch)
             digests[day].add(batch)
             contents[day].add(batch)
             _bound_memory(writers.values())
     rows = [tally.for_day(day).rows for day in attempts]
-    bytes_of = zip(shared_out(tally.wire_bytes, rows), shared_out(tally.raw_bytes, rows), strict=True)
+    bytes_of = zip(share_bytes(tally.wire_bytes, rows), share_bytes(tally.raw_bytes, rows), strict=True)
     polled = {}
     for (day, attempt), (wire_bytes, raw_bytes) in zip(attempts.items(), bytes_of, strict=True):
         rejects = write_rejects(root, rejects_file(attempt, index, copy), tally.for_day(day).rejects, task.rejects_keep)
@@ -269,19 +271,19 @@ def poll_once(
 
 
 def _without(eraser: Eraser, batch: pa.RecordBatch, counts: Counter[str]) -> pa.RecordBatch:
-    kept = eraser.without(batch)
+    kept = eraser.remove_rows(batch)
     if kept.num_rows < batch.num_rows:
         counts["erased"] += batch.num_rows - kept.num_rows
     return kept
 
 
-def _bound_memory(writers: Collection[RowWriter | SplitWriter]) -> None:
+def _bound_memory(writers: Collection[RowWriter | TableSplitWriter]) -> None:
     """Keep what waits for row groups small in all, in whatever order the days' rows come."""
     if len(writers) > 1 and sum(writer.pending_bytes for writer in writers) > _PENDING_BYTES:
         max(writers, key=lambda writer: writer.pending_bytes).flush()
 
 
-def shared_out(total: int, rows: Sequence[int]) -> list[int]:
+def share_bytes(total: int, rows: Sequence[int]) -> list[int]:
     """Share a request's bytes out among its days, in proportion to their rows; without rows the first has them all."""
     if not sum(rows):
         return [total, *[0] * (len(rows) - 1)]
@@ -289,8 +291,8 @@ def shared_out(total: int, rows: Sequence[int]) -> list[int]:
     return [end - start for start, end in pairwise(ends)]
 
 
-def _polled(tally: Tally, files: tuple[StagedFile, ...], rejects: StagedFile | None) -> Polled:
-    return Polled(
+def _polled(tally: Tally, files: tuple[StagedFile, ...], rejects: StagedFile | None) -> PollResult:
+    return PollResult(
         files=files,
         rejects=(rejects,) if rejects else (),
         rows_read=tally.rows,
@@ -302,7 +304,7 @@ def _polled(tally: Tally, files: tuple[StagedFile, ...], rejects: StagedFile | N
 
 
 @dataclass
-class _Progress:
+class _ProgressWriter:
     """Writes a sign of life every few seconds while its block runs.
 
     The driver prints it, and a sweep sees that the attempt is alive.
@@ -317,7 +319,7 @@ class _Progress:
     retries: list[str]
     note: str = ""
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> _ProgressWriter:
         # The first sign comes before the first row: a sweep must find one beside every file.
         self._write_sign()
         self._done = threading.Event()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.polling.estimate import Expected, Pace, Point, about, seconds_left
+from airflow_provider_connect.polling.estimate import ExpectedTotal, PollPace, ProgressPoint, rough_time, seconds_left
 from airflow_provider_connect.sink import Ledger
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.storage import Folder
@@ -32,17 +32,17 @@ _NEAREST = 7
 """How many days before tell how many rows one may have: a week has its busy and its quiet days."""
 
 
-def say(text: str) -> None:
+def log_line(text: str) -> None:
     """Print a line to the driver's output, which spark-submit hands to the task log."""
     print(f"connect: {text}", file=sys.stderr, flush=True)  # noqa: T201  # the driver's log is its stderr
 
 
-def named(days: Sequence[Day]) -> str:
+def days_label(days: Sequence[Day]) -> str:
     """Return consecutive days as lines and messages name them."""
     return f"day {days[0]}" if len(days) == 1 else f"days {days[0]}..{days[-1]}"
 
 
-class Sign(NamedTuple):
+class ProgressFile(NamedTuple):
     """Where a partition gives signs of life.
 
     :param day: the first of its days, for which its retries count.
@@ -50,11 +50,11 @@ class Sign(NamedTuple):
     """
 
     day: Day
-    file: str
+    path: str
 
 
 @dataclass(frozen=True, eq=False)
-class Poll:
+class PollProgress:
     """One poll of the days of a plan.
 
     :param signs: those of each partition, by its index.
@@ -63,23 +63,23 @@ class Poll:
     """
 
     days: Sequence[Day]
-    signs: Mapping[int, Sign]
-    taken: int = 0
+    progress_files: Mapping[int, ProgressFile]
+    reused_parts: int = 0
     ended: set[int] = field(default_factory=set)
-    of_rows: Pace = field(default_factory=Pace)
-    of_wire: Pace = field(default_factory=Pace)
+    row_pace: PollPace = field(default_factory=PollPace)
+    byte_pace: PollPace = field(default_factory=PollPace)
 
-    def then(self, note: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    def count_ended(self, note_partition: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
         """Return what is called with each partition that has ended: it is counted, then noted."""
 
-        def ended(part: Any, outcome: Any) -> None:
+        def ended_parts(part: Any, outcome: Any) -> None:
             self.ended.add(part.index)
-            note(part, outcome)
+            note_partition(part, outcome)
 
-        return ended
+        return ended_parts
 
 
-class Rows:
+class RowEstimate:
     """How many rows days will have: what the vendor counts, else what the ledger has of them or of the day before.
 
     The ledger is read once for each poll, when it has gone on for a while.
@@ -91,14 +91,14 @@ class Rows:
         self._ledger, self._kind, self._counted = ledger, kind, counted
         self._published: dict[Day, Mapping[Day, int]] = {}
 
-    def expected(self, days: Sequence[Day], seconds: float) -> Expected | None:
+    def estimate(self, days: Sequence[Day], seconds: float) -> ExpectedTotal | None:
         """Return how many rows days will have together; None if nobody knows.
 
         :param seconds: how long they have been polled.
         """
         counts = [count.rows for count in map(self._counted, days) if count is not None]
         if len(counts) == len(days):
-            return Expected(sum(counts), f"the source counts {sum(counts):,} rows")
+            return ExpectedTotal(sum(counts), f"the source counts {sum(counts):,} rows")
         if seconds < _GUESS_AFTER_SECONDS or self._kind == "increment":  # an increment is as long as its gap
             return None
         known = self._published.get(days[0])
@@ -106,11 +106,11 @@ class Rows:
             known = self._published[days[0]] = self._in_ledger(days)
         if all(day in known for day in days):
             total = sum(known[day] for day in days)
-            return Expected(total, f"{total:,} rows of {named(days)} are published")
+            return ExpectedTotal(total, f"{total:,} rows of {days_label(days)} are published")
         if not known:
             return None
         like = min(known, key=lambda each: abs(each.date - days[0].date))
-        return Expected(known[like] * len(days), f"day {like} had {known[like]:,} rows")
+        return ExpectedTotal(known[like] * len(days), f"day {like} had {known[like]:,} rows")
 
     def _in_ledger(self, days: Sequence[Day]) -> Mapping[Day, int]:
         try:
@@ -121,27 +121,27 @@ class Rows:
 
 
 @dataclass
-class Progress:
+class ProgressLog:
     """Prints how polls on the executors go on, and how long days have been publishing.
 
     :param interval_seconds: between two rounds of lines.
     :param rows: how many there will be; None if nobody knows.
     """
 
-    root: Folder
+    stage: Folder
     interval_seconds: float
-    total: int
-    rows: Rows | None = None
-    done: int = field(default=0, init=False)
+    total_days: int
+    row_estimate: RowEstimate | None = None
+    days_done: int = field(default=0, init=False)
     _polled: dict[Day, float] = field(default_factory=dict, init=False)
     _ended: int = field(default=0, init=False)
-    _polls: dict[Poll, float] = field(default_factory=dict, init=False)
+    _polls: dict[PollProgress, float] = field(default_factory=dict, init=False)
     _publishing: dict[Day, tuple[int, float]] = field(default_factory=dict, init=False)
-    _retries: dict[Sign, int] = field(default_factory=dict, init=False)
+    _retries: dict[ProgressFile, int] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _end: threading.Event = field(default_factory=threading.Event, init=False)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLog:
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self._thread.start()
         return self
@@ -151,7 +151,7 @@ class Progress:
         self._thread.join(_LEDGER_SECONDS)  # it may be reading the ledger, which is closed next
 
     @contextmanager
-    def polling(self, poll: Poll) -> Iterator[None]:
+    def polling(self, poll: PollProgress) -> Iterator[None]:
         """Report a poll while the block runs."""
         with self._lock:
             self._polls[poll] = time.monotonic()
@@ -162,14 +162,14 @@ class Progress:
             with self._lock:
                 del self._polls[poll]
 
-    def retried(self, poll: Poll, part: int, reasons: Sequence[str]) -> None:
+    def log_retries(self, poll: PollProgress, partition: int, reasons: Sequence[str]) -> None:
         """Print the reason for each retry of a partition, each once: executors repeat earlier ones."""
         with self._lock:
-            sign = poll.signs[part]
+            sign = poll.progress_files[partition]
             already = self._retries.get(sign, 0)
             self._retries[sign] = max(already, len(reasons))
         for number, reason in enumerate(reasons[already:], already + 1):
-            say(f"{named(poll.days)}: retry {number} of partition {part}: {reason}")
+            log_line(f"{days_label(poll.days)}: retry {number} of partition {partition}: {reason}")
 
     def retries(self, day: Day) -> int:
         """Return how often a day's partitions were polled again; one of several days counts for its first."""
@@ -187,44 +187,44 @@ class Progress:
             with self._lock:
                 del self._publishing[day]
 
-    def end(self, day: Day, text: str) -> None:
+    def end_day(self, day: Day, text: str) -> None:
         """Print how a day ended."""
         with self._lock:
-            self.done += 1
+            self.days_done += 1
             self._ended += day in self._polled
             left = self._left()
-            done = self.done
-        say(f"day {day}: {text} ({done} of {self.total} days{left})")
+            done = self.days_done
+        log_line(f"day {day}: {text} ({done} of {self.total_days} days{left})")
 
     def _left(self) -> str:
         """Return how long the other days take, if they are like those that were polled; "" if that cannot be told."""
-        days = self.total - self.done
+        days = self.total_days - self.days_done
         if not self._ended or not days:
             return ""
         seconds = (time.monotonic() - min(self._polled.values())) / self._ended * days
-        return f", {about(seconds)} left" if seconds >= _GUESS_AFTER_SECONDS else ""
+        return f", {rough_time(seconds)} left" if seconds >= _GUESS_AFTER_SECONDS else ""
 
     def _run(self) -> None:
         while not self._end.wait(self.interval_seconds):
             with self._lock:
                 polls, publishing = dict(self._polls), dict(self._publishing)
             for poll, since in polls.items():
-                say(f"{named(poll.days)}: {self._line(poll, time.monotonic() - since)}")
+                log_line(f"{days_label(poll.days)}: {self._line(poll, time.monotonic() - since)}")
             for day, (rows, since) in publishing.items():
-                say(f"day {day}: publishing {rows:,} rows for {time.monotonic() - since:.0f} s")
+                log_line(f"day {day}: publishing {rows:,} rows for {time.monotonic() - since:.0f} s")
 
-    def _line(self, poll: Poll, seconds: float) -> str:
+    def _line(self, poll: PollProgress, seconds: float) -> str:
         seen, notes = Counter[str](), []
-        announces = dict.fromkeys(_ANNOUNCED, not poll.taken)
-        for part, sign in poll.signs.items():
+        announces = dict.fromkeys(_ANNOUNCED, not poll.reused_parts)
+        for part, sign in poll.progress_files.items():
             try:
-                told = json.loads(self.root.read(sign.file))
+                told = json.loads(self.stage.read(sign.path))
             except (OSError, ConnectError, ValueError):
                 announces = dict.fromkeys(_ANNOUNCED, False)
                 continue  # not begun, or just being replaced
             seen.update({name: told[name] for name in _COUNTED})
             announces = {name: each and told[name] > 0 for name, each in announces.items()}
-            self.retried(poll, part, told["retries"])
+            self.log_retries(poll, part, told["retries"])
             if told["note"]:
                 notes.append(told["note"])
         rows, megabytes, pace = seen["rows"], seen["raw_bytes"] / 1e6, max(seconds, 0.1)
@@ -234,18 +234,20 @@ class Progress:
         announced = {name: seen[name] for name, all_do in announces.items() if all_do}
         return "; ".join(filter(None, [text, self._time_left(poll, seconds, seen, announced), *notes]))
 
-    def _time_left(self, poll: Poll, seconds: float, seen: Mapping[str, int], announced: Mapping[str, int]) -> str:
+    def _time_left(
+        self, poll: PollProgress, seconds: float, seen: Mapping[str, int], announced: Mapping[str, int]
+    ) -> str:
         """Return how long a poll still takes, by what is known best: what is announced, else counted, else guessed."""
-        now = Point(seconds, seen["rows"])
+        now = ProgressPoint(seconds, seen["rows"])
         if (size := announced.get("announced_bytes")) is not None:
-            of_wire = Expected(size, f"{size / 1e6:,.1f} MB were announced")
-            return poll.of_wire.told(Point(seconds, seen["wire_bytes"]), of_wire)
+            of_wire = ExpectedTotal(size, f"{size / 1e6:,.1f} MB were announced")
+            return poll.byte_pace.time_left_text(ProgressPoint(seconds, seen["wire_bytes"]), of_wire)
         if (rows := announced.get("announced_rows")) is not None:
-            return poll.of_rows.told(now, Expected(rows, f"{rows:,} rows were announced"))
+            return poll.row_pace.time_left_text(now, ExpectedTotal(rows, f"{rows:,} rows were announced"))
         if len(poll.ended) >= _LEAST_ENDED:
-            ended, parts = len(poll.ended), len(poll.signs)
-            left = seconds_left(Point(0, 0), Point(seconds, ended), parts)
-            return "" if left is None else f"{about(left)} left, as {ended:,} of {parts:,} partitions have ended"
-        if self.rows is None or poll.taken:
+            ended, parts = len(poll.ended), len(poll.progress_files)
+            left = seconds_left(ProgressPoint(0, 0), ProgressPoint(seconds, ended), parts)
+            return "" if left is None else f"{rough_time(left)} left, as {ended:,} of {parts:,} partitions have ended"
+        if self.row_estimate is None or poll.reused_parts:
             return ""
-        return poll.of_rows.told(now, self.rows.expected(poll.days, seconds))
+        return poll.row_pace.time_left_text(now, self.row_estimate.estimate(poll.days, seconds))

@@ -8,13 +8,13 @@ from typing import Any
 from airflow_provider_connect import registry
 from airflow_provider_connect.capabilities.publisher import StagesByExecutors
 from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.errors import Failure, worst
+from airflow_provider_connect.errors import Failure, worst_failure
 from airflow_provider_connect.sink import Connections, LedgerRow, Publish, Publisher, Sink, StreamKey
-from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.stage.manifest import StagedFile
 
 
-def run(
+def run_put_tasks(
     shares: Iterable[tuple[StagedFile, ...]],
     *,
     sink_name: str,
@@ -25,32 +25,32 @@ def run(
     connections: Connections,
 ) -> Iterator[tuple[Any, Failure | None]]:
     """Send shares of a day, for ``mapPartitions``; yield a receipt or a failure for each."""
-    target: Sink = registry.sink_class(sink_name).of(sink)
+    target: Sink = registry.sink_class(sink_name).from_options(sink)
     for share in shares:
         try:
-            with closing_quietly(target.open(key, connections), say) as publisher:
+            with closing_quietly(target.open(key, connections), log_line) as publisher:
                 assert isinstance(publisher, StagesByExecutors)
                 receipt = publisher.put(token, stage, share)
         except Exception as error:  # noqa: BLE001  # every error returns as data, with its type
-            yield None, Failure.of(error)
+            yield None, Failure.from_error(error)
         else:
             yield receipt, None
 
 
-def receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
+def collect_receipts(outcomes: list[tuple[Any, Failure | None]]) -> list[Any]:
     """Return the receipts of all shares.
 
     :raises ConnectError: the worst failure, with its own type. An OvertakenError goes before a RetriableError: the day
         must be polled again, and no retry of a share helps.
     """
     failures = [failure for _, failure in outcomes if failure is not None]
-    if (found := worst(failures)) is not None:
+    if (found := worst_failure(failures)) is not None:
         overtaken = [failure for failure in failures if failure.type == "OvertakenError"]
         raise (overtaken[0] if overtaken and found.type == "RetriableError" else found).error()
     return [receipt for receipt, _ in outcomes]
 
 
-def begin(publisher: Publisher, publish: Publish) -> Any:
+def begin_publish(publisher: Publisher, publish: Publish) -> Any:
     """Prepare a publish; return the token that goes to the executors."""
     return publisher.begin(publish) if isinstance(publisher, StagesByExecutors) else None
 
@@ -60,7 +60,7 @@ def put_and_commit(
 ) -> LedgerRow:
     """Send a day's shares, if the sink takes any, and commit it; after any error let the sink clean up.
 
-    :param put_shares: runs :func:`run` on the executors; None to send nothing.
+    :param put_shares: runs :func:`run_put_tasks` on the executors; None to send nothing.
     """
     if not isinstance(publisher, StagesByExecutors):
         return publisher.commit(publish, token, [])
@@ -77,4 +77,6 @@ def _abort(publisher: StagesByExecutors, publish: Publish, token: Any) -> None:
     try:
         publisher.abort(publish, token)
     except Exception as error:  # noqa: BLE001
-        say(f"day {publish.day}: the sink could not clean up after the failed publish: {Failure.of(error).message}")
+        log_line(
+            f"day {publish.day}: the sink could not clean up after the failed publish: {Failure.from_error(error).message}"
+        )

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from airflow_provider_connect.errors import ConnectError, Failure, worst
+from airflow_provider_connect.errors import ConnectError, Failure, worst_failure
 from airflow_provider_connect.job import DayReport
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.attempts import Leftovers
+from airflow_provider_connect.spark.attempts import EarlierAttempts
 from airflow_provider_connect.spark.poll import PollOutcome
-from airflow_provider_connect.stage.erasing import EraseList
-from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
+from airflow_provider_connect.stage.erase_list import EraseList
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, SeenPublish
 from airflow_provider_connect.stage.spans import Restart
 from airflow_provider_connect.window import Day
 
@@ -29,7 +29,7 @@ class Admission(NamedTuple):
     """
 
     digest: str | None = None
-    seen: str | None = None
+    definition_in_force: str | None = None
     restart: Restart | None = None
 
 
@@ -44,11 +44,11 @@ class UnpolledDay:
     :param newest: the ledger's newest row, which the publish must follow.
     """
 
-    newest: LedgerRow | None
+    newest_row: LedgerRow | None
 
 
 @dataclass(frozen=True)
-class FrozenDay:
+class StagedDay:
     """A day in the stage.
 
     :param newest: the ledger's newest row before the publish.
@@ -57,12 +57,12 @@ class FrozenDay:
     """
 
     manifest: Manifest
-    newest: LedgerRow | None
-    is_kept: bool = False
+    newest_row: LedgerRow | None
+    is_from_earlier_try: bool = False
     admission: Admission = NOT_COMPARED
 
 
-DayState = DayReport | UnpolledDay | FrozenDay | Failure
+DayState = DayReport | UnpolledDay | StagedDay | Failure
 """Of a day that is not published yet: unpolled, frozen, or failed; a report ends its life."""
 
 
@@ -76,31 +76,31 @@ class DaysToPoll:
     :param restart: where an increment begins after an alarm.
     """
 
-    newest: Mapping[Day, LedgerRow | None]
+    newest_rows: Mapping[Day, LedgerRow | None]
     attempt: str
-    erased: EraseList
+    erase_list: EraseList
     restart: Restart | None = None
 
     @property
     def days(self) -> tuple[Day, ...]:
         """The days, in ascending order."""
-        return tuple(self.newest)
+        return tuple(self.newest_rows)
 
-    def only(self, day: Day) -> DaysToPoll:
+    def single(self, day: Day) -> DaysToPoll:
         """Return one of the days alone."""
-        return replace(self, newest={day: self.newest[day]})
+        return replace(self, newest_rows={day: self.newest_rows[day]})
 
     def attempt_of(self, day: Day) -> str:
         """Return the attempt's name for a day."""
         return f"{self.attempt}-{day.date:%Y%m%d}"
 
-    def seen(self, day: Day) -> Seen:
+    def seen_publish(self, day: Day) -> SeenPublish:
         """Return what the commit compares."""
-        return seen_in(self.newest[day], self.erased.version)
+        return seen_publish(self.newest_rows[day], self.erase_list.version)
 
-    def polled_at(self, day: Day) -> dt.datetime | None:
+    def last_polled_at(self, day: Day) -> dt.datetime | None:
         """Return when the day itself was polled last."""
-        newest = self.newest[day]
+        newest = self.newest_rows[day]
         return newest.polled_at if newest is not None and newest.day == day.date else None
 
 
@@ -114,10 +114,10 @@ class PlannedDays:
     """
 
     days: DaysToPoll
-    parts: Sequence[InputPartition]
-    taken: Mapping[int, PollOutcome]
-    cost: int
-    ends_late: bool
+    partitions: Sequence[InputPartition]
+    reused_outcomes: Mapping[int, PollOutcome]
+    reserved_requests: int
+    ends_at_deadline: bool
 
 
 @dataclass(frozen=True)
@@ -130,19 +130,19 @@ class PolledDays:
     planned: PlannedDays
     outcomes: Sequence[PollOutcome]
 
-    def of(self, day: Day) -> Polled | Failure:
+    def result_of(self, day: Day) -> PollResult | Failure:
         """Return what the partitions that name a day brought of it, or the worst of their failures."""
-        planned = [part for part in self.planned.parts if day in part.days]
-        pairs = zip(self.planned.parts, self.outcomes, strict=False)
+        planned = [part for part in self.planned.partitions if day in part.days]
+        pairs = zip(self.planned.partitions, self.outcomes, strict=False)
         answers = [outcome for part, outcome in pairs if day in part.days]
-        failure = worst([answer.failure for answer in answers if answer.failure])
+        failure = worst_failure([answer.failure for answer in answers if answer.failure])
         if failure is not None:
             return failure
         polled = [answer.polled[day.date] for answer in answers if answer.polled is not None]
         if len(polled) != len(planned):
             text = f"day {day}: {len(planned)} partitions were planned, but {len(polled)} answered"
-            return Failure.of(ConnectError(text))
-        return Polled.total(polled)
+            return Failure.from_error(ConnectError(text))
+        return PollResult.total(polled)
 
 
 @dataclass(frozen=True)
@@ -153,24 +153,24 @@ class CheckedDay:
     :param warnings: what looks wrong with it.
     """
 
-    frozen: FrozenDay
+    staged: StagedDay
     publish: Publish
-    confirms: bool
+    is_confirmation: bool
     warnings: tuple[str, ...]
 
 
-class DayFreezer(Protocol):
+class DayStager(Protocol):
     """The steps from a day to poll to a frozen day, with or without a transform among them."""
 
     @property
-    def leftovers(self) -> Leftovers:
+    def earlier_attempts(self) -> EarlierAttempts:
         """Frozen days of earlier tries of the same intent."""
 
-    def freeze(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
+    def stage(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
         """Poll the days of one plan, and write a manifest for each that could be frozen.
 
         :raises ConnectError: what is wrong with all of them.
         """
 
-    def kept(self, day: Day, seen: Seen) -> Manifest | None:
+    def reusable_manifest(self, day: Day, seen: SeenPublish) -> Manifest | None:
         """Return the newest whole manifest of an earlier try of the same intent that has seen the same publish."""

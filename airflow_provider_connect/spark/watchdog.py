@@ -26,7 +26,7 @@ def start(lock: Path) -> None:
         threading.Thread(target=_watch, args=(lock, os.getppid()), name="watchdog", daemon=True).start()
 
 
-def sees_task() -> bool:
+def is_task_alive() -> bool:
     """Tell whether the task that started this job is known to be alive; False if nothing is watched."""
     return bool(_watched) and all(_is_held(lock) for lock in _watched)
 

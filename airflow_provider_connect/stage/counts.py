@@ -12,13 +12,13 @@ from dataclasses import dataclass
 FILTERED = "shape_filtered"
 """Rows that shapes have left out."""
 
-LATE_DAYS = 10
+MAX_LATE_DAYS = 10
 """The latest that is told apart."""
 
-LATE_COUNTS = tuple(f"late_{days}_days" for days in range(1, LATE_DAYS + 1))
+LATE_COUNTS = tuple(f"late_{days}_days" for days in range(1, MAX_LATE_DAYS + 1))
 """The names, the one for one day first."""
 
-LATE = "late"
+LATE_COUNT = "late"
 """Name of the count of rows that reached the vendor after the poll of the publish that theirs follows."""
 
 

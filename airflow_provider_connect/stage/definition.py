@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from airflow_provider_connect.secrets import is_secret_name, without_tokens
+from airflow_provider_connect.secrets import is_secret_name, redact_tokens
 from airflow_provider_connect.wire import Wire
 
 RowRole = Literal["reading", "narrowing", "condition"]
@@ -71,14 +71,14 @@ def digest_of(value: Any) -> str:
 def plain_part(value: Any) -> str:
     """Return the text of a part that holds names, numbers and modes. Shortens long texts and texts of several lines."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str, ensure_ascii=False)
-    text = without_tokens(text)
+    text = redact_tokens(text)
     return text if _PLAIN.fullmatch(text) else literal_part(value)
 
 
 def literal_part(value: Any) -> str:
     """Return the text of a part that may hold literals: shortened, without literals, with a digest of the whole."""
     text = value if isinstance(value, str) else json.dumps(_names_alone(value), sort_keys=True, ensure_ascii=False)
-    shown = _without_literals(without_tokens(text)) if isinstance(value, str) else text
+    shown = _without_literals(redact_tokens(text)) if isinstance(value, str) else text
     shown = " ".join(shown.split())
     if len(shown) > _MOST_CHARACTERS:
         shown = f"{shown[:_MOST_CHARACTERS]}…"

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.stage.deleted import DELETED, is_deleted
-from airflow_provider_connect.stage.digest import RECORD_KEY, key_bytes
-from airflow_provider_connect.stage.rows import batches, opened
-from airflow_provider_connect.stage.storage import Folder, named_errors
+from airflow_provider_connect.stage.key_digest import RECORD_KEY, key_bytes
+from airflow_provider_connect.stage.rows import open_parquet, read_batches
+from airflow_provider_connect.stage.soft_deletes import DELETED, deleted_mask
+from airflow_provider_connect.stage.storage import Folder, translate_errors
 from airflow_provider_connect.wire import Wire
 
 if TYPE_CHECKING:
@@ -43,8 +43,13 @@ class Differences(Wire):
     vanished: int
 
 
-def differences(
-    folder: Folder, before: Sequence[str], after: Sequence[str], schema: pa.Schema, *, live_only: bool = False
+def compare_states(
+    folder: Folder,
+    earlier_paths: Sequence[str],
+    later_paths: Sequence[str],
+    schema: pa.Schema,
+    *,
+    live_only: bool = False,
 ) -> Differences | None:
     """Compare two states of a day, each in Parquet files; None if their rows have no key.
 
@@ -57,13 +62,13 @@ def differences(
     :raises RetriableError: a file cannot be read now.
     :raises ConfigError: this user may not read it.
     """
-    names, rows = _survey(folder, [*before, *after], schema)
+    names, rows = _survey(folder, [*earlier_paths, *later_paths], schema)
     if RECORD_KEY not in names:
         return None
     columns = [name for name in names if name != RECORD_KEY]
     buckets = 1 + rows // _BUCKET_ROWS
-    with KeyedRows(buckets) as old, KeyedRows(buckets) as new:
-        for side, paths in ((old, before), (new, after)):
+    with FingerprintFile(buckets) as old, FingerprintFile(buckets) as new:
+        for side, paths in ((old, earlier_paths), (new, later_paths)):
             for path in paths:
                 for batch in _live(folder, path, names) if live_only else _all(folder, path, names):
                     side.add(_fingerprints(batch, columns, schema))
@@ -75,31 +80,31 @@ def differences(
 
 
 def _all(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    return (batch for _, batch in batches(folder.url, path, _BATCH_BYTES, names))
+    return (batch for _, batch in read_batches(folder.url, path, _BATCH_BYTES, names))
 
 
 def _live(folder: Folder, path: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file that are not soft-deleted; a file that was there before soft deletes has no others."""
     import pyarrow.compute as pc
 
-    with opened(folder, path) as file:
+    with open_parquet(folder, path) as file:
         marked = DELETED in file.schema_arrow.names
     for batch in _all(folder, path, [*names, DELETED] if marked else names):
-        yield batch.filter(pc.invert(is_deleted(batch)))
+        yield batch.filter(pc.invert(deleted_mask(batch)))
 
 
 def _survey(folder: Folder, paths: Iterable[str], schema: pa.Schema) -> tuple[list[str], int]:
     """Return the columns that all files have, and how many rows they have together."""
     names, rows = schema.names, 0
     for path in paths:
-        with opened(folder, path) as file:
+        with open_parquet(folder, path) as file:
             there = set(file.schema_arrow.names)
             names, rows = [name for name in names if name in there], rows + file.metadata.num_rows
     return names, rows
 
 
 @dataclass
-class KeyedRows:
+class FingerprintFile:
     """Fingerprints of rows, three words each, in a file from which the rows of one bucket can be read.
 
     :param buckets: how many there are.
@@ -109,9 +114,9 @@ class KeyedRows:
     rows: int = 0
     _places: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def __enter__(self) -> KeyedRows:
+    def __enter__(self) -> FingerprintFile:
         self._folder = tempfile.gettempdir()
-        with named_errors(self._folder):
+        with translate_errors(self._folder):
             self._file = tempfile.TemporaryFile()  # closed when the block ends
         return self
 
@@ -131,7 +136,7 @@ class KeyedRows:
             self._places.setdefault(number, []).append((at, int(counts[number])))
             at += int(counts[number])
         self.rows += len(words)
-        with named_errors(self._folder):
+        with translate_errors(self._folder):
             self._file.write(words[order].data)
 
     def read(self, bucket: int) -> Any:
@@ -139,7 +144,7 @@ class KeyedRows:
         import numpy as np
 
         parts = [np.zeros((0, 3), dtype=np.uint64)]
-        with named_errors(self._folder):
+        with translate_errors(self._folder):
             for at, count in self._places.get(bucket, ()):
                 self._file.seek(24 * at)
                 parts.append(np.frombuffer(self._file.read(24 * count), dtype=np.uint64).reshape(-1, 3))

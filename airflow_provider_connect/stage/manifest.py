@@ -24,15 +24,15 @@ from typing import Any
 
 from pydantic import Field
 
-from airflow_provider_connect.stage.contents import combined_contents
-from airflow_provider_connect.stage.digest import combined
+from airflow_provider_connect.stage.answer_digest import combine_answer_digests
+from airflow_provider_connect.stage.key_digest import combine_digests
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
-CONTROL = "_connect"
-MANIFEST = "manifest.json"
-DEADLINE = "deadline.json"
+CONTROL_FOLDER = "_connect"
+MANIFEST_NAME = "manifest.json"
+DEADLINE_NAME = "deadline.json"
 
 
 class StagedFile(Wire):
@@ -49,7 +49,7 @@ class StagedFile(Wire):
     stats: dict[str, Any] = Field(default_factory=dict)
 
 
-class Polled(Wire):
+class PollResult(Wire):
     """What a poll returned for one partition, or for all partitions of a day.
 
     :param rows_read: records in the answer, before duplicates were dropped.
@@ -81,7 +81,7 @@ class Polled(Wire):
         return {"rows_read": self.rows_read, "wire_bytes": self.wire_bytes, "raw_bytes": self.raw_bytes, **self.counts}
 
     @classmethod
-    def total(cls, parts: list[Polled]) -> Polled:
+    def total(cls, parts: list[PollResult]) -> PollResult:
         """Sum partitions into their day."""
         counts: Counter[str] = Counter()
         for part in parts:
@@ -98,13 +98,13 @@ class Polled(Wire):
             seconds=max((part.seconds for part in parts), default=0.0),
             earliest=min((part.earliest for part in parts if part.earliest), default=None),
             latest=max((part.latest for part in parts if part.latest), default=None),
-            digest=combined(part.digest for part in parts),
-            contents=combined_contents(part.contents for part in parts),
+            digest=combine_digests(part.digest for part in parts),
+            contents=combine_answer_digests(part.contents for part in parts),
             parts=len(parts),
         )
 
 
-class Seen(Wire):
+class SeenPublish(Wire):
     """The newest publish that an attempt found before it polled; its own publish must follow that one.
 
     :param day: the day of that publish; None if there was none.
@@ -119,11 +119,11 @@ class Seen(Wire):
     erased: int = 0
 
 
-class Transformed(Wire):
+class TransformResult(Wire):
     """What a transform made its result of.
 
     :param rows: how many rows were polled.
-    :param contents: their digest, like :class:`Polled`'s.
+    :param contents: their digest, like :class:`PollResult`'s.
     :param seconds: how long the transform took.
     """
 
@@ -146,14 +146,14 @@ class Manifest(Wire):
     day: Day
     attempt: str
     fingerprint: str
-    polled: Polled
-    seen: Seen = Field(default_factory=Seen)
+    polled: PollResult
+    seen: SeenPublish = Field(default_factory=SeenPublish)
     polled_at: dt.datetime | None = None
     span: Span | None = None
-    transformed: Transformed | None = None
+    transformed: TransformResult | None = None
 
     @property
-    def answered(self) -> Polled:
+    def source_answer(self) -> PollResult:
         """What the source answered, as far as rows are counted: a transform makes more or fewer of them."""
         if self.transformed is None:
             return self.polled
@@ -169,19 +169,19 @@ class Manifest(Wire):
         :raises ValueError: this version does not write such a manifest, or it belongs to another attempt.
         """
         found = cls.model_validate_json(text)
-        if (found.day, found.attempt) != (day, attempt) or not ATTEMPT.fullmatch(attempt):
+        if (found.day, found.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
             raise ValueError("it is the manifest of another day or attempt")
         require_own_files(found.polled, day, attempt)
         return found
 
 
-def require_own_files(polled: Polled, day: Day, attempt: str) -> None:
+def require_own_files(polled: PollResult, day: Day, attempt: str) -> None:
     """Refuse what names files that an attempt did not write.
 
     :raises ValueError: it does.
     """
     for file in polled.files:
-        match = DATA_FILE.fullmatch(file.path) or TABLE_FILE.fullmatch(file.path)
+        match = DATA_FILE_PATTERN.fullmatch(file.path) or TABLE_FILE_PATTERN.fullmatch(file.path)
         if match is None or (match["day"], match["attempt"]) != (str(day), attempt):
             raise ValueError("it names a file that is not this attempt's")
     for file in polled.rejects:
@@ -190,7 +190,7 @@ def require_own_files(polled: Polled, day: Day, attempt: str) -> None:
             raise ValueError("it names a file of rejects that is not this attempt's")
 
 
-def day_of(attempt: str) -> dt.date | None:
+def day_of_attempt(attempt: str) -> dt.date | None:
     """Return the day in an attempt's name, which ends with it; None if it has none."""
     try:
         return dt.datetime.strptime(attempt.rpartition("-")[2], "%Y%m%d").date()  # noqa: DTZ007  # a date alone
@@ -200,17 +200,17 @@ def day_of(attempt: str) -> dt.date | None:
 
 def attempt_folder(attempt: str) -> str:
     """Return the folder of an attempt's own files, relative to the stage root."""
-    return f"{CONTROL}/attempts/{attempt}"
+    return f"{CONTROL_FOLDER}/attempts/{attempt}"
 
 
 def manifest_file(attempt: str) -> str:
     """Return the path of an attempt's manifest, relative to the stage root."""
-    return f"{attempt_folder(attempt)}/{MANIFEST}"
+    return f"{attempt_folder(attempt)}/{MANIFEST_NAME}"
 
 
 def deadline_file(attempt: str) -> str:
     """Return the path of the note that an attempt's requests ran into their deadline, relative to the stage root."""
-    return f"{attempt_folder(attempt)}/{DEADLINE}"
+    return f"{attempt_folder(attempt)}/{DEADLINE_NAME}"
 
 
 def progress_file(attempt: str, part: int) -> str:
@@ -218,27 +218,27 @@ def progress_file(attempt: str, part: int) -> str:
     return f"{attempt_folder(attempt)}/progress-{part:05d}.json"
 
 
-def rejects_file(attempt: str, part: int, copy: str) -> str:
+def rejects_file(attempt: str, part: int, suffix: str) -> str:
     """Return the path of a file of rejects, relative to the stage root; ``copy`` as in :func:`data_file`."""
-    return f"{attempt_folder(attempt)}/rejects-{part:05d}-{copy}.parquet"
+    return f"{attempt_folder(attempt)}/rejects-{part:05d}-{suffix}.parquet"
 
 
-def data_file(day: Day, attempt: str, part: int, copy: str) -> str:
+def data_file(day: Day, attempt: str, part: int, suffix: str) -> str:
     """Return the path of a data file, relative to the stage root.
 
     :param copy: a new random word for every file. Spark may run one task twice while the first run is still alive, and
         neither may touch what the other wrote.
     """
-    return f"day={day}/{attempt}-{part:05d}-{copy}.parquet"
+    return f"day={day}/{attempt}-{part:05d}-{suffix}.parquet"
 
 
-ATTEMPT = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
+ATTEMPT_PATTERN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
 """An attempt's name; it is part of file names, so it must not lead out of the stage."""
 
-DATA_FILE = re.compile(
-    rf"day=(?P<day>\d{{4}}-\d\d-\d\d)/(?P<attempt>{ATTEMPT.pattern})-(?P<part>\d{{5}})-[0-9a-z]+\.parquet"
+DATA_FILE_PATTERN = re.compile(
+    rf"day=(?P<day>\d{{4}}-\d\d-\d\d)/(?P<attempt>{ATTEMPT_PATTERN.pattern})-(?P<part>\d{{5}})-[0-9a-z]+\.parquet"
 )
 """The paths that :func:`data_file` returns."""
 
-TABLE_FILE = re.compile(rf"(?P<table>[A-Za-z0-9][A-Za-z0-9._-]*)/{DATA_FILE.pattern}")
+TABLE_FILE_PATTERN = re.compile(rf"(?P<table>[A-Za-z0-9][A-Za-z0-9._-]*)/{DATA_FILE_PATTERN.pattern}")
 """The same under the folder of a table, where a day's rows are dealt out to several (:mod:`.tables`)."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
-from airflow_provider_connect.stage.spans import MOST_CHARACTERS
+from airflow_provider_connect.stage.spans import MAX_POSITION_CHARACTERS
 from airflow_provider_connect.wire import Wire
 
 NoteKind = Literal["definition", "acceptance", "alarm", "resumption"]
@@ -48,7 +48,7 @@ class Alarm(Wire):
     """
 
     number: int
-    position: str = Field(max_length=MOST_CHARACTERS)
+    position: str = Field(max_length=MAX_POSITION_CHARACTERS)
     reason: str
 
     @property
@@ -66,7 +66,7 @@ class Resumption(Wire):
     """
 
     alarm: str = Field(pattern=NOTE_ID)
-    position: str | None = Field(default=None, max_length=MOST_CHARACTERS)
+    position: str | None = Field(default=None, max_length=MAX_POSITION_CHARACTERS)
     answers_before: int = Field(default=0, ge=0)
 
 
@@ -107,24 +107,24 @@ def _note(kind: NoteKind, note_id: str, run: str, content: Wire) -> LedgerNote:
     return LedgerNote(kind=kind, id=note_id, noted_at=noted_at, run=run, content=content.model_dump(mode="json"))
 
 
-def notes_of(notes: Iterable[LedgerNote], kind: NoteKind) -> list[LedgerNote]:
+def notes_of_kind(notes: Iterable[LedgerNote], kind: NoteKind) -> list[LedgerNote]:
     """Return the notes of one kind."""
     return [note for note in notes if note.kind == kind]
 
 
-def definitions_in(notes: Iterable[LedgerNote]) -> dict[str, StreamDefinition]:
+def definitions_by_digest(notes: Iterable[LedgerNote]) -> dict[str, StreamDefinition]:
     """Return the definitions that notes keep, by digest."""
-    return {note.id: StreamDefinition.model_validate(note.content) for note in notes_of(notes, "definition")}
+    return {note.id: StreamDefinition.model_validate(note.content) for note in notes_of_kind(notes, "definition")}
 
 
 def newest_alarm(notes: Iterable[LedgerNote]) -> Alarm | None:
     """Return the newest alarm of the newest span; None without an alarm."""
-    alarms = notes_of(notes, "alarm")
+    alarms = notes_of_kind(notes, "alarm")
     newest = max(alarms, key=lambda note: (note.content["number"], note.noted_at), default=None)
     return None if newest is None else Alarm.model_validate(newest.content)
 
 
-def answers_before(notes: Iterable[LedgerNote], alarm: Alarm) -> int:
+def count_answers(notes: Iterable[LedgerNote], alarm: Alarm) -> int:
     """Return how many answers an alarm has."""
     return len(_answers(notes, alarm))
 
@@ -136,4 +136,4 @@ def last_answer(notes: Iterable[LedgerNote], alarm: Alarm) -> Resumption | None:
 
 
 def _answers(notes: Iterable[LedgerNote], alarm: Alarm) -> list[LedgerNote]:
-    return [note for note in notes_of(notes, "resumption") if note.content["alarm"] == alarm.id]
+    return [note for note in notes_of_kind(notes, "resumption") if note.content["alarm"] == alarm.id]

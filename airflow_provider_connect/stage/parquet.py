@@ -8,7 +8,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.stage.manifest import StagedFile
-from airflow_provider_connect.stage.storage import Folder, named_errors
+from airflow_provider_connect.stage.storage import Folder, translate_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,13 +40,13 @@ class RowWriter:
         import pyarrow.parquet as pq
 
         self._shown = f"{self._folder.url}/{self._path}"
-        target = self._folder.path(self._path)
-        with named_errors(self._shown):
-            if self._folder.local:
+        target = self._folder.path_in_filesystem(self._path)
+        with translate_errors(self._shown):
+            if self._folder.is_local:
                 self._folder.filesystem.create_dir(posixpath.dirname(target), recursive=True)
             self._stream = self._folder.filesystem.open_output_stream(target)
         try:
-            with named_errors(self._shown):
+            with translate_errors(self._shown):
                 self._writer = pq.ParquetWriter(
                     self._stream,
                     self._schema,
@@ -86,7 +86,7 @@ class RowWriter:
         try:
             if kind is None:
                 self.flush()
-                with named_errors(self._shown):
+                with translate_errors(self._shown):
                     self._writer.close()
                     self._stream.close()
                 if self._rows > 0:
@@ -100,7 +100,7 @@ class RowWriter:
                 path=self._path,
                 rows=self._rows,
                 size_bytes=self._folder.entries([self._path])[self._path].size_bytes,
-                stats=statistics(self._footers[0]),
+                stats=delta_statistics(self._footers[0]),
             )
 
     def _abandon(self) -> None:
@@ -117,13 +117,13 @@ class RowWriter:
 
         if self._pending_rows:
             table = pa.Table.from_batches(self._pending, self._schema)
-            with named_errors(self._shown):
+            with translate_errors(self._shown):
                 self._writer.write_table(table, row_group_size=table.num_rows)
         self._rows += self._pending_rows
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
 
-def statistics(footer: pq.FileMetaData) -> dict[str, Any]:
+def delta_statistics(footer: pq.FileMetaData) -> dict[str, Any]:
     """Return a file's column statistics as Delta's protocol has them ("Per-file Statistics").
 
     Columns of short, ordered values only; a column is left out if one of its row groups has no statistics.

@@ -1,7 +1,7 @@
 """Rejects: what could not become a row, or a record of the target, each with the reason, and how many there may be.
 
 A source's are pieces of its answer, set aside beside the staged rows. A sink's are staged rows. A person sees both as
-:class:`SetAside`, in the words of whatever keeps them.
+:class:`RejectedRecord`, in the words of whatever keeps them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.stage.manifest import StagedFile
-from airflow_provider_connect.stage.rows import batches
+from airflow_provider_connect.stage.rows import read_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,9 @@ def rejects_schema() -> pa.Schema:
     )
 
 
-def write_rejects(folder: Folder, path: str, rejects: list[Reject], keep: RejectsKeep = "record") -> StagedFile | None:
+def write_rejects(
+    folder: Folder, path: str, rejects: list[Reject], kept_content: RejectsKeep = "record"
+) -> StagedFile | None:
     """Write a partition's rejects beside the data; None when there are none. Executor."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -75,7 +77,7 @@ def write_rejects(folder: Folder, path: str, rejects: list[Reject], keep: Reject
             [reject.position for reject in rejects],
             [reject.reason for reject in rejects],
             [hashlib.blake2b(reject.record, digest_size=16).hexdigest() for reject in rejects],
-            [reject.record if keep == "record" else None for reject in rejects],
+            [reject.record if kept_content == "record" else None for reject in rejects],
         ],
         schema=rejects_schema(),
     )
@@ -88,12 +90,12 @@ def write_rejects(folder: Folder, path: str, rejects: list[Reject], keep: Reject
 
 def read_rejects(stage: str, file: StagedFile, batch_bytes: int) -> Iterator[list[Reject]]:
     """Yield the rejects of a file, as many at a time as make about ``batch_bytes``. Driver and executor."""
-    for _, batch in batches(stage, file.path, batch_bytes):
+    for _, batch in read_batches(stage, file.path, batch_bytes):
         yield [Reject(row["position"], row["reason"], row["record"] or b"") for row in batch.to_pylist()]
 
 
 @dataclass(frozen=True)
-class SetAside:
+class RejectedRecord:
     """One record that was set aside.
 
     :param origin: who refused it: the source while it was read, or the sink because the target cannot hold it.
@@ -124,26 +126,26 @@ class DayRejects:
 
     day: dt.date
     generation: int
-    counted: int | None
-    where: str
-    records: Iterable[SetAside]
+    ledger_count: int | None
+    location: str
+    records: Iterable[RejectedRecord]
 
 
-def of_source(stage: str, files: Iterable[StagedFile]) -> Iterator[SetAside]:
+def stored_source_rejects(stage: str, files: Iterable[StagedFile]) -> Iterator[RejectedRecord]:
     """Yield what a source set aside, from the files of a stage; a file that is gone yields nothing."""
     for file in files:
         try:
-            for _, batch in batches(stage, file.path, _BATCH_BYTES):
+            for _, batch in read_batches(stage, file.path, _BATCH_BYTES):
                 yield from (_read(row) for row in batch.to_pylist())
         except FileNotFoundError:
             continue
 
 
-def _read(row: dict[str, Any]) -> SetAside:
+def _read(row: dict[str, Any]) -> RejectedRecord:
     record, digest = row["record"], row["digest"]
     if not record and digest != _OF_NOTHING:
         record = None
-    return SetAside("source", row["position"], row["reason"], row.get("column") or "", digest, record)
+    return RejectedRecord("source", row["position"], row["reason"], row.get("column") or "", digest, record)
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class Tolerance:
         """Tell whether there may be so many bad records."""
         return not rejects or (self.errors_tolerance == "all" and rejects <= self.max_rejects)
 
-    def require(self, rejects: int, what: str) -> None:
+    def require(self, rejects: int, problem: str) -> None:
         """Refuse more bad records than there may be.
 
         :param rejects: how many there are by now.
@@ -171,6 +173,6 @@ class Tolerance:
         if self.allows(rejects):
             return
         if self.errors_tolerance == "none":
-            raise DataError(f"{what}. Mend the source, or set bad records aside with errors_tolerance='all'")
+            raise DataError(f"{problem}. Mend the source, or set bad records aside with errors_tolerance='all'")
         count = f"{rejects:,} rejects, more than max_rejects={self.max_rejects}"
-        raise DataError(f"{count}: {what}. Mend the source, or raise max_rejects")
+        raise DataError(f"{count}: {problem}. Mend the source, or raise max_rejects")

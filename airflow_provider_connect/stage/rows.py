@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.stage.manifest import DATA_FILE
-from airflow_provider_connect.stage.storage import Folder, named_errors
+from airflow_provider_connect.stage.manifest import DATA_FILE_PATTERN
+from airflow_provider_connect.stage.storage import Folder, translate_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,9 @@ POSITION_BITS = 40
 """The low bits of a row's position in its day: they count the rows of one file."""
 
 
-def batches(stage: str, path: str, batch_bytes: int, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
+def read_batches(
+    stage_root: str, path: str, batch_bytes: int, columns: Sequence[str] | None = None
+) -> Iterator[tuple[int, Any]]:
     """Yield the batches of a staged file, each with the position of its first row in the day. Executor.
 
     Pages are read as needed: a whole row group at once would cost 100 MB more.
@@ -37,14 +39,14 @@ def batches(stage: str, path: str, batch_bytes: int, columns: Sequence[str] | No
     :param columns: those to read; all by default.
     """
     start = _first_position(path)
-    with opened(Folder(stage), path, _PAGE_BYTES) as file:
-        for batch in file_batches(file, batch_bytes, columns):
+    with open_parquet(Folder(stage_root), path, _PAGE_BYTES) as file:
+        for batch in iterate_batches(file, batch_bytes, columns):
             yield start, batch
             start += batch.num_rows
 
 
 @contextmanager
-def opened(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.ParquetFile]:
+def open_parquet(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file.
 
     :param buffer_bytes: how much is read at once; 0 for a column of a row group, in one request to the store.
@@ -54,21 +56,21 @@ def opened(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.Parq
     # Files that Spark compacted may have times of 12 bytes, which as nanoseconds would end in the year 2262.
     options = {"buffer_size": buffer_bytes, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
     with ExitStack() as stack:
-        with named_errors(f"{folder.url}/{path}"):
-            source = stack.enter_context(folder.filesystem.open_input_file(folder.path(path)))
+        with translate_errors(f"{folder.url}/{path}"):
+            source = stack.enter_context(folder.filesystem.open_input_file(folder.path_in_filesystem(path)))
             file = stack.enter_context(pq.ParquetFile(source, **options))
         yield file
 
 
-def file_batches(
+def iterate_batches(
     file: pq.ParquetFile, batch_bytes: int, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of an open file, each of about so many bytes; of all row groups by default."""
     names = None if columns is None else [*columns]
-    yield from file.iter_batches(batch_rows(file.metadata, batch_bytes), groups, names, use_threads=False)
+    yield from file.iter_batches(rows_per_batch(file.metadata, batch_bytes), groups, names, use_threads=False)
 
 
-def batch_rows(metadata: Any, batch_bytes: int) -> int:
+def rows_per_batch(metadata: Any, batch_bytes: int) -> int:
     """Return how many rows of a Parquet file take about so many bytes."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     stored_bytes = max((group.total_byte_size / group.num_rows for group in groups if group.num_rows), default=1.0)
@@ -81,16 +83,16 @@ def _first_position(path: str) -> int:
 
     The rows of other files, such as those of rejects, count from 0.
     """
-    match = DATA_FILE.fullmatch(path)
+    match = DATA_FILE_PATTERN.fullmatch(path)
     return int(match["part"]) << POSITION_BITS if match else 0
 
 
-def place_of(position: int) -> tuple[int, int]:
+def partition_and_row(position: int) -> tuple[int, int]:
     """Return the partition and the row number in its file that a position stands for."""
     return divmod(position, 1 << POSITION_BITS)
 
 
-def as_json(batch: Any, row: int) -> bytes:
+def row_as_json(batch: Any, row: int) -> bytes:
     """Return a row as JSON for a dead letter: bytes as base64, values that Python lacks as Arrow prints them."""
     values = {name: _value(batch.column(index), row) for index, name in enumerate(batch.schema.names)}
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
@@ -118,14 +120,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def document_problems(schema: pa.Schema) -> list[str]:
+def json_column_problems(schema: pa.Schema) -> list[str]:
     """Name every column that has no form in JSON, with what to do; [] when there are none. For ``preflight``."""
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
 
     return JsonConverter(schema, None, "").problems()
 
 
-def documents(stage: str, path: str, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
+def read_json_documents(stage_root: str, path: str, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
     """Yield the rows of a staged file, each a JSON object, with the position of the first. Executor.
 
     :param batch_bytes: about how much of the file is read at a time.
@@ -133,7 +135,7 @@ def documents(stage: str, path: str, batch_bytes: int) -> Iterator[tuple[int, li
     """
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
 
-    for first, batch in batches(stage, path, batch_bytes):
+    for first, batch in read_batches(stage_root, path, batch_bytes):
         encoded = JsonConverter(batch.schema, None, "").encode(batch, None)
         for row, (column, reason) in encoded.refused.items():
             raise DataError(f"{path}: row {first + row}, column {column!r} cannot be written as JSON: {reason}")

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from airflow_provider_connect.wire import Wire
 
-MOST_CHARACTERS = 1_000
+MAX_POSITION_CHARACTERS = 1_000
 """The most that a position may take: it is kept in every ledger, for ever."""
 
 
@@ -31,8 +31,8 @@ class Span(Wire):
     """
 
     number: int = Field(ge=1)
-    after: str | None = Field(default=None, max_length=MOST_CHARACTERS)
-    to: str = Field(max_length=MOST_CHARACTERS)
+    after: str | None = Field(default=None, max_length=MAX_POSITION_CHARACTERS)
+    to: str = Field(max_length=MAX_POSITION_CHARACTERS)
 
 
 class _Published(Protocol):
@@ -60,10 +60,10 @@ class Restart(NamedTuple):
     after: str | None
 
 
-def following(
+def next_span(
     newest: _Published | None,
     day: dt.date,
-    ends: Callable[[str | None, str | None], str],
+    find_end: Callable[[str | None, str | None], str],
     restart: Restart | None = None,
 ) -> Span:
     """Return the span of a day's next increment: the day's own again, else what follows the stream's newest. Pure.
@@ -73,11 +73,11 @@ def following(
     :raises ValueError: that publish was no increment.
     """
     if newest is None:
-        return Span(number=1, to=ends(None, None))
+        return Span(number=1, to=find_end(None, None))
     if (last := newest.span) is None:
         raise ValueError("nobody knows where the next increment begins")
     if newest.day == day:
-        return last.model_copy(update={"to": ends(last.after, last.to)})
+        return last.model_copy(update={"to": find_end(last.after, last.to)})
     is_answered = restart is not None and (restart.number, restart.to) == (last.number, last.to)
     after = restart.after if restart is not None and is_answered else last.to
-    return Span(number=last.number + 1, after=after, to=ends(after, None))
+    return Span(number=last.number + 1, after=after, to=find_end(after, None))

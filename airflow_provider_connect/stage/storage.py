@@ -35,7 +35,7 @@ _STORE_REFUSES = re.compile(
 )
 
 
-def normalised(path: str) -> str:
+def normalise_path(path: str) -> str:
     """Return the one spelling of a path or URL: no trailing slash, ``file://`` as a plain path, ``s3a`` as ``s3``.
 
     :raises ConfigError: if it is relative, or a URL with credentials, a query or a fragment.
@@ -52,7 +52,7 @@ def normalised(path: str) -> str:
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise ConfigError(f"file URL names the host {parts.netloc!r}: use file:///path")
-        return normalised(unquote(parts.path))
+        return normalise_path(unquote(parts.path))
     if not parts.netloc:
         raise ConfigError(f"path {path!r} names no bucket or host")
     scheme = "s3" if parts.scheme == "s3a" else parts.scheme  # Hadoop's name for the same store
@@ -75,7 +75,7 @@ def _to_disk(path: str) -> None:
 
 
 @contextmanager
-def named_errors(path: str) -> Iterator[None]:
+def translate_errors(path: str) -> Iterator[None]:
     """Turn an error of the filesystem into one that names ``path`` and says how to recover.
 
     :raises RetriableError: the disk is full, or the store does not answer.
@@ -124,7 +124,7 @@ _LOOKS = 10
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoredFile:
     """A file below a folder.
 
     :param name: relative to the folder, with ``/``.
@@ -145,19 +145,19 @@ class Folder:
     def __init__(self, path: str) -> None:
         from pyarrow import ArrowInvalid, fs
 
-        self.url = normalised(path)
+        self.url = normalise_path(path)
         try:
-            with named_errors(self.url):
+            with translate_errors(self.url):
                 self.filesystem, self.root = fs.FileSystem.from_uri(self.url)
         except ArrowInvalid as error:
             raise ConfigError(f"{self.url}: no filesystem can serve this path ({_first_line(error)})") from None
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Whether the folder is on this machine's own filesystem."""
         return str(self.filesystem.type_name) == "local"
 
-    def path(self, name: str) -> str:
+    def path_in_filesystem(self, name: str) -> str:
         """Return what :attr:`filesystem` calls the file ``name``.
 
         :raises ConfigError: the name leads out of the folder.
@@ -173,7 +173,10 @@ class Folder:
 
         :raises FileNotFoundError: if there is no such file.
         """
-        with named_errors(self._shown(name)), self.filesystem.open_input_stream(self.path(name)) as stream:
+        with (
+            translate_errors(self._full_name(name)),
+            self.filesystem.open_input_stream(self.path_in_filesystem(name)) as stream,
+        ):
             return bytes(stream.read())
 
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
@@ -183,14 +186,14 @@ class Folder:
 
         :param durable: return only once the file survives a power cut.
         """
-        target = self.path(name)
-        written = f"{target}.{uuid.uuid4().hex}.tmp" if self.local else target
+        target = self.path_in_filesystem(name)
+        written = f"{target}.{uuid.uuid4().hex}.tmp" if self.is_local else target
         try:
-            if self.local:
+            if self.is_local:
                 self.filesystem.create_dir(posixpath.dirname(target), recursive=True)
             with self.filesystem.open_output_stream(written) as stream:
                 stream.write(data)
-            if durable and self.local:
+            if durable and self.is_local:
                 _to_disk(written)
             if written != target:
                 self.filesystem.move(written, target)
@@ -200,16 +203,16 @@ class Folder:
             if written != target:
                 with suppress(OSError):  # the first error is the one to report
                     self.filesystem.delete_file(written)
-            raise storage_error(self._shown(name), error) from error
+            raise storage_error(self._full_name(name), error) from error
 
-    def copy(self, name: str, to: str) -> None:
+    def copy(self, name: str, new_name: str) -> None:
         """Give a file that never changes a second name: a link on a local disk, elsewhere a copy of its own.
 
         :raises FileNotFoundError: if there is no such file.
         """
-        source, target = self.path(name), self.path(to)
-        with named_errors(self._shown(name)):
-            if self.local:
+        source, target = self.path_in_filesystem(name), self.path_in_filesystem(new_name)
+        with translate_errors(self._full_name(name)):
+            if self.is_local:
                 self.filesystem.create_dir(posixpath.dirname(target), recursive=True)
                 with suppress(OSError):  # some disks know no links
                     os.link(source, target)
@@ -219,7 +222,7 @@ class Folder:
             except OSError:
                 # Stores have words of their own for a missing object.
                 if not self.exists(name):
-                    raise FileNotFoundError(self._shown(name)) from None
+                    raise FileNotFoundError(self._full_name(name)) from None
                 raise
 
     def _copy(self, source: str, target: str) -> None:
@@ -238,32 +241,32 @@ class Folder:
         Before that, a power cut may empty or remove them. Object stores need none of this: they keep what they have
         accepted.
         """
-        if not self.local:
+        if not self.is_local:
             return
         # A folder only after what it lists, so the root comes last.
         wanted = dict.fromkeys(names)
         for folder in sorted({folder for name in wanted for folder in _folders_of(name)}, reverse=True):
             wanted[folder] = None
         for name in wanted:
-            with named_errors(self._shown(name)), suppress(FileNotFoundError):
-                _to_disk(self.path(name))
+            with translate_errors(self._full_name(name)), suppress(FileNotFoundError):
+                _to_disk(self.path_in_filesystem(name))
 
-    def now(self) -> dt.datetime:
+    def storage_time(self) -> dt.datetime:
         """Return the time by the clock that dates this folder's files, which may not be this machine's."""
         probe = f"_connect/probe-{uuid.uuid4().hex}"
         self.write(probe, b"{}")
         written = self.entries([probe])
         self.delete(probe)
         if probe not in written:
-            raise RetriableError(f"{self._shown(probe)} was written, but the store does not list it")
+            raise RetriableError(f"{self._full_name(probe)} was written, but the store does not list it")
         return written[probe].modified
 
-    def files(self, name: str = "") -> list[Entry]:
+    def files(self, name: str = "") -> list[StoredFile]:
         """Return every file below the folder ``name``, at any depth; [] when there is no such folder."""
         from pyarrow import fs
 
-        selector = fs.FileSelector(self.path(name), recursive=True, allow_not_found=True)
-        with named_errors(self._shown(name)):
+        selector = fs.FileSelector(self.path_in_filesystem(name), recursive=True, allow_not_found=True)
+        with translate_errors(self._full_name(name)):
             for looks_left in reversed(range(_LOOKS)):
                 try:
                     infos = self.filesystem.get_file_info(selector)
@@ -274,12 +277,12 @@ class Folder:
                         raise
         return [self._entry(info) for info in infos if info.type == fs.FileType.File]
 
-    def entries(self, names: list[str]) -> dict[str, Entry]:
+    def entries(self, names: list[str]) -> dict[str, StoredFile]:
         """Return those of the files ``names`` that exist, by name."""
         from pyarrow import fs
 
-        with named_errors(self.url):
-            infos = self.filesystem.get_file_info([self.path(name) for name in names])
+        with translate_errors(self.url):
+            infos = self.filesystem.get_file_info([self.path_in_filesystem(name) for name in names])
         return {
             name: self._entry(info) for name, info in zip(names, infos, strict=True) if info.type == fs.FileType.File
         }
@@ -297,34 +300,36 @@ class Folder:
         return bool(self._type(name) == fs.FileType.File)
 
     def _type(self, name: str) -> pafs.FileType:
-        with named_errors(self._shown(name)):
-            return self.filesystem.get_file_info(self.path(name)).type
+        with translate_errors(self._full_name(name)):
+            return self.filesystem.get_file_info(self.path_in_filesystem(name)).type
 
-    def leads_out(self, name: str) -> bool:
+    def is_linked_outside(self, name: str) -> bool:
         """Tell whether a link in the path of ``name`` leads out of a local folder."""
-        if not self.local:
+        if not self.is_local:
             return False
         inside = os.path.realpath(self.root)
-        return bool(os.path.commonpath([inside, os.path.realpath(posixpath.dirname(self.path(name)))]) != inside)
+        return bool(
+            os.path.commonpath([inside, os.path.realpath(posixpath.dirname(self.path_in_filesystem(name)))]) != inside
+        )
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
-        with named_errors(self._shown(name)), suppress(FileNotFoundError):
-            self.filesystem.delete_file(self.path(name))
+        with translate_errors(self._full_name(name)), suppress(FileNotFoundError):
+            self.filesystem.delete_file(self.path_in_filesystem(name))
 
     def delete_folder(self, name: str) -> None:
         """Delete a folder and all below it, if it exists."""
-        with named_errors(self._shown(name)):
+        with translate_errors(self._full_name(name)):
             try:
-                self.filesystem.delete_dir(self.path(name))
+                self.filesystem.delete_dir(self.path_in_filesystem(name))
             except OSError:
                 # GCS has no empty folders, and pyarrow no error class for a missing one.
                 if self.exists(name):
                     raise
 
-    def _entry(self, info: pafs.FileInfo) -> Entry:
+    def _entry(self, info: pafs.FileInfo) -> StoredFile:
         modified = dt.datetime.fromtimestamp((info.mtime_ns or 0) / 1e9, dt.UTC)
-        return Entry(info.path[len(self.root.rstrip("/")) + 1 :], int(info.size), modified)
+        return StoredFile(info.path[len(self.root.rstrip("/")) + 1 :], int(info.size), modified)
 
-    def _shown(self, name: str) -> str:
+    def _full_name(self, name: str) -> str:
         return f"{self.url}/{name}" if name else self.url

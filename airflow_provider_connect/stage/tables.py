@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from pydantic import Field
 
 from airflow_provider_connect.errors import ConfigError, ConnectError
-from airflow_provider_connect.stage.deleted import LiveWriter
 from airflow_provider_connect.stage.manifest import StagedFile, data_file
 from airflow_provider_connect.stage.parquet import RowWriter
+from airflow_provider_connect.stage.soft_deletes import LiveRowWriter
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
@@ -30,20 +30,20 @@ from airflow_provider_connect.wire import Wire
 if TYPE_CHECKING:
     import pyarrow as pa
 
-HEAD = "_connect_head"
+HEAD_FOLDER = "_connect_head"
 """The folder beside the tables that holds the ledger of them all; no table's name begins with ``_``."""
-MAX_NAME = 120
+MAX_NAME_CHARACTERS = 120
 """Folders may have longer names, but what lies in them must fit into a path as well."""
-DEAL_BYTES = 16 * 1024 * 1024
-HELD_BYTES = 64 * 1024 * 1024
-OPEN_FILES = 16
+SPLIT_BYTES = 16 * 1024 * 1024
+MAX_PENDING_BYTES = 64 * 1024 * 1024
+MAX_OPEN_FILES = 16
 _AS_IT_IS = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _FIXED = re.compile(r"[A-Za-z0-9._-]*")
 _COLUMN = re.compile(r"\{([^{}]+)\}")
 _NULL, _NAMELESS = "null", "value"
 
 
-class Tables(Wire):
+class TableTemplate(Wire):
     """Which table a row belongs to: a template with one column, such as ``{event}`` or ``mixpanel_{event}``.
 
     :param template: the name of the tables' folders under the stage's root.
@@ -60,19 +60,19 @@ class Tables(Wire):
         """The column whose value chooses the table."""
         return str(_COLUMN.findall(self.template)[0])
 
-    def folder(self, value: str | None) -> str:
+    def folder_name(self, value: str | None) -> str:
         """Return the folder of a value's table; that of None has the text ``null`` and a hash."""
-        from airflow_provider_connect.values.marks import MARK_CHARS, digest_of_value, is_marked, marked  # noqa: PLC0415
+        from airflow_provider_connect.values.hashed_names import HASH_SUFFIX_CHARS, has_hash, name_with_hash, value_hash  # noqa: PLC0415
 
         start, _, end = _COLUMN.split(self.template)
-        room = MAX_NAME - len(start) - len(end)
-        is_plain = value is not None and _AS_IT_IS.fullmatch(value) and len(value) <= room and not is_marked(value)
+        room = MAX_NAME_CHARACTERS - len(start) - len(end)
+        is_plain = value is not None and _AS_IT_IS.fullmatch(value) and len(value) <= room and not has_hash(value)
         if is_plain and not any(part in f"{start}{value}{end}" for part in self.kept_apart):
             return f"{start}{value}{end}"
         shown = re.sub(r"[^A-Za-z0-9-]+", "_", _NULL if value is None else value).strip("_-") or _NAMELESS
-        return f"{start}{marked(shown, digest_of_value(value), legal='A-Za-z0-9_-', room=room - MARK_CHARS)}{end}"
+        return f"{start}{name_with_hash(shown, value_hash(value), legal_chars='A-Za-z0-9_-', max_chars=room - HASH_SUFFIX_CHARS)}{end}"
 
-    def require_room(self, count: int, where: str) -> None:
+    def require_room(self, count: int, subject: str) -> None:
         """Refuse more tables than there may be.
 
         :param where: what has them, for the message.
@@ -80,7 +80,7 @@ class Tables(Wire):
         """
         if count > self.most:
             raise ConfigError(
-                f"{where}: {count:,} tables or more are needed, one for each value of column {self.column!r}, and "
+                f"{subject}: {count:,} tables or more are needed, one for each value of column {self.column!r}, and "
                 f"max_tables={self.most:,}: name a column with fewer values, or allow more"
             )
 
@@ -92,17 +92,17 @@ def template_problem(template: str) -> str | None:
         return f"{template!r} must name one column in braces, such as {{event}}"
     if not _FIXED.fullmatch(fixed) or template[0] in "._-":
         return f"{template!r}: around the column use letters, digits, '.', '_' and '-'; the first is a letter or digit"
-    if len(fixed) > MAX_NAME // 2:
-        return f"{template!r}: around the column there is room for {MAX_NAME // 2} characters"
+    if len(fixed) > MAX_NAME_CHARACTERS // 2:
+        return f"{template!r}: around the column there is room for {MAX_NAME_CHARACTERS // 2} characters"
     return None
 
 
-def table_of(path: str) -> str:
+def table_folder(path: str) -> str:
     """Return the folder of the table that a staged file belongs to."""
     return path.partition("/")[0]
 
 
-class Share(NamedTuple):
+class StagedPart(NamedTuple):
     """Whose rows a writer writes: a partition's of one day; the fields are those of :func:`.data_file`."""
 
     day: Day
@@ -111,26 +111,26 @@ class Share(NamedTuple):
     copy: str
 
 
-def staged_rows(
-    folder: Folder, schema: pa.Schema, tables: Tables | None, share: Share, *, soft_deletes: bool = False
-) -> RowWriter | SplitWriter:
+def open_row_writer(
+    folder: Folder, schema: pa.Schema, tables: TableTemplate | None, part: StagedPart, *, soft_deletes: bool = False
+) -> RowWriter | TableSplitWriter:
     """Return what writes a share's rows: into one file, or into those of each table.
 
     :param soft_deletes: whether each row says that it is there; of one table alone.
     """
     if tables is None:
-        return (LiveWriter if soft_deletes else RowWriter)(folder, data_file(*share), schema)
-    return SplitWriter(folder, schema, tables, share)
+        return (LiveRowWriter if soft_deletes else RowWriter)(folder, data_file(*part), schema)
+    return TableSplitWriter(folder, schema, tables, part)
 
 
-class SplitWriter:
+class TableSplitWriter:
     """Writes batches into the files of their rows' tables; deletes them all after an error."""
 
-    def __init__(self, folder: Folder, schema: pa.Schema, tables: Tables, share: Share) -> None:
+    def __init__(self, folder: Folder, schema: pa.Schema, tables: TableTemplate, part: StagedPart) -> None:
         self._folder = folder
         self._schema = schema
         self._tables = tables
-        self._share = share
+        self._share = part
         self._names: dict[str | None, str] = {}
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = self._held_bytes = self._count = 0
@@ -148,7 +148,7 @@ class SplitWriter:
             return
         self._waiting.append(batch)
         self._waiting_bytes += batch.nbytes
-        if self._waiting_bytes >= DEAL_BYTES:
+        if self._waiting_bytes >= SPLIT_BYTES:
             self._deal()
 
     @property
@@ -213,7 +213,7 @@ class SplitWriter:
     def _name(self, values: Iterable[str | None]) -> None:
         for value in values:
             if value not in self._names:
-                self._names[value] = self._tables.folder(value)
+                self._names[value] = self._tables.folder_name(value)
                 self._tables.require_room(len(self._names), f"day {self._share.day}")
         if len(set(self._names.values())) < len(self._names):
             raise ConfigError(
@@ -225,7 +225,7 @@ class SplitWriter:
         self._held.setdefault(name, []).append(batch)
         self._sizes[name] = self._sizes.get(name, 0) + batch.nbytes
         self._held_bytes += batch.nbytes
-        while self._held_bytes > HELD_BYTES:
+        while self._held_bytes > MAX_PENDING_BYTES:
             self._flush(max(self._sizes, key=self._sizes.__getitem__))
 
     def _flush(self, name: str) -> None:
@@ -238,7 +238,7 @@ class SplitWriter:
         writer.flush()
 
     def _opened(self, name: str) -> RowWriter:
-        while len(self._open) >= OPEN_FILES:
+        while len(self._open) >= MAX_OPEN_FILES:
             self._close(next(iter(self._open)))
         # A table whose file was closed gets another.
         path = f"{name}/{data_file(*self._share._replace(copy=f'{self._share.copy}{self._count}'))}"

@@ -11,7 +11,7 @@ import re
 from airflow_provider_connect.config import has_template
 from airflow_provider_connect.wire import Wire
 
-VIEW = "polled"
+POLLED_VIEW = "polled"
 """What SQL calls the rows of the day."""
 ROWS_POLLED = "rows_polled"
 """Name of the count of rows before a transform, in report and ledger."""
@@ -44,12 +44,12 @@ class Transform(Wire):
         return "SQL" if self.reference is None else f"{self.reference}()"
 
 
-def of_text(text: str) -> Transform:
+def parse_transform(text: str) -> Transform:
     """Return the transform that a text stands for."""
     return Transform(reference=text) if _REFERENCE.fullmatch(text.strip()) else Transform(sql=text)
 
 
-def problem(value: object) -> str | None:
+def transform_problem(value: object) -> str | None:
     """Say what is wrong with ``transform=``; None if nothing can be told before Spark sees it."""
     if value is None:
         return None

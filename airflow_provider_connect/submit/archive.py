@@ -21,7 +21,7 @@ _TICKET = "archive-ticket"
 
 def flags(java_home: Path, jars: Path, jvm_flags: str, cache: Path, run_folder: Path) -> str:
     """Return the JVM flags that use the archive or make it; none while another run is making it."""
-    target = cache / f"classes-{key(java_home, jars, jvm_flags)}.jsa"
+    target = cache / f"classes-{archive_key(java_home, jars, jvm_flags)}.jsa"
     if target.exists():
         return f"-XX:SharedArchiveFile={target}"
     making = target.with_suffix(".making")
@@ -52,7 +52,7 @@ def adopt(run_folder: Path) -> None:
     ticket.unlink()
 
 
-def key(java_home: Path, jars: Path, jvm_flags: str) -> str:
+def archive_key(java_home: Path, jars: Path, jvm_flags: str) -> str:
     """Return a digest of all that an archive depends on: the JVM, its flags, each jar's name, size and time."""
     digest = hashlib.sha256(jvm_flags.encode())
     modules = java_home.resolve() / "lib" / "modules"

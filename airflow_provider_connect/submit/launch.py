@@ -35,14 +35,14 @@ from airflow_provider_connect.secrets import HIDDEN_NAME
 from airflow_provider_connect.submit import archive
 
 PACKAGE = Path(__file__).parents[1]
-JOB = PACKAGE / "spark" / "job.py"
+JOB_SCRIPT = PACKAGE / "spark" / "job.py"
 
 SPARK_VERSION = "4.2.0"
 """The version of pyspark and pyspark-client that the extra ``local`` pins. Not every version has both."""
 
 # Spark itself knows few names. Its pattern is searched for in values as well, so here are words of those, too.
 REDACTION = f"(?i){HIDDEN_NAME}|bearer|sas"
-ALWAYS = {
+REQUIRED_CONF = {
     # A speculative copy of a task would poll the source twice; and a denied commit fails the stage (SPARK-56564).
     "spark.speculation": "false",
     "spark.task.maxFailures": "2",
@@ -55,7 +55,7 @@ ALWAYS = {
 }
 _DEPLOY_MODE = "spark.submit.deployMode"
 """Given with each job: spark-submit would else take it from a properties file, or the environment."""
-LOCAL = {
+LOCAL_CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -66,7 +66,7 @@ FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchSpec:
     """What to hand to spark-submit besides the job file.
 
     :param application: path of the driver's script.
@@ -88,7 +88,7 @@ def prepare(
     user_conf: Mapping[str, str],
     run_folder: Path,
     user_env: Mapping[str, str] = MappingProxyType({}),
-) -> Launch:
+) -> LaunchSpec:
     """Return how to start one job.
 
     :param user_conf: the user's own Spark properties, which win over ours.
@@ -98,15 +98,17 @@ def prepare(
         once, or a local master finds no Java of 17 or newer.
     """
     _check_conf(user_conf, deploy_mode)
-    always = ALWAYS | {_DEPLOY_MODE: deploy_mode}
+    always = REQUIRED_CONF | {_DEPLOY_MODE: deploy_mode}
     spark_home = _own_spark_home()
     if spark_home is not None:
         _check_one_version()
     if not master.startswith("local"):
-        return Launch(str(JOB), always | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder)))
+        return LaunchSpec(
+            str(JOB_SCRIPT), always | dict(user_conf), py_files=str(package_zip(cache_folder() or run_folder))
+        )
     # In the run's folder, Spark's temporary files are removed even if Spark was killed and could not do so.
     own = {"spark.local.dir": str(run_folder / "spark"), "spark.sql.warehouse.dir": str(run_folder / "warehouse")}
-    conf = always | LOCAL | own | dict(user_conf)
+    conf = always | LOCAL_CONF | own | dict(user_conf)
     cache = cache_folder()
     env = {"JAVA_HOME": str(java_home(cache or run_folder)), "SPARK_LOCAL_IP": "127.0.0.1", **LOCAL_ENV}
     flags = _fast_jvm(user_conf, os.environ | dict(user_env))
@@ -121,7 +123,7 @@ def prepare(
     env["SPARK_LAUNCHER_OPTS"] = flags
     options.append(str(user_conf.get("spark.driver.extraJavaOptions", "")))
     conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
-    return Launch(str(JOB), conf, env)
+    return LaunchSpec(str(JOB_SCRIPT), conf, env)
 
 
 def _check_conf(user_conf: Mapping[str, str], deploy_mode: str) -> None:

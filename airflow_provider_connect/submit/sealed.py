@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, Retriable
 from airflow_provider_connect.job import SealedConnections
 from airflow_provider_connect.stage.storage import Folder
 
-KEPT = dt.timedelta(days=7)
+MAX_AGE = dt.timedelta(days=7)
 """How long a sealed half may wait for a driver that stands in a cluster's queue; older ones are swept."""
 
 _KEY_BYTES = _SEAL_BYTES = 32
@@ -80,7 +80,7 @@ def unseal(sealed: SealedConnections) -> dict[str, Connection]:
     return load_connections(_xor(hidden, pad))
 
 
-def drop(sealed: SealedConnections) -> None:
+def delete_sealed(sealed: SealedConnections) -> None:
     """Delete a sealed half that no driver has read."""
     folder, name = _place(sealed)
     folder.delete(name)
@@ -91,7 +91,7 @@ def _sweep(folder: Folder, own: str) -> None:
     entries = [*folder.files("sealed"), *folder.files("reports")]
     now = next((entry.modified for entry in entries if entry.name == own), None)
     for entry in entries:
-        if now is not None and now - entry.modified > KEPT:
+        if now is not None and now - entry.modified > MAX_AGE:
             folder.delete(entry.name)
 
 

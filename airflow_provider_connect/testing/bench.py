@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from airflow_provider_connect.capabilities.publisher import Confirms, KeepsNotes, StagesByExecutors, Sweeps
 from airflow_provider_connect.errors import ConnectError, refuse_text
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.registry import stages_marks
 from airflow_provider_connect.sink import Connections, Intent, LedgerRow, Publish, Publisher, Sink, StreamKey
-from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, manifest_file, rejects_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, StagedFile, manifest_file, rejects_file
 from airflow_provider_connect.stage.manifest import progress_file as sign_of_life
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import Reject, write_rejects
-from airflow_provider_connect.stage.spans import following
+from airflow_provider_connect.stage.spans import next_span
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.tables import Share, Tables, staged_rows
+from airflow_provider_connect.stage.tables import StagedPart, TableTemplate, open_row_writer
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
 KEY = StreamKey(connector="conformance", stream="events")
@@ -114,20 +114,20 @@ class Bench:
         refuse_text("rows", rows)
         day, name = Day(date=date), f"{number:016x}-{attempt}-{date:%Y%m%d}"
         newest = self.ledger.newest(date, kind)
-        seen = seen_in(newest, self.ledger.erased().version)
+        seen = seen_publish(newest, self.ledger.erased().version)
         in_force = None if definition is None else self.ledger.definition_in_force()
         folder = Folder(str(self.root))
         folder.write(sign_of_life(name, 0), b"{}")
         tables = self.target.sink.tables
         soft = stages_marks(self.target.sink, kind)
         staged = [
-            _write(folder, tables, Share(day, name, part, "0"), rows[part::files], soft_deletes=soft)
+            _write(folder, tables, StagedPart(day, name, part, "0"), rows[part::files], soft_deletes=soft)
             for part in range(files)
         ]
         rejects = write_rejects(
             folder, rejects_file(name, 0, "0"), [Reject(at, "no JSON", b"zzz") for at in range(rejected)]
         )
-        polled = Polled(
+        polled = PollResult(
             files=tuple(itertools.chain(*staged)),
             rejects=(rejects,) if rejects else (),
             rows_read=len(rows) + rejected,
@@ -137,7 +137,7 @@ class Bench:
         )
         manifest = Manifest(day=day, attempt=name, fingerprint="f", polled=polled, seen=seen, polled_at=polled_at)
         if kind == "increment":
-            manifest = manifest.model_copy(update={"span": following(newest, date, lambda *_: to)})
+            manifest = manifest.model_copy(update={"span": next_span(newest, date, lambda *_: to)})
         folder.write(manifest_file(name), manifest.model_dump_json().encode())
         return Publish(
             key=KEY,
@@ -156,7 +156,7 @@ class Bench:
     @contextmanager
     def another_process(self, key: StreamKey = KEY) -> Iterator[Publisher]:
         """Open a publisher that shares nothing with any other, as a new driver does: options travel as JSON."""
-        sink = type(self.target.sink).of(self.target.sink.serialize())
+        sink = type(self.target.sink).from_options(self.target.sink.serialize())
         with sink.open(key, pickle.loads(pickle.dumps(self.target.connections))) as publisher:
             yield publisher
 
@@ -265,9 +265,9 @@ def restless_threads() -> Iterator[None]:
 
 
 def _write(
-    folder: Folder, tables: Tables | None, share: Share, rows: list[str], *, soft_deletes: bool
+    folder: Folder, tables: TableTemplate | None, share: StagedPart, rows: list[str], *, soft_deletes: bool
 ) -> tuple[StagedFile, ...]:
-    with staged_rows(folder, SCHEMA, tables, share, soft_deletes=soft_deletes) as writer:
+    with open_row_writer(folder, SCHEMA, tables, share, soft_deletes=soft_deletes) as writer:
         if rows:
             noon = dt.datetime.combine(share.day.date, dt.time(12), tzinfo=dt.UTC)
             columns: list[Any] = [rows, [noon] * len(rows), [float(i) for i in range(len(rows))]]

@@ -72,7 +72,7 @@ class ConnectorConformance:
 
     def test_options_travel_as_json(self, connector: Options) -> None:
         """An executor makes the connector again from JSON: what is lost on the way is another stream or target."""
-        assert type(connector).of(json.loads(json.dumps(connector.serialize()))) == connector
+        assert type(connector).from_options(json.loads(json.dumps(connector.serialize()))) == connector
 
     def test_an_unknown_option_is_refused_with_the_nearest_name(self, connector: Options) -> None:
         """A misspelt option that is taken in silence does something else than its user believes."""

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_connect.capabilities.publisher import CommitCountsDifferences, TellsDifferences
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.stage.differences import Differences
-from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
 from airflow_provider_connect.testing.bench import DAYS, MONDAY, SCHEMA, Bench
 
 _KEYED = SCHEMA.append(pa.field(RECORD_KEY, pa.string(), nullable=False))

@@ -25,7 +25,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.registry import days_per_plan
 from airflow_provider_connect.source import InputPartition, PollContext, Source
 from airflow_provider_connect.stage.counts import LATE_COUNTS
-from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
 from airflow_provider_connect.testing.connectors import secrets_of
 from airflow_provider_connect.testing.faults import FaultyServer
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -72,7 +72,7 @@ def poll(source: Source, connection: Connection, *days: Day) -> Poll:
         schema, parts = driver.schema(), driver.plan(days)
     batches, tallies = [], []
     for part in parts:
-        source_there = type(source).of(source.serialize())
+        source_there = type(source).from_options(source.serialize())
         with source_there.open(pickle.loads(pickle.dumps(connection)), PollContext()) as executor:
             tally = Tally(part.days)
             part_there = pickle.loads(pickle.dumps(part))

@@ -246,7 +246,7 @@ class SinkConformance(
             pytest.skip("the sink shows no rejects")
         [day] = bench.publisher.rejects(MONDAY, TUESDAY, 2)
         records = list(day.records)
-        assert (day.day, day.generation, day.counted) == (MONDAY, 1, 3)
+        assert (day.day, day.generation, day.ledger_count) == (MONDAY, 1, 3)
         assert sorted(each.position for each in records) == [0, 1, 2]
         assert {(each.origin, each.reason) for each in records} == {("source", "no JSON")}
         assert [each.record for each in records][:2] == [b"zzz"] * 2

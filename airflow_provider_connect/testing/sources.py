@@ -17,7 +17,7 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.definition import definition_of
+from airflow_provider_connect.definition import build_definition
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.registry import resumes
@@ -30,7 +30,7 @@ from airflow_provider_connect.testing.connectors import (
     secrets_of,
 )
 from airflow_provider_connect.testing.polls import PollCases, Served, TogetherCases
-from airflow_provider_connect.values.ddl import columns
+from airflow_provider_connect.values.ddl import ddl_columns
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind, zone
 
 SECONDS_TO_FAIL = 5.0
@@ -118,8 +118,8 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         """The ledger keeps them, and compares: one that is misspelt would never differ."""
         unknown = [path for path in source.row_options if path.partition(".")[0] not in type(source).model_fields]
         assert unknown == []
-        definition = definition_of(source, source.serialize(), connection)
-        assert definition == definition_of(source, source.serialize(), connection)
+        definition = build_definition(source, source.serialize(), connection)
+        assert definition == build_definition(source, source.serialize(), connection)
         assert not _holds_a_secret(definition.model_dump_json())
 
     def test_its_name_in_lineage_holds_no_secret(self, source: Source, described: Connection) -> None:
@@ -135,7 +135,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         lower = [name.lower() for name in schema.names]
         assert len(set(lower)) == len(lower) > 0
         assert "day" not in lower, "the stage's partition column"
-        assert len(columns(schema)) == len(schema)
+        assert len(ddl_columns(schema)) == len(schema)
         assert all(field.type.unit == "us" for field in schema if pa.types.is_timestamp(field.type))
         assert all((field.metadata or {}).get(b"comment") for field in schema), "every column needs a comment"
 
@@ -144,7 +144,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
         blocks = [_columns_of(block) for block in _DDL.findall(page)]
         assert blocks, "the page has no DDL: '.. code-block:: sql', an empty line, and a column a line"
         with source.open(described, PollContext()) as poller:
-            real = columns(poller.schema())
+            real = ddl_columns(poller.schema())
         assert max(blocks, key=lambda block: len(set(block) & set(real))) == real
 
     def test_a_source_is_picklable(self, source: Source) -> None:

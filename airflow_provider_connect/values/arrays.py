@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_provider_connect.values.arrow import lengths_and_elements, shape_of, true_rows
+from airflow_provider_connect.values.arrow import lengths_and_elements, true_rows, type_group
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +20,7 @@ Refuse = Callable[[Any, str], None]
 """Takes indices of rows (a list or numpy) and why they are refused: words that complete "rows with …", not a value."""
 
 
-class Refused:
+class RefusedRows:
     """The rows of a batch that cannot be written: by index, the first column to blame, and why."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Refused:
 
         return refuse
 
-    def column(self, batch: pa.RecordBatch, field: pa.Field) -> tuple[pa.Array, Refuse]:
+    def read_column(self, batch: pa.RecordBatch, field: pa.Field) -> tuple[pa.Array, Refuse]:
         """Return a field's column, and what refuses its rows; refuse those with NULL if the schema rules it out."""
         array, refuse = batch.column(field.name), self.in_column(field.name)
         if not field.nullable and array.null_count:
@@ -57,7 +57,7 @@ def refuse_by_element(refuse: Refuse, lengths: Any) -> Refuse:
     return refuse_holders
 
 
-def join(pieces: Sequence[Piece], rows: int) -> pa.Array:
+def join_pieces(pieces: Sequence[Piece], rows: int) -> pa.Array:
     """Return each row's pieces, one after the other; no row is NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -77,7 +77,7 @@ def join(pieces: Sequence[Piece], rows: int) -> pa.Array:
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", kind), null_handling="replace", null_replacement="")
 
 
-def optional(array: pa.Array, body: Sequence[Piece], present: bytes, absent: bytes) -> list[Piece]:
+def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absent: bytes) -> list[Piece]:
     """Return the pieces of a column that may hold NULL.
 
     :param body: the pieces of the values; those of NULL rows are dropped.
@@ -91,7 +91,7 @@ def optional(array: pa.Array, body: Sequence[Piece], present: bytes, absent: byt
         return [present, *body]
     if array.null_count == len(array):
         return [absent]
-    joined = join([present, *body], len(array))
+    joined = join_pieces([present, *body], len(array))
     return [pc.if_else(array.is_valid(), joined, pa.scalar(absent, joined.type))]
 
 
@@ -106,7 +106,7 @@ def as_binary(array: pa.Array) -> pa.Array:
     """Return strings or binaries of any layout as ``large_binary``; the bytes are not copied."""
     import pyarrow as pa
 
-    if shape_of(array.type) == "text":
+    if type_group(array.type) == "text":
         array = array.cast(pa.large_string())
     elif pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
@@ -163,7 +163,7 @@ def data_and_ends(array: pa.Array) -> tuple[Any, Any]:
     return whole[ends[0] : ends[-1]], ends[1:] - ends[0]
 
 
-def from_parts(data: Any, lengths: Any) -> pa.Array:
+def binary_array(data: Any, lengths: Any) -> pa.Array:
     """Return a ``large_binary`` array of rows that follow one another in ``data``; numpy arrays."""
     import numpy as np
     import pyarrow as pa
@@ -172,7 +172,7 @@ def from_parts(data: Any, lengths: Any) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(lengths), buffers)
 
 
-def joined_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
+def join_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
     """Return, for each row, its elements (``large_binary``) one after the other.
 
     :param lengths: how many elements each row has; a numpy array.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Shape = Literal[
+TypeGroup = Literal[
     "null", "boolean", "integer", "float", "decimal", "text", "binary", "date", "time", "timestamp", "struct", "list",
     "map",
 ]  # fmt: skip
-_TYPE_NAMES: dict[Shape, str] = {
+_TYPE_NAMES: dict[TypeGroup, str] = {
     "null": "NA",
     "boolean": "BOOL",
     "integer": "INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64",
@@ -29,11 +29,11 @@ _TYPE_NAMES: dict[Shape, str] = {
 }
 
 
-def shape_of(kind: pa.DataType) -> Shape | None:
+def type_group(kind: pa.DataType) -> TypeGroup | None:
     """Return what the values of a type are; those of a dictionary are its entries. None for durations and the like."""
     from pyarrow import types
 
-    return shape_of(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)
+    return type_group(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -44,7 +44,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 @lru_cache(maxsize=1)
-def _shapes_by_id() -> dict[int, Shape]:
+def _shapes_by_id() -> dict[int, TypeGroup]:
     from pyarrow import lib
 
     return {getattr(lib, f"Type_{name}"): shape for shape, names in _TYPE_NAMES.items() for name in names.split()}
@@ -52,12 +52,12 @@ def _shapes_by_id() -> dict[int, Shape]:
 
 def is_list(kind: pa.DataType) -> bool:
     """Tell whether a type is a list; a map is not."""
-    return shape_of(kind) == "list"
+    return type_group(kind) == "list"
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Tell whether a type is a string."""
-    return shape_of(kind) == "text"
+    return type_group(kind) == "text"
 
 
 def inner_types(kind: pa.DataType) -> list[pa.DataType]:
@@ -99,10 +99,10 @@ def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
     return lengths, array.flatten()
 
 
-def unwritable(schema: pa.Schema, form: str) -> list[str]:
+def unwritable_columns(schema: pa.Schema, format_name: str) -> list[str]:
     """Name the columns that a form cannot hold; [] when there are none. JSON, Avro and Protobuf hold the same."""
     return [
-        f"column {field.name!r}: {form} has no form for Arrow's {kind}: cast it in the source"
+        f"column {field.name!r}: {format_name} has no form for Arrow's {kind}: cast it in the source"
         for field in schema
         if (kind := _first_unwritable(field.type)) is not None
     ]
@@ -113,7 +113,7 @@ def _first_unwritable(kind: pa.DataType) -> pa.DataType | None:
     from pyarrow import types
 
     inner = inner_types(kind)
-    if shape_of(kind) is None or (types.is_map(kind) and types.is_nested(kind.key_type)):
+    if type_group(kind) is None or (types.is_map(kind) and types.is_nested(kind.key_type)):
         return kind
     # NULL is allowed at the top alone: `StructArray.flatten` of a map<string, null> ends the process (pyarrow 26).
     if any(types.is_null(part) for part in inner):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def columns(schema: pa.Schema) -> list[str]:
+def ddl_columns(schema: pa.Schema) -> list[str]:
     """Return a schema's columns as Spark's DDL has them, such as ``event STRING NOT NULL``.
 
     :raises ConfigError: naming every column that Spark has no type for.
@@ -31,9 +31,9 @@ def columns(schema: pa.Schema) -> list[str]:
     return lines
 
 
-def types_by_column(schema: pa.Schema, most: int = 1000) -> dict[str, str]:
+def types_by_column(schema: pa.Schema, max_columns: int = 1000) -> dict[str, str]:
     """Return each column's type for people, Arrow's own where Spark has none; {} if there are more than ``most``."""
-    return {field.name: _told_type(field.type) for field in schema} if len(schema) <= most else {}
+    return {field.name: _told_type(field.type) for field in schema} if len(schema) <= max_columns else {}
 
 
 def _told_type(kind: pa.DataType) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.values.marks import HASH_DIGITS, is_marked, marked
+from airflow_provider_connect.values.hashed_names import HASH_DIGITS, has_hash, name_with_hash
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,10 +20,10 @@ def legal_name(name: str) -> str:
     So ``a.b`` never becomes ``a_b``, whatever the other columns are called. A legal name that looks as if it ended with
     a hash gets its own too: no two names become the same.
     """
-    if _LEGAL.fullmatch(name) and not is_marked(name):
+    if _LEGAL.fullmatch(name) and not has_hash(name):
         return name
     # Another hash than marks.digest(): schemas are registered under these names.
-    made = marked(name, hashlib.sha256(name.encode()).hexdigest()[:HASH_DIGITS])
+    made = name_with_hash(name, hashlib.sha256(name.encode()).hexdigest()[:HASH_DIGITS])
     return f"_{made}" if made[0].isdigit() else made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.values.arrays import Piece, data_and_ends, from_parts
+from airflow_provider_connect.values.arrays import Piece, binary_array, data_and_ends
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ def varints(numbers: Any) -> pa.Array:
         more = (lengths > place + 1).astype(np.uint8) << 7
         byte = ((left >> np.uint64(7 * place)) & np.uint64(0x7F)).astype(np.uint8) | more
         data[starts[here] + place] = byte[here]
-    return from_parts(data, lengths)
+    return binary_array(data, lengths)
 
 
 def zigzags(numbers: Any) -> pa.Array:
@@ -65,7 +65,7 @@ def little_endian(numbers: Any) -> pa.Array:
     import numpy as np
 
     little = np.ascontiguousarray(numbers.astype(numbers.dtype.newbyteorder("<"), copy=False))
-    return from_parts(little.view(np.uint8), np.full(len(numbers), little.itemsize, np.int64))
+    return binary_array(little.view(np.uint8), np.full(len(numbers), little.itemsize, np.int64))
 
 
 def length_prefixed(texts: pa.Array, *, signed: bool) -> list[Piece]:
@@ -115,7 +115,7 @@ def big_endian(array: pa.Array) -> pa.Array:
     stored = array.cast((pa.decimal128 if width == 16 else pa.decimal256)(*digits))
     start, end = stored.offset * width, (stored.offset + len(stored)) * width
     rows = np.frombuffer(stored.buffers()[1], np.uint8)[start:end].reshape(len(stored), width)
-    return from_parts(rows[:, ::-1].reshape(-1), np.full(len(stored), width, np.int64))
+    return binary_array(rows[:, ::-1].reshape(-1), np.full(len(stored), width, np.int64))
 
 
 def plain_text(column: pa.Array) -> pa.Array:

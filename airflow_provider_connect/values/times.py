@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.values.arrays import Refuse
-from airflow_provider_connect.values.arrow import Shape, shape_of, true_rows
+from airflow_provider_connect.values.arrow import TypeGroup, true_rows, type_group
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHAPES: tuple[Shape, ...] = ("timestamp", "date", "time")
+TIME_GROUPS: tuple[TypeGroup, ...] = ("timestamp", "date", "time")
 EPOCH_ORDINAL = 719_163
 """``date.toordinal()`` of 1970-01-01."""
 _RANGES: dict[str | None, tuple[int, int, str]] = {
@@ -30,7 +30,7 @@ def whole_numbers(array: pa.Array, refuse: Refuse) -> Any:
 
     per, over = _scale(array.type)
     numbers = _integers(array)
-    low, high, outside = _RANGES[shape_of(array.type)]
+    low, high, outside = _RANGES[type_group(array.type)]
     if over > 1:
         numbers, rest = np.divmod(numbers, over)
         if rest.any():

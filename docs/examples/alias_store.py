@@ -29,15 +29,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from airflow_provider_connect.capabilities.publisher import StagesByExecutors, Sweeps
-from airflow_provider_connect.clients.http.access import problems
+from airflow_provider_connect.clients.http.access import connection_problems
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import Body, json_body
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.publishing import ledger_row, next_generation
 from airflow_provider_connect.sink import Connections, Ledger, LedgerRow, Publish, Publisher, Sink, StreamKey
 from airflow_provider_connect.stage.manifest import StagedFile
-from airflow_provider_connect.stage.rows import document_problems, documents
+from airflow_provider_connect.stage.rows import json_column_problems, read_json_documents
 from airflow_provider_connect.window import Day, DaySet, SourceKind
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class AliasStoreSink(Sink):
         return f"alias-store://{self.target}"
 
     def check(self, connections: Connections) -> list[str]:
-        return problems(connections[self.conn_id])
+        return connection_problems(connections[self.conn_id])
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
         return _Publisher(self, key, connections)
@@ -84,7 +84,7 @@ class _Ledger(Ledger):
 
     def days(self) -> DaySet:
         aliases = self._api.ask(Call("/aliases", params={"prefix": self.prefix})).document
-        return DaySet.of(dt.date.fromisoformat(alias.removeprefix(self.prefix)) for alias in aliases)
+        return DaySet.from_dates(dt.date.fromisoformat(alias.removeprefix(self.prefix)) for alias in aliases)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         return next((row for row in self.look(day)[1] if row.token == token), None)
@@ -116,7 +116,7 @@ class _Publisher(Publisher, StagesByExecutors, Sweeps):
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         for name in ("ledger", "rejects"):
             self._api.ask(Call("/indexes", body=json_body({"name": f"{self._alias}:{name}"}), allowed=(409,)))
-        return document_problems(schema)
+        return json_column_problems(schema)
 
     def begin(self, publish: Publish) -> str:
         index = f"{self._ledger.prefix}{publish.day}:{uuid.uuid4().hex}"
@@ -126,7 +126,9 @@ class _Publisher(Publisher, StagesByExecutors, Sweeps):
 
     def put(self, token: str, stage: str, share: tuple[StagedFile, ...]) -> None:
         for file in share:
-            for first, rows in documents(stage, file.path, _BATCH_BYTES):  # a row has the same name when it comes again
+            for first, rows in read_json_documents(
+                stage, file.path, _BATCH_BYTES
+            ):  # a row has the same name when it comes again
                 named = [b'"%s:%d":%s' % (file.path.encode(), first + at, row) for at, row in enumerate(rows)]
                 body = b'{"documents":{%s}}' % b",".join(named)
                 self._ask(f"/indexes/{token}/bulk", Body("application/json", body))
@@ -136,7 +138,7 @@ class _Publisher(Publisher, StagesByExecutors, Sweeps):
         for row in rows:
             if row.token == publish.intent.token:
                 return row
-        row = row_of(publish, next_generation(publish, rows[-1] if rows else None))
+        row = ledger_row(publish, next_generation(publish, rows[-1] if rows else None))
         seq_no, note = self._ledger.note(token)
         if "swept" in note:
             raise RetriableError(_SWEPT)

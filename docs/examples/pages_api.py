@@ -29,7 +29,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_connect.clients.http.access import problems
+from airflow_provider_connect.clients.http.access import connection_problems
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
@@ -55,7 +55,7 @@ class PagesApiSource(Source):
         return f"{self.conn_id}.orders"
 
     def check(self, connection: Connection) -> list[str]:
-        return problems(connection)
+        return connection_problems(connection)
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         return _Orders(connection)
@@ -85,7 +85,9 @@ class _Orders(Poller):
 
         def fetch(token: str | None) -> dict[str, Any]:
             params = {"from": day.start.isoformat(), "to": day.end.isoformat()} | ({"after": token} if token else {})
-            page = self._api.ask(Call("/orders", params=params), sent=tally.request, received=tally.received).document
+            page = self._api.ask(
+                Call("/orders", params=params), on_sent=tally.request, on_received=tally.received
+            ).document
             if not isinstance(page, dict) or not {"orders", "next"} <= page.keys():
                 raise RetriableError(f"day {day}: the answer to request {tally.requests} is no page of orders")
             return page

@@ -21,7 +21,7 @@ from staged_day import KEY, in_new_process, publish_of, stage_day
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
-from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.manifest import PollResult
 from tests.standins.bigquery_emulator import BigQueryEmulator
 
 
@@ -41,9 +41,11 @@ class Published(NamedTuple):
         return max(self.seconds - self.emulator_cpu_seconds, self.cpu_seconds)
 
 
-def publish(options: dict[str, Any], connection: Connection, stage: str, polled: Polled, order: int, pid: int) -> Any:
+def publish(
+    options: dict[str, Any], connection: Connection, stage: str, polled: PollResult, order: int, pid: int
+) -> Any:
     """Publish a staged day, as driver and executor do together."""
-    sink, emulator = BigQuerySink.of(options), psutil.Process(pid)
+    sink, emulator = BigQuerySink.from_options(options), psutil.Process(pid)
     connections = {sink.conn_id: connection}
     job = publish_of(stage, polled, order)
     driver, executor = sink.open(KEY, connections), sink.open(KEY, connections)

@@ -147,14 +147,14 @@ def warm_up() -> None:
 
 def poll_and_stage(connection: Connection, date: dt.date, stage: str) -> Polled:
     """Poll and stage one day."""
-    from airflow_provider_connect.spark.poll import PollTask, freeze
+    from airflow_provider_connect.spark.poll import PollTask, stage_partition
 
-    with MixpanelSource.of(SOURCE).open(connection, PollContext()) as poller:
+    with MixpanelSource.from_options(SOURCE).open(connection, PollContext()) as poller:
         schema, (part,) = poller.schema(), poller.plan([Day(date=date)])
     task = PollTask(source_name="mixpanel", source=SOURCE, part=part, root=stage, attempts=("a-1",), progress_seconds=5)
     Path(stage).mkdir()
     cpu, started = time.process_time(), time.perf_counter()
-    polled = freeze(task, schema, connection)[date]
+    polled = stage_partition(task, schema, connection)[date]
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     shutil.rmtree(stage)

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, data_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -29,7 +29,7 @@ def publish(sink: DeltaSink, date: dt.date) -> None:
     with RowWriter(Folder(sink.path), data_file(day, attempt, 0, "0"), SCHEMA) as writer:
         writer.write(pa.record_batch([pa.array(["a"])], schema=SCHEMA))
     assert writer.file is not None
-    manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=Polled(files=(writer.file,)))
+    manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=PollResult(files=(writer.file,)))
     intent = Intent(token=str(date), run="benchmark")
     publish = Publish(key=KEY, day=day, intent=intent, manifest=manifest, schema=SCHEMA, stage=sink.path)
     sink.open(KEY, {}).commit(publish, None, [])

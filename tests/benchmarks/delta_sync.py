@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.stage.manifest import Manifest, Polled, attempt_folder, data_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, attempt_folder, data_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -35,7 +35,7 @@ def publish(sink: DeltaSink, date: dt.date, batch: pa.RecordBatch) -> float:
             writer.write(batch)
         assert writer.file is not None
         files.append(writer.file)
-    manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=Polled(files=tuple(files)))
+    manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=PollResult(files=tuple(files)))
     name = f"{attempt_folder(attempt)}/manifest.json"
     folder.write(name, manifest.model_dump_json().encode(), durable=True)
     intent = Intent(token=str(date), run="benchmark")

@@ -22,7 +22,7 @@ from staged_day import KEY, in_new_process, publish_of, stage_day
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.manifest import PollResult
 from tests.standins.kafka_broker import KafkaBroker, class_path, fetch_jars, fetched, java
 
 PARTITIONS = 3
@@ -37,9 +37,9 @@ class Published(NamedTuple):
     peak_mb: float
 
 
-def publish(options: dict[str, Any], connection: Connection, stage: str, polled: Polled) -> Published:
+def publish(options: dict[str, Any], connection: Connection, stage: str, polled: PollResult) -> Published:
     """Publish a staged day, as driver and executor do together."""
-    sink = KafkaSink.of(options)
+    sink = KafkaSink.from_options(options)
     publisher = sink.open(KEY, {sink.conn_id: connection})
     job = publish_of(stage, polled, 1)
     problems = publisher.preflight(job.schema, (), "day")
@@ -56,16 +56,16 @@ def publish(options: dict[str, Any], connection: Connection, stage: str, polled:
     return Published(seconds, put_seconds, time.process_time() - cpu, peak_mb)
 
 
-def values_of(stage: str, polled: Polled, path: Path, most: int = 50_000) -> None:
+def values_of(stage: str, polled: PollResult, path: Path, most: int = 50_000) -> None:
     """Write values as the sink writes them, a line each, for the Java producer to choose from."""
-    from airflow_provider_connect.sinks._kafka.converters import converter
-    from airflow_provider_connect.stage.rows import batches
+    from airflow_provider_connect.sinks._kafka.converters import make_converter
+    from airflow_provider_connect.stage.rows import read_batches
 
-    made = converter("json", publish_of(stage, polled, 1).schema, DAYS[0], record_name="r")
+    made = make_converter("json", publish_of(stage, polled, 1).schema, DAYS[0], record_name="r")
     left = most
     with path.open("wb") as file:
         for staged in polled.files:
-            for _, batch in batches(stage, staged.path, 1_000_000):
+            for _, batch in read_batches(stage, staged.path, 1_000_000):
                 for value in made.encode(batch, None).values[:left]:
                     file.write((value or b"") + b"\n")
                 left -= min(left, batch.num_rows)
@@ -108,12 +108,14 @@ def measure(bench: Bench, broker: KafkaBroker, tools: Path, rounds: int, times: 
         options = {"topic": topic, "partitions": PARTITIONS, "headers": headers, "replication_factor": 1}
         curl = bench.curl(DAYS[0])
         poll_seconds, polled = stage_day(bench, stage)
-        polled = Polled.total([polled] * times)
+        polled = PollResult.total([polled] * times)
         if not turn:
             values_of(stage, polled, payload)
         one = in_new_process(publish, options, connection, stage, polled)
         schema = publish_of(stage, polled, 1).schema
-        with KafkaSink.of(options | {"topic": f"{topic}-java"}).open(KEY, {"kafka_default": connection}) as publisher:
+        with KafkaSink.from_options(options | {"topic": f"{topic}-java"}).open(
+            KEY, {"kafka_default": connection}
+        ) as publisher:
             publisher.preflight(schema, (), "day")
         their_seconds = java_producer(broker, tools, f"{topic}-java", payload, polled.rows_written)
         if turn:  # the first one makes the ledger, and the broker's Java compiles what it needs

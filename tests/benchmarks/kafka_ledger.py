@@ -14,10 +14,10 @@ from pathlib import Path
 from day import show
 from kafka_turns import KEY, SCHEMA, publish, staged
 
-from airflow_provider_connect.clients.kafka.outbox import Acknowledged
+from airflow_provider_connect.clients.kafka.outbox import AcknowledgedOutbox
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._kafka.ledger.records import Claim, Entry, LedgerKey
+from airflow_provider_connect.sinks._kafka.ledger.records import Claim, DayEntry, LedgerKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.window import ONE_DAY
 from tests.standins.kafka_broker import KafkaBroker
@@ -29,7 +29,7 @@ OPTIONS = {"topic": "events", "ledger_topic": "ledger", "partitions": 3}
 def fill(connection: Connection, days: int, streams: int) -> None:
     """Write a day's record and its claim for every day, dealt out over streams."""
     columns = {f"a_column_with_a_name_{number}": "timestamp[us, tz=UTC]" for number in range(15)}
-    outbox = Acknowledged(connection, 60, {"compression.type": "lz4"})
+    outbox = AcknowledgedOutbox(connection, 60, {"compression.type": "lz4"})
     at = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     for number in range(days):
         day = FIRST + ONE_DAY * (number // streams)
@@ -41,19 +41,19 @@ def fill(connection: Connection, days: int, streams: int) -> None:
         offsets = {"events": dict.fromkeys(range(3), (number * 1000, number * 1000 + 1000))}
         if number % streams == 0:
             offsets = {}  # the topic of this benchmark has none of those records, and the ledger would count as lost
-        entry = Entry(row=row, offsets=offsets, columns=columns)
+        entry = DayEntry(row=row, offsets=offsets, columns=columns)
         claim = Claim(token=row.token, run="dag/run/task", attempt=f"{number:016x}-1", at=at)
         claimed = key._replace(what="claim")
-        outbox.send("ledger", claimed.encoded(), claim.model_dump_json().encode(), [])
-        outbox.send("ledger", key.encoded(), entry.model_dump_json().encode(), [])
+        outbox.send("ledger", claimed.encode(), claim.model_dump_json().encode(), [])
+        outbox.send("ledger", key.encode(), entry.model_dump_json().encode(), [])
         if number % 1000 == 0:
-            outbox.make_room(2000, 3_000_000)
+            outbox.wait_for_room(2000, 3_000_000)
     outbox.flush()
 
 
 def ask(connection: Connection, days: list[Publish]) -> tuple[float, float, list[float], float]:
     """Ask in a new process: return the seconds of the first question, of the next, of each day, and the peak in MB."""
-    sink, connections = KafkaSink.of(OPTIONS), {"kafka_default": connection}
+    sink, connections = KafkaSink.from_options(OPTIONS), {"kafka_default": connection}
     from airflow_provider_connect.sinks._kafka import publisher as _kafka_publisher  # noqa: F401
 
     started = time.perf_counter()
@@ -83,7 +83,7 @@ def main() -> int:
         broker.start()
         try:
             connection = Connection(conn_id="kafka_default", conn_type="kafka", extra=broker.connection_extra)
-            publisher = KafkaSink.of(OPTIONS).open(KEY, {"kafka_default": connection})
+            publisher = KafkaSink.from_options(OPTIONS).open(KEY, {"kafka_default": connection})
             assert publisher.preflight(SCHEMA, (), "day") == []
             fill(connection, options.days, options.streams)
             found = []

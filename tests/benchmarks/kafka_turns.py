@@ -23,7 +23,7 @@ from day import show
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, data_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -49,7 +49,7 @@ def staged(root: str, date: dt.date, rows: int) -> Publish:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         writer.write(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
     assert writer.file is not None
-    polled = Polled(files=(writer.file,), rows_read=rows, rows_written=rows)
+    polled = PollResult(files=(writer.file,), rows_read=rows, rows_written=rows)
     manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=polled)
     intent = Intent(token=f"{date}", run="dag/run/task")
     return Publish(key=KEY, day=day, intent=intent, manifest=manifest, schema=SCHEMA, stage=root)
@@ -58,7 +58,7 @@ def staged(root: str, date: dt.date, rows: int) -> Publish:
 def publish(options: dict[str, Any], connection: Connection, one: Publish) -> float:
     """Publish a day as driver and executor do together; return its seconds."""
     started = time.perf_counter()
-    with KafkaSink.of(options).open(KEY, {"kafka_default": connection}) as publisher:
+    with KafkaSink.from_options(options).open(KEY, {"kafka_default": connection}) as publisher:
         token = publisher.begin(one)
         shares = publisher.shares(one.manifest.polled.files)
         row = publisher.commit(one, token, [publisher.put(token, one.stage, share) for share in shares])
@@ -108,7 +108,7 @@ def main() -> int:
                         name = f"{kind}-{turn}-{turns}"
                         given = {"topic": name, "ledger_topic": f"{name}-ledger", "turns": turns}
                         given |= {"partitions": PARTITIONS, "timeout_seconds": TIMEOUT_SECONDS}
-                        publisher = KafkaSink.of(given).open(KEY, {"kafka_default": connection})
+                        publisher = KafkaSink.from_options(given).open(KEY, {"kafka_default": connection})
                         assert publisher.preflight(SCHEMA, (), "day") == []
                         warm = kind == "warm"
                         seconds[turns].append(run(given, connection, days, options.at_once, warm=warm))

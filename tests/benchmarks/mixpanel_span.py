@@ -21,14 +21,14 @@ from typing import Any
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark.poll import PollTask, freeze
-from airflow_provider_connect.window import groups, span
+from airflow_provider_connect.spark.poll import PollTask, stage_partition
+from airflow_provider_connect.window import days_between, group_days
 from tests.standins.mixpanel.bodies import DayStore
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.server import StandIn
 
 EVENTS_A_DAY = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000
-DAYS = span(dt.date(2026, 3, 1), dt.date(2026, 3, 30), "UTC")
+DAYS = days_between(dt.date(2026, 3, 1), dt.date(2026, 3, 30), "UTC")
 SIZES = (1, 6, 30)
 
 
@@ -40,7 +40,7 @@ def poll(connection: Connection, size: int) -> tuple[float, float, float, int]:
         schema = poller.schema()
         for is_measured in (False, True):  # the stand-in makes and compresses its bodies the first time
             started, worked = time.perf_counter(), time.process_time()
-            for group in groups(DAYS, size):
+            for group in group_days(DAYS, size):
                 for part in poller.plan(group):
                     task = PollTask(
                         source_name="mixpanel",
@@ -50,7 +50,7 @@ def poll(connection: Connection, size: int) -> tuple[float, float, float, int]:
                         attempts=tuple(f"{is_measured}-{day.date:%Y%m%d}" for day in group),
                         progress_seconds=60,
                     )
-                    rows += sum(polled.rows_written for polled in freeze(task, schema, connection).values())
+                    rows += sum(polled.rows_written for polled in stage_partition(task, schema, connection).values())
             seconds, work = time.perf_counter() - started, time.process_time() - worked
     return seconds, work, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, rows // 2
 

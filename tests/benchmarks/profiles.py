@@ -20,10 +20,10 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel.query.sessions import PAGES_AT_ONCE
+from airflow_provider_connect.sources._mixpanel.query.profile_reader import CONCURRENT_PAGES
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark.poll import PollTask, freeze
-from airflow_provider_connect.stage.manifest import Manifest, Seen
+from airflow_provider_connect.spark.poll import PollTask, stage_partition
+from airflow_provider_connect.stage.manifest import Manifest, SeenPublish
 from airflow_provider_connect.window import Day
 from tests.standins.mixpanel.engage import Engage
 from tests.standins.mixpanel.events import Project
@@ -53,8 +53,8 @@ def load(connection: Connection, root: str) -> tuple[float, float, int]:
             attempts=("benchmark",),
             progress_seconds=60,
         )
-        polled = freeze(task, schema, connection)[day.date]
-        manifest = Manifest(day=day, attempt="benchmark", fingerprint="", polled=polled, seen=Seen())
+        polled = stage_partition(task, schema, connection)[day.date]
+        manifest = Manifest(day=day, attempt="benchmark", fingerprint="", polled=polled, seen=SeenPublish())
         intent = Intent(token="benchmark", run="benchmark")
         row = publisher.commit(
             Publish(key=key, day=day, intent=intent, manifest=manifest, schema=schema, stage=root, kind="snapshot"),
@@ -101,10 +101,10 @@ def main() -> None:
         seconds, megabytes, rows = measure(profiles)
         peaks.append(megabytes)
         pages = -(-profiles // PAGE_SIZE)
-        alone = PAGE_SECONDS * (1 + -(-(pages - 1) // PAGES_AT_ONCE))
+        alone = PAGE_SECONDS * (1 + -(-(pages - 1) // CONCURRENT_PAGES))
         print(
             f"{rows:,} profiles in {seconds:.1f} s: {seconds / alone:.2f} of the {alone:.1f} s that {pages:,} pages "
-            f"take, {PAGES_AT_ONCE} at once; {rows / seconds:,.0f} a second, peak {megabytes:.0f} MB "
+            f"take, {CONCURRENT_PAGES} at once; {rows / seconds:,.0f} a second, peak {megabytes:.0f} MB "
             f"({megabytes / peaks[0]:.2f} of a tenth's)"
         )
 

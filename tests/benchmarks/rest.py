@@ -30,11 +30,11 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._rest.reading import PageCutter
+from airflow_provider_connect.sources._rest.page_parser import PageCutter
 from airflow_provider_connect.sources._rest.rows import RowMaker
 from airflow_provider_connect.sources.rest import Cursor, NoToken, Records, Request, RestSource
-from airflow_provider_connect.spark.poll import PollTask, freeze
-from airflow_provider_connect.stage.manifest import Manifest, Seen
+from airflow_provider_connect.spark.poll import PollTask, stage_partition
+from airflow_provider_connect.stage.manifest import Manifest, SeenPublish
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.window import Day
 
@@ -133,9 +133,9 @@ def load(port: int, root: str) -> tuple[float, float, float, int]:
             progress_seconds=60,
         )
         started = time.perf_counter()
-        polled = freeze(task, schema, connection)[day.date]
+        polled = stage_partition(task, schema, connection)[day.date]
         poll_seconds = time.perf_counter() - started
-        manifest = Manifest(day=day, attempt="benchmark", fingerprint="", polled=polled, seen=Seen())
+        manifest = Manifest(day=day, attempt="benchmark", fingerprint="", polled=polled, seen=SeenPublish())
         intent = Intent(token="benchmark", run="benchmark")
         row = publisher.commit(
             Publish(key=key, day=day, intent=intent, manifest=manifest, schema=schema, stage=root, kind="day"), None, []

@@ -62,18 +62,18 @@ NO_DOCUMENTS = [
 def poll(connection: Connection, stage: str, shapes: list[dict[str, Any]]) -> tuple[float, float]:
     """Poll and stage the day through shapes; return the seconds, and those of CPU."""
     from airflow_provider_connect.polling.tally import Tally
-    from airflow_provider_connect.spark.poll import PollTask, poll_once
+    from airflow_provider_connect.spark.poll import PollTask, stage_partition_once
     from airflow_provider_connect.stage.storage import Folder
 
     Path(stage).mkdir()
-    with MixpanelSource.of(SOURCE).open(connection, PollContext()) as poller:
+    with MixpanelSource.from_options(SOURCE).open(connection, PollContext()) as poller:
         (part,) = poller.plan([Day(date=DAYS[0])])
         task = PollTask(
             source_name="mixpanel", source=SOURCE, part=part, root=stage, attempts=("a-1",), progress_seconds=5
         )
         shaping, tally = Shaping.of(Chain.of(shapes), {"key": KEY}), Tally(part.days)
         cpu, started = time.process_time(), time.perf_counter()
-        poll_once(poller, Folder(stage), task, poller.schema(), shaping=shaping, tally=tally, retries=[])
+        stage_partition_once(poller, Folder(stage), task, poller.schema(), shaping=shaping, tally=tally, retry_notes=[])
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     shutil.rmtree(stage)
     return seconds, cpu
@@ -90,7 +90,7 @@ def each_alone(connection: Connection) -> dict[str, float]:
     """Return the CPU seconds of each shape over the whole day in memory."""
     from airflow_provider_connect.polling.tally import Tally
 
-    with MixpanelSource.of(SOURCE).open(connection, PollContext()) as poller:
+    with MixpanelSource.from_options(SOURCE).open(connection, PollContext()) as poller:
         (part,) = poller.plan([Day(date=DAYS[0])])
         schema = poller.schema()
         batches = [batch for _, batch in poller.poll(part, Tally(part.days))]
@@ -101,7 +101,7 @@ def each_alone(connection: Connection) -> dict[str, float]:
         started = time.process_time()
         batches = [change(batch, Counter()) for batch in batches]
         seconds[f"{index} {next(iter(one))}"] = time.process_time() - started
-        schema = chain.schema(schema)
+        schema = chain.result_schema(schema)
     return seconds
 
 

@@ -23,12 +23,12 @@ from typing import NamedTuple
 from day import show
 from staged_day import in_new_process
 
-from airflow_provider_connect.clients.sql.database import Choices, Table
+from airflow_provider_connect.clients.sql.database import Table, ValueChoices
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.sql import SqlSource
-from airflow_provider_connect.spark.poll import PollTask, freeze
+from airflow_provider_connect.spark.poll import PollTask, stage_partition
 from airflow_provider_connect.window import Day
 from tests.equipment.sql.servers import PASSWORD, READER, DatabaseServer, MariaDBServer, PostgreSQLServer
 
@@ -69,7 +69,7 @@ def read(connection: Connection) -> Read:
     """Read the table, and throw it away."""
     cpu, started = time.process_time(), time.perf_counter()
     with open_database(connection, application_name="benchmark") as database:
-        columns = database.reading(database.describe(Table("t")), Choices())
+        columns = database.read_columns(database.describe(Table("t")), ValueChoices())
         rows = sum(batch.num_rows for batch in database.read(columns, database.relation(Table("t"))))
     return taken(cpu, started, rows)
 
@@ -89,7 +89,7 @@ def staged(connection: Connection, stage: str) -> Read:
             attempts=("benchmark",),
             progress_seconds=60,
         )
-        (polled,) = freeze(task, schema, connection).values()
+        (polled,) = stage_partition(task, schema, connection).values()
     return taken(cpu, started, polled.rows_written)
 
 

@@ -24,14 +24,14 @@ from sql import NAME, POSTGRESQL
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.sql import SqlSource
-from airflow_provider_connect.spark.poll import PollTask, freeze
+from airflow_provider_connect.spark.poll import PollTask, stage_partition
 from airflow_provider_connect.window import Day
 from tests.equipment.sql.servers import PostgreSQLServer
 
 
 def freeze_chunk(task: str, schema: Any, connection: Connection) -> int:
     """Poll and freeze one chunk; return its rows."""
-    (polled,) = freeze(PollTask.model_validate_json(task), schema, connection).values()
+    (polled,) = stage_partition(PollTask.model_validate_json(task), schema, connection).values()
     return polled.rows_written
 
 

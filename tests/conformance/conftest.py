@@ -121,7 +121,7 @@ def mixpanel_served(source: MixpanelSource, mixpanel: StandIn) -> Served:
     )
     people, reports = mixpanel.people, mixpanel.reports
     rows = {
-        "export": lambda: len(mixpanel.project.kept(date)),
+        "export": lambda: len(mixpanel.project.expected_rows(date)),
         "engage": people.count,
         "cohorts": lambda: len(people.cohorts),
         "cohort_members": lambda: sum(map(people.members, people.cohorts)),
@@ -181,7 +181,7 @@ def x_search_served(source: XSearchSource, x: XStandIn) -> Served:
         extra={"limits": {"all": {"per_second": 1000}}},
     )
     found = x.timeline.truth(date, *source.queries)
-    posts = [post.document for post in x.timeline.of(date) if post.id in found]
+    posts = [post.document for post in x.timeline.posts_of_day(date) if post.id in found]
     named = {each["id"] for post in posts for each in post.get("referenced_posts", [])}
     rows = {
         "posts": found,

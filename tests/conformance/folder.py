@@ -32,11 +32,11 @@ from pydantic import Field
 
 from airflow_provider_connect.capabilities.publisher import Confirms, KeepsNotes, StagesByExecutors
 from airflow_provider_connect.ledger import task_of
-from airflow_provider_connect.publishing import confirmed, next_generation, require_definition, row_of
+from airflow_provider_connect.publishing import confirmed_row, ledger_row, next_generation, require_definition
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, Publish, Publisher, Sink
 from airflow_provider_connect.stage.definition import digest_of
 from airflow_provider_connect.stage.notes import LedgerNote
-from airflow_provider_connect.stage.rows import batches
+from airflow_provider_connect.stage.rows import read_batches
 from airflow_provider_connect.window import DaySet, SourceKind
 from airflow_provider_connect.wire import Wire
 
@@ -75,7 +75,7 @@ class FolderLedger(Ledger):
         return next((row for row in self.rows() if (row.day, row.token) == (day, token)), None)
 
     def days(self) -> DaySet:
-        return DaySet.of(row.day for row in self.rows())
+        return DaySet.from_dates(row.day for row in self.rows())
 
     def definition_in_force(self) -> DefinitionInForce | None:
         published = (row for row in reversed(self.rows()) if row.definition is not None and not row.checks)
@@ -154,7 +154,7 @@ class FolderPublisher(Publisher, StagesByExecutors, Confirms, KeepsNotes):
         for file in share:
             name = f"{token}/{uuid.uuid4().hex}"
             with (self.path / name).open("w") as lines:
-                for _, batch in batches(stage, file.path, 1 << 20):
+                for _, batch in read_batches(stage, file.path, 1 << 20):
                     lines.writelines(json.dumps(row["event"]) + "\n" for row in batch.to_pylist())
             names.append(name)
         return names
@@ -187,10 +187,10 @@ class FolderPublisher(Publisher, StagesByExecutors, Confirms, KeepsNotes):
             return row
 
     def check(self, publish: Publish, newest: LedgerRow | None) -> LedgerRow:
-        return confirmed(publish, newest)
+        return confirmed_row(publish, newest)
 
     def row(self, publish: Publish) -> LedgerRow:
-        return row_of(publish, next_generation(publish, self.ledger.newest(publish.day.date, publish.kind)))
+        return ledger_row(publish, next_generation(publish, self.ledger.newest(publish.day.date, publish.kind)))
 
     def abort(self, publish: Publish, token: str) -> None:
         with self.alone():

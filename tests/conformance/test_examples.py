@@ -15,7 +15,7 @@ from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import json_body
 from airflow_provider_connect.errors import DataError, OvertakenError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.publishing import ledger_row, next_generation
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.testing import Bench, Served, SinkConformance, SourceConformance, Target
@@ -35,7 +35,7 @@ ALIAS_STORE = load("alias_store")
 def _switches_from_what_it_finds_then(self: Any, publish: Publish, token: str, receipts: Any) -> LedgerRow:
     """Decide first, and look again at what is to be replaced: no compare-and-set."""
     _, rows = self._ledger.look(publish.day.date)
-    row = row_of(publish, next_generation(publish, rows[-1] if rows else None))
+    row = ledger_row(publish, next_generation(publish, rows[-1] if rows else None))
     here, _ = self._ledger.look(publish.day.date)
     note = {"replaces": here, "rows": [each.model_dump(mode="json") for each in (*rows, row)]}
     self._ledger.write(token, note, -1)
@@ -49,7 +49,7 @@ def _shows_before_it_notes(self: Any, publish: Publish, token: str, receipts: An
     for row in rows:
         if row.token == publish.intent.token:
             return row
-    row = row_of(publish, next_generation(publish, rows[-1] if rows else None))
+    row = ledger_row(publish, next_generation(publish, rows[-1] if rows else None))
     self._ask(f"/aliases/{self._ledger.prefix}{publish.day}", json_body({"from": here, "to": token}))
     note = {"replaces": here, "rows": [each.model_dump(mode="json") for each in (*rows, row)]}
     self._ledger.write(token, note, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from airflow_provider_connect.publishing import confirmed, next_generation, row_of, seen_in
+from airflow_provider_connect.publishing import confirmed_row, ledger_row, next_generation, seen_publish
 from airflow_provider_connect.sink import LedgerRow, Publish
 from tests.conformance.folder import FolderPublisher
 from tests.conformance.wrong_sinks import Wrong, fails, pause
@@ -27,7 +27,7 @@ class TestComparesNoChecks(Wrong):
             newest = self.ledger.newest(publish.day.date, publish.kind)
             if newest is not None:
                 newest = newest.model_copy(update={"checks": publish.manifest.seen.checks})
-            return row_of(publish, next_generation(publish, newest))
+            return ledger_row(publish, next_generation(publish, newest))
 
 
 @fails(
@@ -51,9 +51,9 @@ class TestConfirmsWhateverIsThere(Wrong):
             seen = dataclasses.replace(
                 publish,
                 answer=newest.answer,
-                manifest=publish.manifest.model_copy(update={"seen": seen_in(newest)}),
+                manifest=publish.manifest.model_copy(update={"seen": seen_publish(newest)}),
             )
-            return confirmed(seen, newest)
+            return confirmed_row(seen, newest)
 
 
 @fails(

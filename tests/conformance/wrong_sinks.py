@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from airflow_provider_connect.capabilities.publisher import CommitCountsDifferences, TellsDifferences
 from airflow_provider_connect.errors import OvertakenError, RetriableError
-from airflow_provider_connect.publishing import require_definition, row_of
+from airflow_provider_connect.publishing import ledger_row, require_definition
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.testing import SinkConformance, Target
@@ -245,12 +245,12 @@ class TestDecidesByClock(Wrong):
         def row(self, publish: Publish) -> LedgerRow:
             newest = self.ledger.newest(publish.day.date, publish.kind)
             if newest is None:
-                return row_of(publish, 1)
+                return ledger_row(publish, 1)
             if publish.kind == "snapshot":
                 return super().row(publish)
             if newest.polled_at and publish.manifest.polled_at and newest.polled_at > publish.manifest.polled_at:
                 raise OvertakenError("an answer polled later is published")
-            return row_of(publish, newest.generation + 1)
+            return ledger_row(publish, newest.generation + 1)
 
 
 @fails(

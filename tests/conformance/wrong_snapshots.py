@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_connect.publishing import next_generation, row_of
+from airflow_provider_connect.publishing import ledger_row, next_generation
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.window import SourceKind
 from tests.conformance.folder import FolderPublisher, FolderSink, State
@@ -21,8 +21,8 @@ class TestTakesAnySnapshot(Wrong):
         def row(self, publish: Publish) -> LedgerRow:
             newest = self.ledger.newest(publish.day.date, publish.kind)
             if newest is not None and newest.day != publish.day.date:
-                return row_of(publish, 1)
-            return row_of(publish, next_generation(publish, newest))
+                return ledger_row(publish, 1)
+            return ledger_row(publish, next_generation(publish, newest))
 
 
 @fails("it_says_whether_a_snapshot_takes_the_place_of_the_whole")

@@ -14,7 +14,7 @@ from tests.demo.target import Target
 class Served(Protocol):
     """What a stand-in serves."""
 
-    def kept(self, date: dt.date) -> Iterable[dict[str, Any]]:
+    def expected_rows(self, date: dt.date) -> Iterable[dict[str, Any]]:
         """Return what a table must hold of a day: ``event`` tells rows apart, ``properties`` is the document."""
 
 

@@ -12,7 +12,7 @@ from tests.demo.delta_target import DeltaTarget
 from tests.demo.origin import Origin
 from tests.demo.target import Target
 from tests.standins.x.posts import Timeline
-from tests.standins.x.search import renamed
+from tests.standins.x.search import in_dialect
 
 QUERIES = ("coffee -is:repost", "tea OR rain")
 """Those of the example DAG."""
@@ -48,9 +48,9 @@ class XDeltaTarget(DeltaTarget):
 class Posts:
     """What a table must hold."""
 
-    def kept(self, date: dt.date) -> Iterator[dict[str, Any]]:
+    def expected_rows(self, date: dt.date) -> Iterator[dict[str, Any]]:
         """Yield each post of a day that a query finds, with those queries."""
-        documents = {post.id: renamed(post.document, "tweet") for post in TIMELINE.of(date)}
+        documents = {post.id: in_dialect(post.document, "tweet") for post in TIMELINE.posts_of_day(date)}
         for post_id, queries in TIMELINE.truth(date, *QUERIES).items():
             yield {"event": " | ".join(queries), "properties": documents[post_id]}
 

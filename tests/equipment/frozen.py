@@ -10,7 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
-from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.manifest import (
+    Manifest,
+    PollResult,
+    SeenPublish,
+    StagedFile,
+    attempt_folder,
+    data_file,
+)
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.rejects import rejects_schema
 from airflow_provider_connect.stage.storage import Folder
@@ -37,7 +44,7 @@ def freeze(
     order: int = 1,
     attempt: str = "1",
     rejects: Sequence[bytes] = (),
-    seen: int | Seen = 0,
+    seen: int | SeenPublish = 0,
     schema: pa.Schema | None = None,
     **fields: Any,
 ) -> Publish:
@@ -56,7 +63,7 @@ def freeze(
                 writer.write(batch)
         staged += [writer.file] if writer.file else []
     rows = sum(file.rows for file in staged)
-    polled = Polled(
+    polled = PollResult(
         files=tuple(staged),
         rejects=_rejects(folder, name, rejects),
         rows_read=rows + len(rejects),
@@ -64,7 +71,7 @@ def freeze(
         counts={"rejected": len(rejects)},
         digest=f"{order:032x}",
     )
-    found = seen if isinstance(seen, Seen) else Seen(day=day, generation=seen) if seen else Seen()
+    found = seen if isinstance(seen, SeenPublish) else SeenPublish(day=day, generation=seen) if seen else SeenPublish()
     manifest = Manifest(day=Day(date=day), attempt=name, fingerprint="f", polled=polled, seen=found)
     labels = {"dag_id": "Dag", "task_id": "load", "run_id": f"run {order}"}
     return Publish(

@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 from airflow_provider_connect.sink import Ledger, LedgerRow
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.window import DaySet
 
 
@@ -35,4 +35,4 @@ class LineLedger(Ledger):
         return next((row for row in reversed(self.rows()) if (row.day, row.token) == (day, token)), None)
 
     def days(self) -> DaySet:
-        return DaySet.of(row.day for row in self.rows())
+        return DaySet.from_dates(row.day for row in self.rows())

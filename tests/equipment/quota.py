@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from greenlet import getcurrent, greenlet
 
-from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Grant, Turns
 
 
@@ -111,7 +111,7 @@ class Worker:
         keys: Keys,
         vendor: Vendor,
         quota: Quota,
-        want: Want,
+        want: QuotaClaim,
         *,
         seed: int,
         delays: tuple[float, ...] = (0.0,),
@@ -135,7 +135,7 @@ class Worker:
 
     def __call__(self) -> None:
         while self.left and not self.is_dead:
-            want = Want(self.want.asker, self.left, min(self.want.least, self.left), rank=self.want.rank)
+            want = QuotaClaim(self.want.asker, self.left, min(self.want.least, self.left), rank=self.want.rank)
             got = self.turns.reserve(want)
             if isinstance(got, Grant):
                 self._work(got)

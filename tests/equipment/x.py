@@ -36,7 +36,7 @@ def source(**options: Any) -> XSearchSource:
 def poll(server: StandIn, *faults: Fault, day: Day = DAY, **options: Any) -> tuple[list[dict[str, Any]], Tally]:
     """Poll a day once, as executors do; return its rows and what was counted."""
     server.faults.replace(faults)
-    server.asked.clear()
+    server.requests_taken.clear()
     tally = Tally([day])
     with source(**options).open(connection(server), PollContext()) as poller:
         rows = [

@@ -188,7 +188,7 @@ class Submitter:
         return {
             day: sorted(
                 json.dumps([row["event"], row["properties"]], sort_keys=True)
-                for row in self.standin.project.kept(dt.date.fromisoformat(day))
+                for row in self.standin.project.expected_rows(dt.date.fromisoformat(day))
             )
             for day in days
         }

@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.1
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 
-class Record(NamedTuple):
+class KafkaRecord(NamedTuple):
     """One record; ``timestamp`` is in milliseconds since 1970, UTC."""
 
     topic: str
@@ -67,7 +67,7 @@ class Reader:
         """Leave the broker."""
         self._consumer.close()
 
-    def read(self) -> Iterator[Record]:
+    def read(self) -> Iterator[KafkaRecord]:
         """Yield the records since the last read, up to the end of every partition; none if there is no topic.
 
         In one partition every transaction is seen whole; across several, one that commits meanwhile may be partial.
@@ -143,7 +143,7 @@ def _partition(message: Message) -> int:
     return partition
 
 
-def _record(message: Message) -> Record:
+def _record(message: Message) -> KafkaRecord:
     headers: Any = message.headers() or []
     fields: tuple[Any, ...] = (message.topic(), message.partition(), message.offset(), message.key(), message.value())
-    return Record._make((*fields, {name: value.decode() for name, value in headers}, message.timestamp()[1]))
+    return KafkaRecord._make((*fields, {name: value.decode() for name, value in headers}, message.timestamp()[1]))

@@ -30,12 +30,12 @@ class Schedule(Generic[AnyFault]):
         with self._lock:
             self._faults: list[tuple[AnyFault, int | None]] = [(fault, fault.times) for fault in faults]
 
-    def left(self) -> list[AnyFault]:
+    def remaining(self) -> list[AnyFault]:
         """Return the faults that no request has taken yet."""
         with self._lock:
             return [fault for fault, times in self._faults if times is None or times > 0]
 
-    def first(self, fits: Callable[[AnyFault], bool]) -> AnyFault | None:
+    def take_first(self, fits: Callable[[AnyFault], bool]) -> AnyFault | None:
         """Return the first fault that fits a request, and count it as spent."""
         with self._lock:
             for index, (fault, times) in enumerate(self._faults):

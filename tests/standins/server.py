@@ -34,7 +34,7 @@ def free_port() -> int:
     raise RuntimeError(f"no free port between {PORTS.start} and {PORTS.stop}")
 
 
-def fetched_once(folder: Path, version: str, fetch: Callable[[Path], None], saying: str) -> Path:
+def fetched_once(folder: Path, version: str, fetch: Callable[[Path], None], description: str) -> Path:
     """Return a folder with a version of something; if it has another, make it again, one process at a time.
 
     :param version: any text that identifies the version.
@@ -46,7 +46,7 @@ def fetched_once(folder: Path, version: str, fetch: Callable[[Path], None], sayi
         fcntl.flock(lock, fcntl.LOCK_EX)
         made = folder / "installed.txt"
         if not made.exists() or made.read_text() != version:
-            print(f"fetching {saying} into {folder}", flush=True)
+            print(f"fetching {description} into {folder}", flush=True)
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             fetch(folder)
@@ -54,20 +54,20 @@ def fetched_once(folder: Path, version: str, fetch: Callable[[Path], None], sayi
     return folder
 
 
-def environment(folder: Path, pins: Path, doing: str) -> None:
+def environment(folder: Path, pins: Path, activity: str) -> None:
     """Make an environment with the packages of a file that names all it needs, and nothing else: not even pip.
 
     :raises RuntimeError: it could not be made.
     """
-    run([sys.executable, "-m", "venv", "--without-pip", str(folder)], doing)
+    run([sys.executable, "-m", "venv", "--without-pip", str(folder)], activity)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet"]
     # What is imported is compiled then: all of it takes a minute of a core.
-    run([*pip, "--disable-pip-version-check", "--no-deps", "--no-compile", "-r", str(pins)], doing)
+    run([*pip, "--disable-pip-version-check", "--no-deps", "--no-compile", "-r", str(pins)], activity)
 
 
 def run(
     command: Sequence[str],
-    doing: str,
+    activity: str,
     seconds: float = FETCH_SECONDS,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
@@ -89,9 +89,9 @@ def run(
             check=True,
         ).stdout
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{doing} did not end within {seconds} s") from None
+        raise RuntimeError(f"{activity} did not end within {seconds} s") from None
     except subprocess.CalledProcessError as error:
-        raise RuntimeError(f"{doing} failed with code {error.returncode}:\n{tail(error.stdout)}") from None
+        raise RuntimeError(f"{activity} failed with code {error.returncode}:\n{tail(error.stdout)}") from None
 
 
 def start(

@@ -27,19 +27,19 @@ class Stats:
         with self._lock:
             self._running -= 1
 
-    def record(self, dates: str, status: str, fault: str | None = None) -> None:
+    def count_answer(self, dates: str, status: str, fault: str | None = None) -> None:
         """Count an answer, before its first byte leaves; ``status`` is ``none`` if there is no answer."""
         with self._lock:
             self._requests.setdefault(dates, Counter())[status] += 1
             if fault:
                 self._faults[fault] += 1
 
-    def sent(self, count_bytes: int) -> None:
+    def count_bytes_sent(self, count_bytes: int) -> None:
         """Add body bytes."""
         with self._lock:
             self._bytes += count_bytes
 
-    def aborted(self) -> None:
+    def count_aborted(self) -> None:
         """Count a client that left before the end."""
         with self._lock:
             self._aborted += 1

@@ -131,7 +131,9 @@ class System:
 def served(project: Project, dates: list[dt.date]) -> dict[str, Counter[str]]:
     """Return what a project has for whole UTC dates, duplicates dropped, in the form of :meth:`Table.rows`."""
     return {
-        str(date): Counter(json.dumps([r["event"], r["properties"]], sort_keys=True) for r in project.kept(date))
+        str(date): Counter(
+            json.dumps([r["event"], r["properties"]], sort_keys=True) for r in project.expected_rows(date)
+        )
         for date in dates
     }
 

@@ -129,4 +129,4 @@ def test_a_week_of_a_declared_api_in_trouble(system: System, api: RestApi, troub
 
 def test_days_of_x_in_trouble(system: System, x: StandIn) -> None:
     require_done(system, "x_catchup", {str(date): list(x.timeline.truth(date, *QUERIES)) for date in DAGS["x_catchup"]})
-    assert not x.faults.left(), "not every fault has happened"
+    assert not x.faults.remaining(), "not every fault has happened"

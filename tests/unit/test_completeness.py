@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.completeness import RowBounds, Rules, findings, has_rows, out_of_bounds, shrunk
+from airflow_provider_connect.completeness import RowBounds, Rules, bounds_finding, findings, has_rows, shrink_finding
 from airflow_provider_connect.sink import LedgerRow, OnEmpty
-from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.manifest import PollResult
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.line_ledger import LineLedger
 
@@ -28,21 +28,21 @@ def row(rows: int, day: dt.date = DAY, generation: int = 3) -> LedgerRow:
 
 @given(rows=COUNTS, was=COUNTS, percent=PERCENT)
 def test_an_answer_has_shrunk_if_less_than_the_rest_that_is_asked_for_came(rows: int, was: int, percent: int) -> None:
-    found = shrunk(DAY, rows, row(was), Rules(shrink_percent=percent))
+    found = shrink_finding(DAY, rows, row(was), Rules(shrink_percent=percent))
     assert (found is not None) == (Fraction(rows) < was * Fraction(100 - percent, 100))
 
 
 @given(was=st.integers(1, 10**9), percent=PERCENT, more=COUNTS, fewer=COUNTS)
 def test_more_rows_never_look_worse(was: int, percent: int, more: int, fewer: int) -> None:
     rules, (few, many) = Rules(shrink_percent=percent), sorted((more, fewer))
-    if shrunk(DAY, few, row(was), rules) is None:
-        assert shrunk(DAY, many, row(was), rules) is None
+    if shrink_finding(DAY, few, row(was), rules) is None:
+        assert shrink_finding(DAY, many, row(was), rules) is None
 
 
 @given(rows=COUNTS, was=COUNTS)
 def test_accept_says_nothing_and_warn_does_not_fail(rows: int, was: int) -> None:
-    assert shrunk(DAY, rows, row(was), Rules(on_shrink="accept")) is None
-    warned, failed = (shrunk(DAY, rows, row(was), Rules(on_shrink=on)) for on in ("warn", "fail"))
+    assert shrink_finding(DAY, rows, row(was), Rules(on_shrink="accept")) is None
+    warned, failed = (shrink_finding(DAY, rows, row(was), Rules(on_shrink=on)) for on in ("warn", "fail"))
     assert (warned is None) == (failed is None)
     if warned is not None and failed is not None:
         assert (warned.is_fatal, failed.is_fatal) == (False, True)
@@ -50,7 +50,7 @@ def test_accept_says_nothing_and_warn_does_not_fail(rows: int, was: int) -> None
 
 @given(rows=COUNTS, before=st.lists(st.integers(1, 10**9), min_size=4, max_size=7), percent=st.integers(1, 300))
 def test_a_day_is_out_of_bounds_if_it_is_that_far_from_the_mean(rows: int, before: list[int], percent: int) -> None:
-    found = out_of_bounds(DAY, rows, [row(each) for each in before], RowBounds(percent=percent))
+    found = bounds_finding(DAY, rows, [row(each) for each in before], RowBounds(percent=percent))
     mean = Fraction(sum(before), len(before))
     assert (found is not None) == (abs(rows - mean) > mean * percent / 100)
 
@@ -58,7 +58,7 @@ def test_a_day_is_out_of_bounds_if_it_is_that_far_from_the_mean(rows: int, befor
 @given(rows=COUNTS, before=st.lists(COUNTS, max_size=7))
 def test_too_few_days_with_rows_are_no_bound_and_said(rows: int, before: list[int]) -> None:
     full = [each for each in before if each]
-    found = out_of_bounds(DAY, rows, [row(each) for each in before], RowBounds())
+    found = bounds_finding(DAY, rows, [row(each) for each in before], RowBounds())
     if len(full) < 4:
         assert found is not None
         assert not found.is_fatal
@@ -79,7 +79,7 @@ def test_too_few_days_with_rows_are_no_bound_and_said(rows: int, before: list[in
 def test_the_limits_themselves_are_within_and_empty_days_count_for_nothing(
     rows: int, before: list[int], is_found: bool
 ) -> None:
-    found = out_of_bounds(DAY, rows, [row(each) for each in before], RowBounds())
+    found = bounds_finding(DAY, rows, [row(each) for each in before], RowBounds())
     assert (found is not None) == is_found
     if found is not None:
         assert found.is_fatal == (0 not in before)
@@ -94,15 +94,15 @@ def test_half_of_the_days_before_must_have_rows(days: int, least: int) -> None:
 
 
 def test_both_figures_the_threshold_and_what_to_do_are_named() -> None:
-    found = shrunk(DAY, 499, row(1_000), Rules())
+    found = shrink_finding(DAY, 499, row(1_000), Rules())
     assert found is not None
     for part in ("499 rows", "1,000 are published", "generation 3", "50.1 % fewer", "50 %", "on_shrink='accept'"):
         assert part in found.text
-    found = out_of_bounds(DAY, 10, [row(1_000)] * 5, RowBounds(percent=30))
+    found = bounds_finding(DAY, 10, [row(1_000)] * 5, RowBounds(percent=30))
     assert found is not None
     for part in ("10 rows", "99 % fewer than the mean 1,000 of the 5 days", "30 %", "RowBounds(on='warn')"):
         assert part in found.text
-    found = out_of_bounds(DAY, 2_000, [row(1_000)] * 5, RowBounds(on="warn"))
+    found = bounds_finding(DAY, 2_000, [row(1_000)] * 5, RowBounds(on="warn"))
     assert found is not None
     assert "100 % more than" in found.text
     assert "published all the same" in found.text
@@ -132,7 +132,7 @@ def test_an_answer_without_rows_is_for_on_empty_and_any_other_for_on_shrink(
 ) -> None:
     found = findings(
         DAY,
-        Polled(rows_written=rows),
+        PollResult(rows_written=rows),
         on_empty=on_empty,
         rules=Rules(),
         replaced=None if replaced is None else row(replaced),
@@ -178,13 +178,13 @@ def test_a_publish_with_rows_asks_nothing_of_the_ledger() -> None:
     def asked() -> bool:
         raise AssertionError("a question to a database for each day that is loaded")
 
-    answer = Polled(rows_written=1)
+    answer = PollResult(rows_written=1)
     assert findings(DAY, answer, on_empty="never", rules=Rules(), replaced=None, earlier=None, has_rows=asked) == []
 
 
 def erasing(rows: int, erased: int, was: int, already: int = 0, on_empty: OnEmpty = "fail") -> bool:
     """Tell whether an answer passes of which an erase list took rows out."""
-    answer = Polled(files=(), rows_read=rows + erased, rows_written=rows, counts={"erased": erased})
+    answer = PollResult(files=(), rows_read=rows + erased, rows_written=rows, counts={"erased": erased})
     earlier = row(was).model_copy(update={"counts": {"erased": already}})
     return not findings(DAY, answer, on_empty=on_empty, rules=Rules(), replaced=earlier, earlier=earlier)
 
@@ -222,7 +222,7 @@ def test_what_the_erase_list_took_out_is_not_lost(
 )
 def test_row_bounds_do_not_miss_the_erased(rows: int, erased: int, was: int, already: int, *, passes: bool) -> None:
     before = [row(was).model_copy(update={"counts": {"erased": already}}) for _ in range(7)]
-    answer = Polled(rows_read=rows + erased, rows_written=rows, counts={"erased": erased})
+    answer = PollResult(rows_read=rows + erased, rows_written=rows, counts={"erased": erased})
     rules = Rules(row_bounds=RowBounds(percent=50))
     found = findings(DAY, answer, on_empty="fail", rules=rules, replaced=None, earlier=None, before=before)
     assert (not found) is passes
@@ -238,7 +238,7 @@ def test_what_the_erase_list_took_out_is_known_to_within_what_the_module_says() 
 
 
 def test_the_message_names_what_was_erased() -> None:
-    found = shrunk(DAY, 10, row(100), Rules(), erased=30)
+    found = shrink_finding(DAY, 10, row(100), Rules(), erased=30)
     assert found is not None
     assert "10 rows besides 30 that were erased since, and 100 are published" in found.text
     assert "60 % fewer" in found.text
@@ -252,7 +252,7 @@ def test_a_day_all_of_whose_parents_were_ignored_is_told_by_that_and_once(
     """At 3 a.m. a token has lost its rights, and an API says 404 to all: that is no day without events."""
 
     def told(**counts: int) -> list[tuple[str, bool]]:
-        polled = Polled(files=(), counts=counts)
+        polled = PollResult(files=(), counts=counts)
         found = findings(DAY, polled, on_empty=on_empty, rules=Rules(), replaced=earlier, earlier=earlier)
         return [(each.text, each.is_fatal) for each in found]
 

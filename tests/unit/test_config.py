@@ -35,7 +35,7 @@ def test_a_wrong_value_is_not_repeated():
 
 def test_options_survive_json():
     options = Example(conn_id="x", timeout_seconds=2)
-    assert Example.of(options.model_dump(mode="json")) == options
+    assert Example.from_options(options.model_dump(mode="json")) == options
 
 
 SECRETS = ["it's", 'a "quote"', "100%", "{{ ds }}", "two\nlines", "x", "sécrèt✓", "$HOME `id` \\"]
@@ -144,7 +144,7 @@ def test_a_rendered_text_is_no_template_again():
     done = Templated(path="/{{ x }}").rendered(lambda _: "/{{ secret }}").checked()
     assert done.path == "/{{ secret }}"
     assert done.templates == frozenset()
-    assert Templated.of(done.serialize()) == done
+    assert Templated.from_options(done.serialize()) == done
 
 
 def test_options_that_wait_for_their_templates_can_be_shown():
@@ -159,7 +159,7 @@ class Renaming(Options):
     zone: str = "UTC"
 
 
-@pytest.mark.parametrize("make", [lambda options: Renaming(**options), Renaming.of])
+@pytest.mark.parametrize("make", [lambda options: Renaming(**options), Renaming.from_options])
 def test_a_former_name_is_accepted_with_a_warning(make):
     with pytest.warns(FutureWarning, match="project_timezone is called zone now"):
         options = make({"project_timezone": "US/Pacific"})
@@ -173,7 +173,7 @@ def test_a_template_may_stand_under_a_former_name():
     assert options.rendered(upper).checked() == Renaming(zone="/X")
 
 
-@pytest.mark.parametrize("make", [lambda options: Renaming(**options), Renaming.of])
+@pytest.mark.parametrize("make", [lambda options: Renaming(**options), Renaming.from_options])
 def test_a_removed_option_is_refused_with_what_replaces_it_and_a_former_name_beside_the_present_one(make):
     with pytest.raises(ConfigError) as caught:
         make({"page_size": 7, "project_timezone": "UTC", "zone": "UTC", "zome": 1})

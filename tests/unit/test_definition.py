@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.config import has_template
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.definition import compare, days_loaded_otherwise, definition_of, masked_columns, with_key
+from airflow_provider_connect.definition import (
+    add_key,
+    build_definition,
+    compare_definitions,
+    days_with_other_rows,
+    masked_columns,
+)
 from airflow_provider_connect.ledger import Intent, LedgerRow
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -27,7 +33,7 @@ API = Connection(conn_id="api", conn_type="http", host="https://user:canary@api.
 
 
 def defined(source: Source, connection: Connection, **more: Any) -> StreamDefinition:
-    return definition_of(source, source.serialize(), connection, **more)
+    return build_definition(source, source.serialize(), connection, **more)
 
 
 def mixpanel(**options: Any) -> StreamDefinition:
@@ -92,11 +98,11 @@ READ_OTHERWISE = [
 def test_a_narrowing_that_differs_is_told_to_its_own_task_and_refused_to_another(
     before: StreamDefinition, after: StreamDefinition, part: str
 ) -> None:
-    same = compare(before, after, is_same_task=True, identifies_by_key=False)
+    same = compare_definitions(before, after, is_same_task=True, identifies_by_key=False)
     assert [text.partition(" was ")[0] for text in same.notices] == [part]
     assert not same.refusals
     assert not same.acceptable
-    other = compare(before, after, is_same_task=False, identifies_by_key=False)
+    other = compare_definitions(before, after, is_same_task=False, identifies_by_key=False)
     assert [text.partition(" was ")[0] for text in other.acceptable] == [part]
     assert not other.notices
 
@@ -105,7 +111,7 @@ def test_a_narrowing_that_differs_is_told_to_its_own_task_and_refused_to_another
 def test_another_way_of_reading_is_refused_until_a_person_accepts_it(
     before: StreamDefinition, after: StreamDefinition, part: str
 ) -> None:
-    comparison = compare(before, after, is_same_task=True, identifies_by_key=False)
+    comparison = compare_definitions(before, after, is_same_task=True, identifies_by_key=False)
     assert part in [text.partition(" was ")[0] for text in comparison.acceptable]
     assert not comparison.refusals
 
@@ -117,7 +123,7 @@ def test_columns_and_what_only_spares_the_source_are_no_parts() -> None:
 
 def test_who_may_read_is_told_and_never_refused() -> None:
     moved = SHOP.model_copy(update={"host": "replica.example"})
-    comparison = compare(shop(**BY_DAY), shop(moved, **BY_DAY), is_same_task=False, identifies_by_key=True)
+    comparison = compare_definitions(shop(**BY_DAY), shop(moved, **BY_DAY), is_same_task=False, identifies_by_key=True)
     assert comparison == comparison._replace(refusals=(), acceptable=(), notices=())
     assert comparison.access == ("host was db.example, and is replica.example",)
 
@@ -131,14 +137,14 @@ def test_a_setting_may_move_from_the_connection_to_the_source() -> None:
 
 
 def test_a_key_of_other_columns_or_classes_is_refused_where_rows_are_merged_by_it() -> None:
-    before = with_key(shop(**BY_DAY), {b"key": json.dumps([["id", "integer"]]).encode()})
-    after = with_key(shop(**BY_DAY), {b"key": json.dumps([["id", "text"]]).encode()})
-    merged = compare(before, after, is_same_task=True, identifies_by_key=True)
+    before = add_key(shop(**BY_DAY), {b"key": json.dumps([["id", "integer"]]).encode()})
+    after = add_key(shop(**BY_DAY), {b"key": json.dumps([["id", "text"]]).encode()})
+    merged = compare_definitions(before, after, is_same_task=True, identifies_by_key=True)
     assert merged.refusals == (
         "the key was (id: integer), and is (id: text): the target would keep each row twice, once by each key. "
         "Set key= as before, or name a new target",
     )
-    replaced = compare(before, after, is_same_task=True, identifies_by_key=False)
+    replaced = compare_definitions(before, after, is_same_task=True, identifies_by_key=False)
     assert replaced.notices == ("the key was (id: integer), and is (id: text)",)
     assert not replaced.refusals
 
@@ -149,7 +155,7 @@ def test_shapes_and_the_keys_of_masks_are_parts() -> None:
     dropped = defined(source, MIXPANEL, shapes=[{"drop": {"columns": ["properties"]}}])
     keyed = defined(source, MIXPANEL, shapes=[{"drop": {"columns": ["properties"]}}], keys={"key[0]": "abc"})
     for before, after in ((plain, dropped), (dropped, keyed)):
-        comparison = compare(before, after, is_same_task=True, identifies_by_key=False)
+        comparison = compare_definitions(before, after, is_same_task=True, identifies_by_key=False)
         assert comparison.notices
         assert not comparison.acceptable
 
@@ -158,8 +164,8 @@ def test_shapes_of_another_task_leave_out_other_rows_and_are_refused() -> None:
     """A filter is a narrowing: two tasks with two of them would delete each other's rows."""
     source = MixpanelSource(conn_id="m", zone="UTC")
     one, other = (defined(source, MIXPANEL, shapes=[{"filter": {"where": where}}]) for where in ("a = 1", "a = 2"))
-    assert compare(one, other, is_same_task=True, identifies_by_key=False).notices
-    comparison = compare(one, other, is_same_task=False, identifies_by_key=False)
+    assert compare_definitions(one, other, is_same_task=True, identifies_by_key=False).notices
+    comparison = compare_definitions(one, other, is_same_task=False, identifies_by_key=False)
     assert [text.partition(" was ")[0] for text in comparison.acceptable] == ["shape"]
     assert not comparison.notices
 
@@ -171,15 +177,15 @@ def test_a_transform_is_a_part() -> None:
         for event in ("canary", "view")
     )
     assert "canary" not in one.model_dump_json()
-    assert compare(one, other, is_same_task=True, identifies_by_key=False).notices
-    assert compare(one, other, is_same_task=False, identifies_by_key=False).acceptable
+    assert compare_definitions(one, other, is_same_task=True, identifies_by_key=False).notices
+    assert compare_definitions(one, other, is_same_task=False, identifies_by_key=False).acceptable
 
 
 def test_a_part_that_another_version_did_not_know_is_no_change() -> None:
     now = shop(**BY_DAY)
     before = now.model_copy(update={"reading": {k: v for k, v in now.reading.items() if k != "db_timezone"}})
-    assert compare(before, now, is_same_task=False, identifies_by_key=True) == ((), (), (), ())
-    assert compare(now, before, is_same_task=False, identifies_by_key=True) == ((), (), (), ())
+    assert compare_definitions(before, now, is_same_task=False, identifies_by_key=True) == ((), (), (), ())
+    assert compare_definitions(now, before, is_same_task=False, identifies_by_key=True) == ((), (), (), ())
 
 
 def test_options_count_as_the_dag_file_has_them() -> None:
@@ -187,7 +193,7 @@ def test_options_count_as_the_dag_file_has_them() -> None:
     assert has_template(written.where)
     days = [written.rendered(lambda text, day=day: text.replace("{{ ds }}", day)).checked() for day in ("a", "b")]
     assert days[0].where != days[1].where
-    first, second = (definition_of(day, written.serialize(), SHOP) for day in days)
+    first, second = (build_definition(day, written.serialize(), SHOP) for day in days)
     assert first == second
 
 
@@ -284,7 +290,7 @@ def test_days_loaded_otherwise_are_those_whose_rows_may_differ() -> None:
         for day, digest in zip(days, digests, strict=True)
     ]
     definitions = {definition.digest: definition for definition in (before, moved, after)}
-    assert days_loaded_otherwise(rows, definitions, after) == [days[0]]
+    assert days_with_other_rows(rows, definitions, after) == [days[0]]
 
 
 @pytest.mark.parametrize(

@@ -26,27 +26,27 @@ from airflow_provider_connect.ledger import Intent, LedgerRow, StreamKey
 from airflow_provider_connect.offsets import Offset, variable_key
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.operators.links import PublishedLink
-from airflow_provider_connect.operators.quota import Left
+from airflow_provider_connect.operators.quota import TaskProgress
 from airflow_provider_connect.operators.quota_trigger import QuotaTrigger
-from airflow_provider_connect.polling.quota.book import Book, Hold, Said, Sent, Waiting
-from airflow_provider_connect.polling.quota.limits import Quota, Want
-from airflow_provider_connect.sinks._bigquery.staging import Kept
-from airflow_provider_connect.sinks._delta.records import confirming_transactions, transactions
-from airflow_provider_connect.sinks._kafka.ledger.records import Claim, Covered, Entry, InForce
+from airflow_provider_connect.polling.quota.book import Hold, QueueEntry, QuotaBook, SentRequests, VendorUsage
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
+from airflow_provider_connect.sinks._bigquery.staging import FilledStaging
+from airflow_provider_connect.sinks._delta.app_transactions import confirmation_transactions, publish_transactions
+from airflow_provider_connect.sinks._kafka.ledger.records import Claim, CoveredGeneration, DayEntry, DefinitionRecord
 from airflow_provider_connect.sinks._kafka.topic_rules import TopicGroup, TopicRules
 from airflow_provider_connect.sinks._kafka.turn_queue import TicketRecord
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark.transform.freezing import Frozen
+from airflow_provider_connect.spark.transform.result_tasks import StageResultOutcome
 from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.differences import Differences
-from airflow_provider_connect.stage.erasing import EraseList
-from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen, StagedFile, Transformed
+from airflow_provider_connect.stage.erase_list import EraseList
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, SeenPublish, StagedFile, TransformResult
 from airflow_provider_connect.stage.notes import Acceptance, Alarm, LedgerNote, Resumption
-from airflow_provider_connect.stage.plans import Plan, Record
+from airflow_provider_connect.stage.poll_plans import PartRecord, PollPlan
 from airflow_provider_connect.stage.spans import Span
-from airflow_provider_connect.stage.tables import Tables
+from airflow_provider_connect.stage.tables import TableTemplate
 from airflow_provider_connect.stage.transform import Transform
 from airflow_provider_connect.window import Day, DaySet
 
@@ -55,7 +55,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "acceptance": Acceptance,
     "alarm": Alarm,
     "allowance": Allowance,
-    "bigquery_staged_table": Kept,
+    "bigquery_staged_table": FilledStaging,
     "day": Day,
     "day_report": DayReport,
     "day_set": DaySet,
@@ -68,9 +68,9 @@ MODELS: dict[str, type[BaseModel]] = {
     "job_config": JobConfig,
     "job_report": JobReport,
     "kafka_claim": Claim,
-    "kafka_covered": Covered,
-    "kafka_entry": Entry,
-    "kafka_in_force": InForce,
+    "kafka_covered": CoveredGeneration,
+    "kafka_entry": DayEntry,
+    "kafka_in_force": DefinitionRecord,
     "kafka_ticket": TicketRecord,
     "kafka_topic_group": TopicGroup,
     "kafka_topic_rules": TopicRules,
@@ -78,24 +78,24 @@ MODELS: dict[str, type[BaseModel]] = {
     "ledger_row": LedgerRow,
     "manifest": Manifest,
     "offset": Offset,
-    "plan": Plan,
-    "plan_record": Record,
-    "polled": Polled,
+    "plan": PollPlan,
+    "plan_record": PartRecord,
+    "polled": PollResult,
     "resumption": Resumption,
     "row_bounds": RowBounds,
     "rules": Rules,
     "sealed_connections": SealedConnections,
-    "seen": Seen,
+    "seen": SeenPublish,
     "span": Span,
     "staged_file": StagedFile,
     "stream_key": StreamKey,
-    "tables": Tables,
+    "tables": TableTemplate,
     "totals": Totals,
     "transform": Transform,
-    "transform_result": Frozen,
-    "transformed": Transformed,
+    "transform_result": StageResultOutcome,
+    "transformed": TransformResult,
 }
-DATACLASSES: dict[str, type[Any]] = {"quota": Quota, "quota_left": Left, "quota_want": Want}
+DATACLASSES: dict[str, type[Any]] = {"quota": Quota, "quota_left": TaskProgress, "quota_want": QuotaClaim}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -141,7 +141,7 @@ def test_targets_keep_the_ids_that_the_ledger_is_read_by() -> None:
 def test_the_quota_keeps_the_keys_that_runs_share() -> None:
     assert keys_of_quota() == VALUES["quota_keys"]
 
-    book = Book.read(_quota(), [f"connect_quota/{_quota().name}/{key}" for key in VALUES["quota_keys"]])
+    book = QuotaBook.read(_quota(), [f"connect_quota/{_quota().name}/{key}" for key in VALUES["quota_keys"]])
 
     assert sorted(keys_of(book)) == sorted(VALUES["quota_keys"])
 
@@ -177,8 +177,8 @@ def ids_in_targets() -> dict[str, Any]:
     row = LedgerRow.model_validate_json(json.dumps(VALUES["models"]["ledger_row"]))
     key = StreamKey.model_validate_json(json.dumps(VALUES["models"]["stream_key"]))
     return {
-        "delta": transactions(row, key, lambda _day, _part: None),
-        "delta_confirmed": confirming_transactions(row, key, "attempt"),
+        "delta": publish_transactions(row, key, lambda _day, _part: None),
+        "delta_confirmed": confirmation_transactions(row, key, "attempt"),
         "kafka": transactional_id("sink", "topic", 1),
     }
 
@@ -187,14 +187,14 @@ def keys_of_quota() -> list[str]:
     """Return one key of each kind."""
     values = (
         Hold("a", 1.5, 3, 2),
-        Sent("a", ((2, 1.25), (1, 9.0))),
-        Waiting(1, 2.0, "asker", 4, 7.5),
-        Said(3.0, 5, 60, 12.0),
+        SentRequests("a", ((2, 1.25), (1, 9.0))),
+        QueueEntry(1, 2.0, "asker", 4, 7.5),
+        VendorUsage(3.0, 5, 60, 12.0),
     )
     return [value.name for value in values]
 
 
-def keys_of(book: Book) -> list[str]:
+def keys_of(book: QuotaBook) -> list[str]:
     """Return the keys that a book was read from."""
     return [value.name for value in [*book.holds.values(), *book.sent.values(), *book.waiting, *book.said]]
 

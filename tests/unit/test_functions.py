@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.operators.arguments import require_sound
-from airflow_provider_connect.spark.transform.frames import function_of, takes_day
-from airflow_provider_connect.stage.transform import of_text, problem
+from airflow_provider_connect.operators.arguments import require_valid_values
+from airflow_provider_connect.spark.transform.transformation import load_function, takes_day
+from airflow_provider_connect.stage.transform import parse_transform, transform_problem
 
 
 def test_the_driver_says_why_it_cannot_run_a_function() -> None:
     with pytest.raises(ConfigError, match="the driver cannot import 'nowhere'"):
-        function_of(of_text("nowhere.there:f"))
+        load_function(parse_transform("nowhere.there:f"))
     with pytest.raises(ConfigError, match="module json has no function 'nothing'"):
-        function_of(of_text("json:nothing"))
+        load_function(parse_transform("json:nothing"))
     import json
 
-    assert function_of(of_text("json:dumps")) is json.dumps
-    assert function_of(of_text("SELECT 1")) is None
+    assert load_function(parse_transform("json:dumps")) is json.dumps
+    assert load_function(parse_transform("SELECT 1")) is None
 
 
 def test_a_function_with_two_parameters_gets_the_day() -> None:
@@ -41,8 +41,8 @@ def test_a_function_with_two_parameters_gets_the_day() -> None:
     ],
 )
 def test_what_may_be_a_transform(value: Any) -> None:
-    assert problem(value) is None
-    require_sound("", {"transform": value})
+    assert transform_problem(value) is None
+    require_valid_values("", {"transform": value})
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_what_may_be_a_transform(value: Any) -> None:
 )
 def test_what_may_not(value: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        require_sound("", {"transform": value})
+        require_valid_values("", {"transform": value})

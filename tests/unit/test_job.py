@@ -7,12 +7,12 @@ from pydantic import ValidationError
 from airflow_provider_connect.errors import ConfigError, DataError, Failure, RetriableError, SupersededError
 from airflow_provider_connect.job import DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Intent
-from airflow_provider_connect.stage.manifest import Polled, StagedFile
+from airflow_provider_connect.stage.manifest import PollResult, StagedFile
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 3, 8), zone="US/Pacific")
 NOON = dt.datetime(2026, 3, 8, 12, tzinfo=dt.UTC)
-POLLED = Polled(
+POLLED = PollResult(
     files=(StagedFile(path="day=2026-03-08/a.parquet", rows=7, size_bytes=100),),
     rejects=(StagedFile(path="_connect/attempts/a/rejects-00000.parquet", rows=1, size_bytes=9),),
     rows_read=10,
@@ -44,7 +44,7 @@ def config(**changes):
 
 
 def failed(error, day=DAY):
-    return DayReport.of(day, "failed", failure=Failure.of(error))
+    return DayReport.for_day(day, "failed", failure=Failure.from_error(error))
 
 
 def test_a_job_survives_json_and_keeps_every_number():
@@ -62,7 +62,7 @@ def test_a_job_of_another_version_is_refused():
 
 
 def test_a_day_reports_what_was_polled():
-    report = DayReport.of(DAY, "published", POLLED, generation=4, publish_seconds=0.5)
+    report = DayReport.for_day(DAY, "published", POLLED, generation=4, publish_seconds=0.5)
     assert (report.rows_read, report.rows_written, report.duplicates, report.rejected) == (10, 7, 2, 1)
     assert report.counts == {"outside_day": 4}
     assert (report.wire_bytes, report.raw_bytes, report.stage_bytes, report.retries) == (50, 500, 100, 3)
@@ -73,8 +73,8 @@ def test_a_day_reports_what_was_polled():
 
 def test_a_report_survives_json():
     late = failed(RetriableError("later", retry_after_seconds=9))
-    days = [DayReport.of(DAY, "published", POLLED, generation=1), late]
-    report = JobReport.of("a-1", days, seconds={"total": 1.5}, swept_files=2)
+    days = [DayReport.for_day(DAY, "published", POLLED, generation=1), late]
+    report = JobReport.from_days("a-1", days, seconds={"total": 1.5}, swept_files=2)
     assert JobReport.model_validate_json(report.model_dump_json()) == report
 
 
@@ -90,22 +90,24 @@ def test_a_report_survives_json():
     ],
 )
 def test_the_worst_day_decides_about_the_job(errors, worst, exit_code):
-    report = JobReport.of("a", [DayReport.of(DAY, "published", POLLED), *(failed(error) for error in errors)])
+    report = JobReport.from_days(
+        "a", [DayReport.for_day(DAY, "published", POLLED), *(failed(error) for error in errors)]
+    )
     assert (report.failure and report.failure.type) == worst
     assert report.exit_code == exit_code
-    assert JobReport.of("a", list(report.days)[::-1]).exit_code == exit_code
+    assert JobReport.from_days("a", list(report.days)[::-1]).exit_code == exit_code
 
 
 def test_a_superseded_day_is_no_failure_of_the_job():
-    day = DayReport.of(DAY, "superseded", failure=Failure.of(SupersededError("newer")))
-    report = JobReport.of("a", [day, DayReport.of(DAY, "not_started")])
+    day = DayReport.for_day(DAY, "superseded", failure=Failure.from_error(SupersededError("newer")))
+    report = JobReport.from_days("a", [day, DayReport.for_day(DAY, "not_started")])
     assert report.failure is None
     assert report.exit_code == 0
 
 
 def test_the_summary_is_plain_json_and_small():
-    days = [DayReport.of(DAY, "published", POLLED, generation=2), DayReport.of(DAY, "not_started")]
-    summary = JobReport.of("a", days, seconds={"total": 1.23456}).summary()
+    days = [DayReport.for_day(DAY, "published", POLLED, generation=2), DayReport.for_day(DAY, "not_started")]
+    summary = JobReport.from_days("a", days, seconds={"total": 1.23456}).summary()
     assert json.loads(json.dumps(summary)) == summary
     assert summary["rows_written"] == 7
     assert summary["seconds"] == {"total": 1.235}

@@ -43,13 +43,13 @@ def fake_java(home: Path, version: str | None) -> Path:
     return home
 
 
-def prepare(folder: Path, master: str = "local[2]", **user_conf: str) -> launch.Launch:
+def prepare(folder: Path, master: str = "local[2]", **user_conf: str) -> launch.LaunchSpec:
     conf = {name.replace("_", "."): value for name, value in user_conf.items()}
     return launch.prepare(master=master, deploy_mode="client", user_conf=conf, run_folder=folder)
 
 
-def ours(how: launch.Launch) -> dict[str, str]:
-    return {name: how.conf[name] for name in launch.ALWAYS}
+def ours(how: launch.LaunchSpec) -> dict[str, str]:
+    return {name: how.conf[name] for name in launch.REQUIRED_CONF}
 
 
 @pytest.mark.parametrize("master", ["local[2]", "yarn"])
@@ -79,7 +79,7 @@ def test_the_extra_pins_both_parts_of_spark_to_what_is_tested() -> None:
 @pytest.mark.parametrize("master", ["local[2]", "yarn", "spark://host:7077", "k8s://https://host"])
 def test_what_correctness_needs_is_set_on_every_master(folder: Path, master: str) -> None:
     how = prepare(folder, master)
-    assert ours(how) == launch.ALWAYS
+    assert ours(how) == launch.REQUIRED_CONF
     assert how.conf["spark.speculation"] == "false"
     assert Path(how.application).name == "job.py"
     assert Path(how.application).exists()
@@ -91,7 +91,7 @@ def test_the_users_own_properties_win_and_the_others_stay(folder: Path, master: 
     assert how.conf["spark.task.maxFailures"] == "7"
     assert how.conf["spark.executor.memory"] == "3g"
     assert how.conf["spark.ui.enabled"] == "true"
-    assert {k: v for k, v in ours(how).items() if k != "spark.task.maxFailures"}.items() <= launch.ALWAYS.items()
+    assert {k: v for k, v in ours(how).items() if k != "spark.task.maxFailures"}.items() <= launch.REQUIRED_CONF.items()
 
 
 def test_the_users_jvm_options_come_last_so_that_they_win(folder: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_remote_master_gets_the_package_and_no_environment(folder: Path) -> No
     how = prepare(folder, "yarn")
     assert how.env_vars == {}
     assert how.py_files is not None
-    assert set(how.conf) == {*launch.ALWAYS, "spark.submit.deployMode"}
+    assert set(how.conf) == {*launch.REQUIRED_CONF, "spark.submit.deployMode"}
 
 
 def test_the_package_travels_whole_and_works_from_the_zip_alone(folder: Path) -> None:

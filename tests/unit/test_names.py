@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.sinks._bigquery import names as bigquery
-from airflow_provider_connect.sinks._kafka import names as kafka
-from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked, marked
+from airflow_provider_connect.sinks._kafka import topic_names as kafka
+from airflow_provider_connect.values.hashed_names import HASH_SUFFIX_CHARS, has_hash, name_hash, name_with_hash
 from airflow_provider_connect.values.names import legal_name
 
 TEXTS = st.text(st.sampled_from("abXY01_x-. \n$é٣Ａ"), max_size=20) | st.text(max_size=20)
@@ -55,12 +55,12 @@ def test_two_texts_never_share_a_name(one: str, other: str) -> None:
 
 @given(TEXTS, st.integers(0, 12))
 def test_a_mark_has_its_size_and_is_known(text: str, room: int) -> None:
-    name = marked(text, digest(text), room=room)
-    assert len(name) == min(len(text), room) + MARK_CHARS
-    assert is_marked(name)
-    assert is_marked(name.upper(), any_case=True)
+    name = name_with_hash(text, name_hash(text), max_chars=room)
+    assert len(name) == min(len(text), room) + HASH_SUFFIX_CHARS
+    assert has_hash(name)
+    assert has_hash(name.upper(), any_case=True)
 
 
 @pytest.mark.parametrize("name", ["", "a", "a_x012345678", "a_x01234567890", "a_x012345678g", "a_X0123456789"])
 def test_other_names_have_no_mark(name: str) -> None:
-    assert not is_marked(name)
+    assert not has_hash(name)

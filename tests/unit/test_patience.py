@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect import patience as module
-from airflow_provider_connect.patience import FROM_HALF, FROM_NONE, Patience, SystemClock, doubling
+from airflow_provider_connect.patience import FROM_HALF, FROM_NONE, Patience, SystemClock, doubling_pauses
 from tests.equipment.clock import NoTime
 
 SECONDS = st.floats(0, 1e4)
@@ -23,7 +23,7 @@ def test_no_try_begins_after_the_time_is_up(seconds: float, pauses: list[float],
     clock = NoTime()
     patience = Patience(seconds, pauses, jitter=jitter, clock=clock)
     for _ in range(200):
-        if not patience.again():
+        if not patience.wait_and_retry():
             break
         assert clock.seconds < seconds
     assert patience.tries == len(clock.pauses) + 1
@@ -35,7 +35,7 @@ def test_pauses_are_the_given_ones_less_the_jitter_and_the_last_repeats(
 ) -> None:
     clock = NoTime()
     patience = Patience(pauses=pauses, jitter=jitter, tries=tries, clock=clock, chance=lambda low, high: high)
-    while patience.again():
+    while patience.wait_and_retry():
         pass
     assert patience.tries == tries
     assert clock.pauses == [pauses[min(n, len(pauses) - 1)] * jitter[1] for n in range(tries - 1)]
@@ -46,7 +46,7 @@ def test_jitter_stays_within_its_bounds(jitter: tuple[float, float]) -> None:
     clock = NoTime()
     patience = Patience(pauses=(10.0,), jitter=jitter, clock=clock)
     for _ in range(50):
-        patience.again()
+        patience.wait_and_retry()
     assert all(10 * jitter[0] <= pause <= 10 * jitter[1] for pause in clock.pauses)
 
 
@@ -66,16 +66,16 @@ def test_a_pause_is_never_shorter_than_was_asked(asked: float, pauses: list[floa
 def test_an_asked_pause_that_outlasts_the_time_is_not_begun() -> None:
     clock = NoTime()
     patience = Patience(60.0, (1.0,), clock=clock)
-    assert not patience.again(60.0)
+    assert not patience.wait_and_retry(60.0)
     assert clock.pauses == []
-    assert patience.again(30.0)
+    assert patience.wait_and_retry(30.0)
 
 
 @given(st.floats(0.01, 1e4), st.floats(1.001, 3), st.floats(0, 1))
 def test_an_asked_pause_that_fits_is_waited_for_whatever_chance_adds(asked: float, room: float, chance: float) -> None:
     clock = NoTime()
     patience = Patience(asked * room, clock=clock, chance=lambda low, high: low + chance * (high - low))
-    assert patience.again(asked)
+    assert patience.wait_and_retry(asked)
     assert asked <= clock.seconds < asked * room
 
 
@@ -85,27 +85,27 @@ def test_the_last_look_comes_when_the_time_is_up(
 ) -> None:
     clock = NoTime(look_seconds=0.01)
     patience = Patience(seconds, pauses, jitter=jitter, clock=clock, chance=lambda low, high: high)
-    while patience.look_again():
+    while patience.wait_and_poll():
         assert clock.seconds <= seconds + 0.1
     assert clock.seconds >= seconds
 
 
 def test_without_any_time_there_is_one_try() -> None:
-    assert not Patience(0.0).again()
-    assert not Patience(0.0).look_again()
-    assert not Patience(-1.0).look_again()
-    assert not Patience(tries=1).again()
+    assert not Patience(0.0).wait_and_retry()
+    assert not Patience(0.0).wait_and_poll()
+    assert not Patience(-1.0).wait_and_poll()
+    assert not Patience(tries=1).wait_and_retry()
 
 
 def test_progress_begins_the_wait_anew() -> None:
     clock = NoTime()
     patience = Patience(10.0, (4.0, 5.0), clock=clock)
-    assert patience.again()
-    assert patience.again()
-    assert not patience.again()
+    assert patience.wait_and_retry()
+    assert patience.wait_and_retry()
+    assert not patience.wait_and_retry()
     patience.restart()
     assert (patience.spent_seconds, patience.left_seconds, patience.tries) == (0.0, 10.0, 1)
-    assert patience.again()
+    assert patience.wait_and_retry()
     assert clock.pauses == [4.0, 5.0, 4.0]
 
 
@@ -125,14 +125,14 @@ def test_a_wait_may_be_shortened_but_not_made_longer() -> None:
     [(1.0, 8.0, (1.0, 2.0, 4.0, 8.0)), (0.5, 3.0, (0.5, 1.0, 2.0, 3.0)), (5.0, 5.0, (5.0,))],
 )
 def test_doubling_ends_at_the_longest(first: float, most: float, pauses: tuple[float, ...]) -> None:
-    assert doubling(first, most) == pauses
+    assert doubling_pauses(first, most) == pauses
 
 
 def test_every_wait_goes_by_one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(module.CLOCK, SystemClock)
     clock = NoTime()
     monkeypatch.setattr(module, "CLOCK", clock)
-    assert Patience(1e9, (1e6,)).again()
+    assert Patience(1e9, (1e6,)).wait_and_retry()
     assert clock.seconds == 1e6
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.submit.sealed import KEPT, drop, seal, unseal
+from airflow_provider_connect.submit.sealed import MAX_AGE, delete_sealed, seal, unseal
 
 SECRETS = ["it's", 'a "quote"', "100%", "{{ ds }}", "two\nlines", "x", "sécrèt✓", "$HOME `id` \\"]
 CONNECTIONS = {"c": Connection(conn_id="c", host="api.example.com", password="canary")}
@@ -95,19 +95,19 @@ def test_what_dead_tasks_left_is_swept_and_what_may_still_be_read_stays(tmp_path
     dead, waiting = (seal(str(tmp_path), attempt, CONNECTIONS) for attempt in ("a-1", "a-2"))
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "a-1.json").touch()
-    old = time.time() - KEPT.total_seconds() - 3600
+    old = time.time() - MAX_AGE.total_seconds() - 3600
     for path in (half(tmp_path, "a-1"), tmp_path / "reports" / "a-1.json"):
         os.utime(path, (old, old))
     own = seal(str(tmp_path), "a-3", CONNECTIONS)
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert left == {"a-2", "a-3"}
     assert unseal(waiting) == unseal(own) == CONNECTIONS
-    drop(dead)
+    delete_sealed(dead)
 
 
 def test_a_sweep_counts_by_the_storage_s_clock(tmp_path: Path) -> None:
     seal(str(tmp_path), "a-1", CONNECTIONS)
-    ahead = time.time() + 10 * KEPT.total_seconds()
+    ahead = time.time() + 10 * MAX_AGE.total_seconds()
     os.utime(half(tmp_path), (ahead, ahead))
     seal(str(tmp_path), "a-2", CONNECTIONS)
     assert half(tmp_path).exists()

@@ -8,13 +8,13 @@ import re
 import pytest
 from airflow.sdk import Connection as AirflowConnection
 
-from airflow_provider_connect.clients.bigquery.messages import shown_message
+from airflow_provider_connect.clients.bigquery.messages import printable_message
 from airflow_provider_connect.clients.kafka.connection import SecretFreeLog
-from airflow_provider_connect.clients.kafka.connection import secrets as kafka_secrets
+from airflow_provider_connect.clients.kafka.connection import secret_texts as kafka_secrets
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks import credentials
-from airflow_provider_connect.secrets import is_secret_name, without_tokens
-from airflow_provider_connect.submit.launch import ALWAYS
+from airflow_provider_connect.secrets import is_secret_name, redact_tokens
+from airflow_provider_connect.submit.launch import REQUIRED_CONF
 
 CANARY = "CANARY-1"
 SECRET_NAMES = (
@@ -36,7 +36,7 @@ def masked_by_airflow(name: str, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.setattr(
         credentials.BaseHook, "get_connection", lambda _: AirflowConnection(conn_id="c", conn_type="x", extra=extra)
     )
-    credentials.resolve("c")
+    credentials.resolve_connection("c")
     return CANARY in hidden
 
 
@@ -46,7 +46,7 @@ def struck_by_kafka(name: str) -> bool:
 
 def hidden_by_spark(name: str) -> bool:
     """Tell whether Spark shows no value of a property with that name: its pattern is searched for in the name."""
-    return bool(re.search(ALWAYS["spark.redaction.regex"], name))
+    return bool(re.search(REQUIRED_CONF["spark.redaction.regex"], name))
 
 
 @pytest.mark.parametrize("name", [*SECRET_NAMES, "PASSWD", "SIGNING_KEY", "access_key", "bearer", "accountsas"])
@@ -83,6 +83,6 @@ CREDENTIALS = (
 @pytest.mark.parametrize("credential", CREDENTIALS)
 def test_what_looks_like_a_credential_is_shown_by_nobody(credential: str) -> None:
     text = f"Not found: Table p:d.t, {credential}"
-    for shown in (without_tokens(text), shown_message(text), SecretFreeLog(frozenset()).redacted(text)):
+    for shown in (redact_tokens(text), printable_message(text), SecretFreeLog(frozenset()).redact(text)):
         assert shown.startswith("Not found: Table p:d.t")
         assert CANARY not in shown

@@ -17,7 +17,7 @@ from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
 from airflow_provider_connect.sinks._kafka.eraser import KafkaEraser
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.testing import Bench, Target
 from airflow_provider_connect.testing.bench import MONDAY
 
@@ -36,7 +36,7 @@ def bench(text: Any) -> Any:
 CALLS: dict[str, Any] = {
     "erase(values)": lambda text: erase(SOURCE, SINK, text, connections={}),
     "erase(shape)": lambda text: erase(SOURCE, SINK, ["u"], shape=text, connections={}),
-    "BigQuery's TableEraser.found": lambda text: TableEraser(None, None, None, "id").found(text),  # type: ignore[arg-type]
+    "BigQuery's TableEraser.found": lambda text: TableEraser(None, None, None, "id").count_rows(text),  # type: ignore[arg-type]
     "KafkaEraser": lambda text: KafkaEraser(None, "id")._live(text, {}),  # type: ignore[arg-type]
     "EraseList.with_values": lambda text: EraseList().with_values("id", text),
     "Chain.of": Chain.of,

@@ -13,11 +13,11 @@ from airflow_provider_connect.window import (
     DaySet,
     Schedule,
     Settled,
+    days_between,
     days_of_window,
-    groups,
+    group_days,
     parse_days,
     reloadable_days,
-    span,
 )
 
 ZONES = sorted(zoneinfo.available_timezones() - {"localtime", "Factory"})
@@ -49,7 +49,7 @@ def test_days_of_a_clock_change_are_23_and_25_hours(date, hours):
 
 @given(dates, st.integers(1, 40), st.sampled_from(ZONES))
 def test_a_window_of_whole_days_gives_them_back(date, count, zone):
-    days = [day for day in span(date, date + dt.timedelta(days=count - 1), zone) if day.hours > 0]
+    days = [day for day in days_between(date, date + dt.timedelta(days=count - 1), zone) if day.hours > 0]
     if days:
         assert days_of_window(days[0].start, days[-1].end, zone) == days
 
@@ -134,7 +134,7 @@ def test_an_unknown_zone_is_named():
 
 @given(st.sets(st.dates(dt.date(2026, 1, 1), dt.date(2026, 3, 1))))
 def test_a_set_of_days_holds_just_its_days_in_ranges_that_do_not_touch(days):
-    found = DaySet.of(days)
+    found = DaySet.from_dates(days)
     assert list(found) == sorted(days)
     assert len(found) == len(days)
     assert all(day in found for day in days)
@@ -149,7 +149,7 @@ def test_a_set_of_days_holds_just_its_days_in_ranges_that_do_not_touch(days):
     st.dates(dt.date(2026, 1, 1), dt.date(2026, 2, 1)),
 )
 def test_the_position_never_passes_a_hole(days, origin):
-    position = DaySet.of(days).position(origin)
+    position = DaySet.from_dates(days).position(origin)
     if origin not in days:
         assert position is None
     else:
@@ -158,8 +158,8 @@ def test_the_position_never_passes_a_hole(days, origin):
 
 
 def test_a_backfill_of_the_past_does_not_move_the_position():
-    live = DaySet.of(dt.date(2026, 10, d) for d in range(1, 21))
-    both = DaySet.of([*live, *(dt.date(2026, 3, d) for d in range(1, 32))])
+    live = DaySet.from_dates(dt.date(2026, 10, d) for d in range(1, 21))
+    both = DaySet.from_dates([*live, *(dt.date(2026, 3, d) for d in range(1, 32))])
     origin = dt.date(2026, 10, 1)
     assert live.position(origin) == both.position(origin) == dt.date(2026, 10, 20)
     assert DaySet().position(None) is None
@@ -168,7 +168,7 @@ def test_a_backfill_of_the_past_does_not_move_the_position():
 @given(st.sets(st.integers(0, 40)), st.integers(1, 5))
 def test_groups_hold_every_day_once_in_order_and_have_neither_gaps_nor_too_many(offsets, size):
     days = [Day(date=dt.date(2026, 2, 20) + ONE_DAY * offset) for offset in sorted(offsets)]
-    found = groups(days, size)
+    found = group_days(days, size)
     assert [day for group in found for day in group] == days
     for group in found:
         assert 1 <= len(group) <= size
@@ -183,7 +183,9 @@ D = [dt.date(2026, 10, day) for day in range(1, 32)]
 def settled(*numbers: int, origin: int | None = None, replaces_whole: bool = False) -> Settled:
     """Return the settled days of a stream by what was published, as days of October."""
     first = None if origin is None else D[origin - 1]
-    return Settled.of(DaySet.of(D[number - 1] for number in numbers), first, replaces_whole=replaces_whole)
+    return Settled.from_published(
+        DaySet.from_dates(D[number - 1] for number in numbers), first, replaces_whole=replaces_whole
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,8 +211,8 @@ def test_a_snapshot_that_replaces_the_whole_settles_every_day_before_it(
 
 @given(published=st.sets(st.sampled_from(D)), origin=st.none() | st.sampled_from(D))
 def test_where_each_day_is_kept_every_gap_stays(published: set[dt.date], origin: dt.date | None) -> None:
-    days = DaySet.of(published)
-    found = Settled.of(days, origin, replaces_whole=False)
+    days = DaySet.from_dates(published)
+    found = Settled.from_published(days, origin, replaces_whole=False)
     assert found.days == days
     assert found.position == days.position(origin)
 
@@ -239,8 +241,8 @@ def test_without_a_schedule_only_gaps_are_behind() -> None:
 
 @given(published=st.sets(st.sampled_from(D)))
 def test_superseded_days_cannot_be_loaded_again(published: set[dt.date]) -> None:
-    days = DaySet.of(published)
+    days = DaySet.from_dates(published)
     assert reloadable_days(days, replaces_whole=False) == days
     newest = reloadable_days(days, replaces_whole=True)
     assert [*newest] == sorted(published)[-1:]
-    assert set(Settled.of(days, None, replaces_whole=True).days) >= published
+    assert set(Settled.from_published(days, None, replaces_whole=True).days) >= published

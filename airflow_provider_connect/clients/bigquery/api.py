@@ -1,7 +1,7 @@
 """How BigQuery is spoken to: one client, every call with a timeout and a limited number of tries.
 
 The client library's own retry goes on for ten minutes and hides what it waits for, so it is switched off everywhere and
-:meth:`Api.call` tries again instead.
+:meth:`BigQueryApi.call` tries again instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import field as attribute
 from functools import cached_property
 from typing import Any, Self
 
-from airflow_provider_connect.clients.bigquery.credentials import credentials, proxy
+from airflow_provider_connect.clients.bigquery.credentials import load_credentials, proxy_url
 from airflow_provider_connect.clients.bigquery.errors import (
     ConflictError,
     ExistsError,
@@ -25,9 +25,9 @@ from airflow_provider_connect.clients.bigquery.errors import (
     MissingError,
     StaleError,
     classify,
-    from_result,
+    error_from_result,
 )
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.transport import (
     DEFAULT_UNIVERSE,
     Endpoints,
@@ -37,14 +37,14 @@ from airflow_provider_connect.clients.bigquery.transport import (
 )
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
+from airflow_provider_connect.patience import FROM_HALF, Patience, doubling_pauses
 
 JOB_SECONDS = 3600.0  # a day's publish takes seconds to minutes; longer is a query that will never end
 LONG_WAIT_SECONDS = 60.0  # a wait longer than this is for Airflow, not for a sleeping task
 # A dataset or table made a moment ago may be unknown to the next server asked; one that was mistyped is so for ever.
 SETTLE_SECONDS = 10.0
 _IMPORTING = threading.Lock()
-_PAUSES = doubling(0.2, 10.0)
+_PAUSES = doubling_pauses(0.2, 10.0)
 _POLLS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
@@ -62,7 +62,7 @@ def _import_libraries() -> None:
 
 
 @dataclass
-class Api:
+class BigQueryApi:
     """Both of BigQuery's services, for one connection. Threads may share it.
 
     :param project: where jobs run and are paid for.
@@ -99,7 +99,7 @@ class Api:
         :raises ConfigError: the connection is wrong, there is no project anywhere, or Google's libraries are missing.
         """
         _import_libraries()
-        who, own_project = credentials(connection)
+        who, own_project = load_credentials(connection)
         project = extra_field(connection, "project") or own_project or sink_project
         if not project:
             raise ConfigError(f"connection {connection.conn_id!r}: no project; fill in its project field")
@@ -120,19 +120,19 @@ class Api:
         return bigquery.Client(
             project=self.project,
             credentials=self.credentials,
-            _http=rest_session(self.credentials, self._limit, proxy(self.connection)),
+            _http=rest_session(self.credentials, self._limit, proxy_url(self.connection)),
             client_options=options,
         )
 
     @property
-    def write(self) -> Any:
+    def write_client(self) -> Any:
         """The library's client of the Storage Write API; one channel for all threads."""
         from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
         from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
         with self._lock:
             if self._write is None:
-                channel = grpc_channel(self.credentials, self._limit, self.endpoints, proxy(self.connection))
+                channel = grpc_channel(self.credentials, self._limit, self.endpoints, proxy_url(self.connection))
                 client: Any = BigQueryWriteClient
                 self._write = client(transport=BigQueryWriteGrpcTransport(channel=channel))
             return self._write
@@ -152,7 +152,7 @@ class Api:
         self.close()
 
     def call(
-        self, doing: str, function: Callable[..., Any], *args: Any, missing_seconds: float = 0.0, **kwargs: Any
+        self, action: str, function: Callable[..., Any], *args: Any, retry_missing_seconds: float = 0.0, **kwargs: Any
     ) -> Any:
         """Return ``function(*args, timeout=…, retry=None, **kwargs)``, tried again while that may help.
 
@@ -163,7 +163,7 @@ class Api:
         :param missing_seconds: how long "not found" is tried again too, for something made a moment ago.
         :raises ConnectError: as :func:`~.errors.classify` says.
         """
-        with self.within(self.retry_budget_seconds) as seconds:
+        with self.time_limit(self.retry_budget_seconds) as seconds:
             patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
             while True:
                 timeout = max(0.1, min(self.timeout_seconds, patience.left_seconds))
@@ -171,16 +171,16 @@ class Api:
                 try:
                     return function(*args, timeout=timeout, retry=None, **kwargs)
                 except Exception as error:  # noqa: BLE001 - whatever the libraries raise is classified
-                    ours = classify(error, doing)
+                    ours = classify(error, action)
                 finally:
                     self._limit.seconds = outer
                 is_missing = isinstance(ours, (MissingError, HiddenError))
-                may_pass = patience.spent_seconds < missing_seconds if is_missing else _passes_soon(ours)
-                if not may_pass or not patience.again():
+                may_pass = patience.spent_seconds < retry_missing_seconds if is_missing else _passes_soon(ours)
+                if not may_pass or not patience.wait_and_retry():
                     raise ours
 
     @contextmanager
-    def within(self, seconds: float) -> Iterator[float]:
+    def time_limit(self, seconds: float) -> Iterator[float]:
         """Give all calls that this thread makes inside the block together no more than so many seconds; yield how many.
 
         For tidying up: a service that did not answer the work before would be waited for once more a call.
@@ -193,22 +193,22 @@ class Api:
         finally:
             self._limit.deadline = outer
 
-    def locate(self, place: Place) -> str:
+    def locate(self, table_ref: TableRef) -> str:
         """Return the location of the table's dataset, and run all jobs there from now on.
 
         :raises MissingError: there is no such dataset, not even :data:`SETTLE_SECONDS` after the first look.
         """
         if self.location is None:
-            name = f"{place.project}.{place.dataset}"
+            name = f"{table_ref.project}.{table_ref.dataset}"
             first = self._missing_since.setdefault(name, time.monotonic())
             left = first + SETTLE_SECONDS - time.monotonic()
             self.location = self.call(
-                f"reading dataset {name}", self.client.get_dataset, name, missing_seconds=left
+                f"reading dataset {name}", self.client.get_dataset, name, retry_missing_seconds=left
             ).location
         return str(self.location)
 
     def query(
-        self, sql: str | Callable[[str], str], *, doing: str, labels: dict[str, str], job_id: str | None = None
+        self, sql: str | Callable[[str], str], *, action: str, labels: dict[str, str], job_id: str | None = None
     ) -> tuple[list[dict[str, Any]], Any]:
         """Run one query or script as one job, and return the rows of its last SELECT and the job.
 
@@ -224,14 +224,14 @@ class Api:
         patience = Patience(self.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)
         while True:
             own = f"{name}_{patience.tries - 1}" if patience.tries > 1 else name
-            job = self.start(own, self._insert(sql if isinstance(sql, str) else sql(own), own, labels), doing)
+            job = self.start_job(own, self._insert(sql if isinstance(sql, str) else sql(own), own, labels), action)
             try:
-                self.wait(job, doing)
+                self.wait_for_job(job, action)
                 break
             except RetriableError as error:
-                if not _failed_by_itself(job, error) or not patience.again(error.retry_after_seconds):
+                if not _failed_by_itself(job, error) or not patience.wait_and_retry(error.retry_after_seconds):
                     raise
-        rows = self.call(doing, lambda **how: [dict(row) for row in job.result(job_retry=None, **how)])
+        rows = self.call(action, lambda **how: [dict(row) for row in job.result(job_retry=None, **how)])
         return rows, job
 
     def _insert(self, sql: str, name: str, labels: dict[str, str]) -> Callable[..., Any]:
@@ -252,7 +252,9 @@ class Api:
         common = {"job_config": config, "job_id": name, "location": self.location, "job_retry": None}
         return lambda **how: self.client.query(sql, **common, **how)
 
-    def start(self, job_id: str, insert: Callable[..., Any], doing: str, missing_seconds: float = 0.0) -> Any:
+    def start_job(
+        self, job_id: str, insert: Callable[..., Any], action: str, retry_missing_seconds: float = 0.0
+    ) -> Any:
         """Start a job under an id of our own, and return it; after a lost answer, return the one that was started.
 
         :param insert: takes ``timeout`` and ``retry``.
@@ -269,14 +271,14 @@ class Api:
             try:
                 return insert(timeout=timeout, retry=retry)
             except Exception as error:
-                if not isinstance(classify(error, doing), ExistsError):
+                if not isinstance(classify(error, action), ExistsError):
                     raise
             found = self._find(job_id, timeout)
             if found is None:
-                raise RetriableError(f"{doing}: BigQuery has a job {job_id} but does not show it; try again")
+                raise RetriableError(f"{action}: BigQuery has a job {job_id} but does not show it; try again")
             return found
 
-        return self.call(doing, once, missing_seconds=missing_seconds)
+        return self.call(action, once, retry_missing_seconds=retry_missing_seconds)
 
     def _find(self, job_id: str, timeout: float) -> Any:
         from google.api_core.exceptions import NotFound
@@ -286,19 +288,19 @@ class Api:
         except NotFound:
             return None
 
-    def wait(self, job: Any, doing: str) -> Any:
+    def wait_for_job(self, job: Any, action: str) -> Any:
         """Wait until a job is done; return it.
 
         :raises ConnectError: it failed, or is not done after :data:`JOB_SECONDS`.
         """
         name, patience = job.job_id, Patience(JOB_SECONDS, _POLLS)
         while job.state != "DONE":
-            if not patience.look_again():
-                self.call(f"{doing}: cancelling it", job.cancel)
-                raise RetriableError(f"{doing}: job {name} is not done after {JOB_SECONDS:.0f} s; cancelled")
-            self.call(doing, job.reload)
+            if not patience.wait_and_poll():
+                self.call(f"{action}: cancelling it", job.cancel)
+                raise RetriableError(f"{action}: job {name} is not done after {JOB_SECONDS:.0f} s; cancelled")
+            self.call(action, job.reload)
         if job.error_result:
-            raise from_result(job.error_result, f"{doing} (job {name})")
+            raise error_from_result(job.error_result, f"{action} (job {name})")
         return job
 
     def console_link(self, job_id: str) -> str | None:
@@ -309,13 +311,13 @@ class Api:
         return f"https://console.cloud.google.com/bigquery?project={self.project}&j={name}&page=queryresults"
 
 
-def waits_here(error: ConnectError) -> bool:
+def is_retried_in_task(error: ConnectError) -> bool:
     """Tell whether an error may pass while the task waits; what takes longer is for Airflow's retry."""
     return isinstance(error, RetriableError) and (error.retry_after_seconds or 0.0) <= LONG_WAIT_SECONDS
 
 
 def _passes_soon(error: ConnectError) -> bool:
-    return waits_here(error) and not isinstance(error, (ConflictError, GoneError, StaleError))
+    return is_retried_in_task(error) and not isinstance(error, (ConflictError, GoneError, StaleError))
 
 
 def _failed_by_itself(job: Any, error: RetriableError) -> bool:

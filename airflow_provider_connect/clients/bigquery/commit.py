@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS, Api
-from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, made_before
-from airflow_provider_connect.clients.bigquery.messages import shown_message
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS, BigQueryApi
+from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, missing_as_gone
+from airflow_provider_connect.clients.bigquery.messages import printable_message
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.streams import StreamReceipt
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 
@@ -23,7 +23,7 @@ _SEALED_AT_ONCE = 16
 _ALREADY_COMMITTED = "STREAM_ALREADY_COMMITTED"
 
 
-def finalize_and_commit(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
+def finalize_and_commit(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> None:
     """Seal the streams, compare their rows with the receipts, and commit them.
 
     May be repeated with the same receipts: streams that are committed already count as done.
@@ -39,10 +39,12 @@ def finalize_and_commit(api: Api, table: Place, receipts: Sequence[StreamReceipt
         _commit(api, table, streams)
 
 
-def _finalize(api: Api, table: Place, receipt: StreamReceipt) -> None:
+def _finalize(api: BigQueryApi, table: TableRef, receipt: StreamReceipt) -> None:
     doing = f"sealing a write stream of {table.id}"
-    with made_before(doing):
-        sealed = api.call(doing, api.write.finalize_write_stream, name=receipt.name, missing_seconds=SETTLE_SECONDS)
+    with missing_as_gone(doing):
+        sealed = api.call(
+            doing, api.write_client.finalize_write_stream, name=receipt.name, retry_missing_seconds=SETTLE_SECONDS
+        )
     if sealed.row_count != receipt.rows:
         raise RetriableError(
             f"{doing}: BigQuery has {sealed.row_count} rows where {receipt.rows} were appended; nothing is committed, "
@@ -50,16 +52,18 @@ def _finalize(api: Api, table: Place, receipt: StreamReceipt) -> None:
         )
 
 
-def _committed(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> bool:
+def _committed(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> bool:
     """Tell whether the streams of one commit are committed; the first one answers for all of them."""
     try:
-        stream = api.call(f"asking for a write stream of {table.id}", api.write.get_write_stream, name=receipts[0].name)
+        stream = api.call(
+            f"asking for a write stream of {table.id}", api.write_client.get_write_stream, name=receipts[0].name
+        )
     except (MissingError, HiddenError):
         return False
     return bool(type(stream).pb(stream).HasField("commit_time"))
 
 
-def _commit(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
+def _commit(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> None:
     doing = f"committing {len(receipts)} write streams of {table.id}"
     is_first = True
 
@@ -68,17 +72,17 @@ def _commit(api: Api, table: Place, receipts: Sequence[StreamReceipt]) -> None:
         if not is_first and _committed(api, table, receipts):
             return None
         is_first = False
-        request = {"parent": table.path, "write_streams": [receipt.name for receipt in receipts]}
-        return api.write.batch_commit_write_streams(request=request, timeout=timeout, retry=retry)
+        request = {"parent": table.resource_name, "write_streams": [receipt.name for receipt in receipts]}
+        return api.write_client.batch_commit_write_streams(request=request, timeout=timeout, retry=retry)
 
-    with made_before(doing):
-        answer = api.call(doing, once, missing_seconds=SETTLE_SECONDS)
+    with missing_as_gone(doing):
+        answer = api.call(doing, once, retry_missing_seconds=SETTLE_SECONDS)
     if answer is None or type(answer).pb(answer).HasField("commit_time"):
         return
     codes = {error.code.name for error in answer.stream_errors}
     if codes == {_ALREADY_COMMITTED} and len(answer.stream_errors) == len(receipts):
         return
-    first = shown_message(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"
+    first = printable_message(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"
     why = ", ".join(sorted(codes)) or "no reason given"
     text = f"{doing}: nothing is committed: {why}" + (f": {first}" if first else "")
     if any(code.startswith(("CMEK", "INVALID_CMEK", "KMS_PERMISSION")) for code in codes):

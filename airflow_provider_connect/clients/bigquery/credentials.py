@@ -31,7 +31,7 @@ def check_connection(connection: Connection) -> list[str]:
     """Say what is wrong with a connection, as far as one can tell without the network; [] when nothing is."""
     where = f"connection {connection.conn_id!r}"
     found = [f"{where}: {text}" for text in endpoint_problems(connection)]
-    for check in (key_info, _external_info, impersonated, scopes, key_path, proxy):
+    for check in (key_info, _external_info, impersonation_chain, scopes, key_path, proxy_url):
         try:
             check(connection)
         except ConfigError as error:
@@ -82,7 +82,7 @@ def _external_info(connection: Connection) -> dict[str, Any] | str | None:
     return _object(connection, "credential_config_file")
 
 
-def impersonated(connection: Connection) -> tuple[str, ...]:
+def impersonation_chain(connection: Connection) -> tuple[str, ...]:
     """Return the accounts of the impersonation chain; the last one is the one to act as.
 
     :raises ConfigError: one of them is not an account's address.
@@ -115,7 +115,7 @@ def _text(connection: Connection, name: str, what: str) -> str | None:
     return value
 
 
-def proxy(connection: Connection) -> str | None:
+def proxy_url(connection: Connection) -> str | None:
     """Return the URL of the only proxy that is used; those of the environment are not.
 
     :raises ConfigError: it is not an ``http`` URL, the only kind of proxy that gRPC can use.
@@ -126,14 +126,14 @@ def proxy(connection: Connection) -> str | None:
     return value
 
 
-def named_project(connection: Connection) -> str | None:
+def project_of_connection(connection: Connection) -> str | None:
     """Return the project that the connection or the key in it names; None if only the environment knows one."""
     project, info = extra_field(connection, "project"), key_info(connection)
     found = project or (info.get("project_id") if isinstance(info, dict) else None)
     return str(found) if found else None
 
 
-def credentials(connection: Connection) -> tuple[Any, str | None]:
+def load_credentials(connection: Connection) -> tuple[Any, str | None]:
     """Return google-auth credentials, and their project if they know one.
 
     :raises ConfigError: the connection's fields are wrong, or there are no credentials.
@@ -149,7 +149,7 @@ def credentials(connection: Connection) -> tuple[Any, str | None]:
     asked = scopes(connection)
     own, project = _own(connection, asked)
     own = _in_universe(own, connection)
-    chain = impersonated(connection)
+    chain = impersonation_chain(connection)
     if not chain:
         return own, project
     acting = impersonated_credentials.Credentials(  # type: ignore[no-untyped-call]

@@ -79,13 +79,13 @@ _FINAL = {
 def _says(what: str, message: Message, location: str = "") -> str:
     # The location of an error is the file, the column or the part of the request that is wrong.
     where = f" in {location}" if re.fullmatch(r"[\w.:/-]{1,200}", location) else ""
-    if message.shown:
-        return f"BigQuery says {what}{where}: {message.shown}"
-    return f"BigQuery says {what}{where}" + (f" at {message.at}" if message.at else "")
+    if message.printable:
+        return f"BigQuery says {what}{where}: {message.printable}"
+    return f"BigQuery says {what}{where}" + (f" at {message.position}" if message.position else "")
 
 
 @contextmanager
-def made_before(doing: str) -> Iterator[None]:
+def missing_as_gone(action: str) -> Iterator[None]:
     """Turn "not found" into "gone", for what this attempt itself made: a new attempt makes it again.
 
     :raises GoneError: in place of :class:`MissingError`.
@@ -94,12 +94,12 @@ def made_before(doing: str) -> Iterator[None]:
         yield
     except MissingError:
         raise GoneError(
-            f"{doing}: what this attempt made there is gone (dropped, expired, or BigQuery does not show it yet); "
+            f"{action}: what this attempt made there is gone (dropped, expired, or BigQuery does not show it yet); "
             "the rows must be sent again"
         ) from None
 
 
-def classify(error: BaseException, doing: str) -> ConnectError:
+def classify(error: BaseException, action: str) -> ConnectError:
     """Return our error for one of Google's libraries, ``requests`` or gRPC; ours come back as they are.
 
     :param doing: what was being done, in words: "creating the table `p.d.t`".
@@ -111,28 +111,28 @@ def classify(error: BaseException, doing: str) -> ConnectError:
     if isinstance(error, ConnectError):
         return error
     if isinstance(error, api.RetryError) and error.cause is not None:
-        return classify(error.cause, doing)
+        return classify(error.cause, action)
     if isinstance(error, grpc.RpcError) and not isinstance(error, api.GoogleAPICallError):
         error = api.from_grpc_error(error)  # type: ignore[no-untyped-call]
     if isinstance(error, api.GoogleAPICallError):
-        return _api_error(error, doing)
+        return _api_error(error, action)
     if isinstance(error, auth.GoogleAuthError):
-        return _auth_error(error, doing)
+        return _auth_error(error, action)
     if isinstance(error, (requests.RequestException, ConnectionError, TimeoutError, json.JSONDecodeError)):
         return RetriableError(
-            f"{doing}: no answer from BigQuery ({type(error).__name__}); check the network if it stays"
+            f"{action}: no answer from BigQuery ({type(error).__name__}); check the network if it stays"
         )
-    return ConnectError(f"{doing}: unexpected {type(error).__name__}")
+    return ConnectError(f"{action}: unexpected {type(error).__name__}")
 
 
 def _api_error(error: Any, doing: str) -> ConnectError:
     structured = next((one for one in error.errors or () if isinstance(one, dict)), None)
     if structured is None and not isinstance(error.response, requests.Response) and error.grpc_status_code is not None:
         return _grpc_error(error, doing)
-    return from_result({**(structured or {}), "message": error.message}, doing, status=int(error.code or 0))
+    return error_from_result({**(structured or {}), "message": error.message}, doing, status=int(error.code or 0))
 
 
-def from_result(result: dict[str, Any], doing: str, status: int = 0) -> ConnectError:
+def error_from_result(result: dict[str, Any], action: str, status: int = 0) -> ConnectError:
     """Return our error for a reason of BigQuery's error table or, where that says little, for message and status.
 
     :param result: ``reason``, ``message`` and ``location``, as in the ``errorResult`` of a job that is DONE.
@@ -140,19 +140,19 @@ def from_result(result: dict[str, Any], doing: str, status: int = 0) -> ConnectE
     """
     reason, message, location = (str(result.get(name) or "") for name in ("reason", "message", "location"))
     said = parse_message(message)
-    shown = f"{doing}: {_says(str(reason or status or 'no reason'), said, location)}"
+    shown = f"{action}: {_says(str(reason or status or 'no reason'), said, location)}"
     if _CONFLICT.search(message):
-        return ConflictError(f"{doing}: another transaction changed the same tables first; run it again")
+        return ConflictError(f"{action}: another transaction changed the same tables first; run it again")
     if _STREAMED.search(message):
         return RetriableError(
-            f"{doing}: rows were streamed into the table a short while ago, and BigQuery does not change such rows in "
+            f"{action}: rows were streamed into the table a short while ago, and BigQuery does not change such rows in "
             "a transaction for 30 to 90 minutes: it is tried again later; let nobody else stream into this table",
             retry_after_seconds=STREAMED_SECONDS,
         )
     if not reason and status in _HTTP_REASONS:
         reason = _HTTP_REASONS[status]
     elif reason in _VAGUE:
-        reason = said.topic or ("" if said.of_script else reason)
+        reason = said.topic or ("" if said.is_from_script else reason)
     if reason in _LATER:
         return RetriableError(
             f"{shown}; a longer quota is used up and refills over hours: wait, or ask Google for more "
@@ -205,9 +205,9 @@ def _by_status(reason: str, said: Message, shown: str, status: int) -> ConnectEr
             f"{shown}; too many statements wait for this table: load fewer days at once",
             retry_after_seconds=RATE_SECONDS,
         )
-    if (reason in _FINAL or reason not in _BY_REASON) and _LOCATION.search(said.words):
+    if (reason in _FINAL or reason not in _BY_REASON) and _LOCATION.search(said.text):
         reason = "location"
-    if not reason and status in _WRONG_STATUSES and not said.of_script:
+    if not reason and status in _WRONG_STATUSES and not said.is_from_script:
         reason = "invalid"
     if reason not in _BY_REASON:
         return RetriableError(
@@ -216,7 +216,7 @@ def _by_status(reason: str, said: Message, shown: str, status: int) -> ConnectEr
             retry_after_seconds=UNKNOWN_SECONDS,
         )
     cls, advice = _BY_REASON[reason]
-    if advice == _ACCOUNT_LACKS and _HIDDEN.search(said.words):
+    if advice == _ACCOUNT_LACKS and _HIDDEN.search(said.text):
         cls = HiddenError
     return cls(f"{shown}; {advice}")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from airflow_provider_connect.secrets import without_tokens
+from airflow_provider_connect.secrets import redact_tokens
 
 _METHOD = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE) \S+: ")
 _OF_SCRIPT = re.compile(r"^(?:Query error: )+", re.IGNORECASE)
@@ -76,26 +76,26 @@ class Message:
     :param of_script: whether a statement of a script failed.
     """
 
-    words: str
-    at: str = ""
-    of_script: bool = False
+    text: str
+    position: str = ""
+    is_from_script: bool = False
 
     @property
     def topic(self) -> str | None:
         """What it is about: a reason of BigQuery's error table or one of ours; None for an unknown message."""
-        found = _TOPIC.match(self.words)
+        found = _TOPIC.match(self.text)
         return found.lastgroup if found else None
 
     @property
-    def shown(self) -> str:
+    def printable(self) -> str:
         """The message with line and column, as far as it may be shown; empty if it could hold a record's value.
 
         A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"), so only known kinds of
         messages pass, never parts of others.
         """
-        if not _SHOWN.match(self.words):
+        if not _SHOWN.match(self.text):
             return ""
-        return without_tokens(self.words)[:300] + (f" at {self.at}" if self.at else "")
+        return redact_tokens(self.text)[:300] + (f" at {self.position}" if self.position else "")
 
 
 def parse_message(text: str) -> Message:
@@ -106,6 +106,6 @@ def parse_message(text: str) -> Message:
     return Message(words[: at.start()] if at else words, at[1] if at else "", words != line)
 
 
-def shown_message(text: str) -> str:
+def printable_message(text: str) -> str:
     """Return what may be shown of a message: one short line, or "" if it could hold a record's value."""
-    return parse_message(text).shown
+    return parse_message(text).printable

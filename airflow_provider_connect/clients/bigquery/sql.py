@@ -27,7 +27,7 @@ _ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'
 
 
 @dataclass(frozen=True)
-class Place:
+class TableRef:
     """One table: project, dataset and table names, checked to be safe inside SQL.
 
     :raises ConfigError: one of the names is not legal.
@@ -49,14 +49,14 @@ class Place:
             raise ConfigError(f"BigQuery table {self.table[:40]!r}…: its name is longer than 1,024 bytes of UTF-8")
 
     @classmethod
-    def parse(cls, text: str, project: str) -> Place:
+    def parse(cls, text: str, project: str) -> TableRef:
         """Return the place that ``dataset.table`` or ``project.dataset.table`` names.
 
         :param project: the project where the text has none.
         """
         dataset, _, table = text.rpartition(".")
         _, _, dataset = dataset.rpartition(".")
-        return cls(project_of(text) or project, dataset, table)
+        return cls(project_in_name(text) or project, dataset, table)
 
     @property
     def id(self) -> str:
@@ -69,16 +69,16 @@ class Place:
         return f"`{self.id}`"
 
     @property
-    def path(self) -> str:
+    def resource_name(self) -> str:
         """The name as the Storage Write API wants it."""
         return f"projects/{self.project}/datasets/{self.dataset}/tables/{self.table}"
 
-    def sibling(self, table: str) -> Place:
+    def sibling(self, table: str) -> TableRef:
         """Return another table of the same dataset."""
         return replace(self, table=table)
 
 
-def project_of(text: str) -> str | None:
+def project_in_name(text: str) -> str | None:
     """Return the project that ``project.dataset.table`` names, None where the text has none."""
     return text.rpartition(".")[0].rpartition(".")[0] or None
 
@@ -99,7 +99,7 @@ def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str
     return f"'{value.translate(_ESCAPES)}'"
 
 
-def texts(values: Iterable[str]) -> str:
+def string_array(values: Iterable[str]) -> str:
     """Return strings as an array literal; also an empty one has its type."""
     return f"CAST([{', '.join(map(literal, values))}] AS ARRAY<STRING>)"
 
@@ -121,7 +121,7 @@ def quoted(name: str) -> str:
     return f"`{name}`"
 
 
-def names(columns: Iterable[str], alias: str = "") -> str:
+def column_list(columns: Iterable[str], alias: str = "") -> str:
     """Return column names, separated by commas, each after ``alias`` if one is given."""
     prefix = f"{alias}." if alias else ""
     return ", ".join(prefix + quoted(column) for column in columns)
@@ -134,5 +134,5 @@ def any_partition(column: str | None, alias: str = "") -> str:
     """
     if column is None:
         return "TRUE"
-    field = names([column], alias)
+    field = column_list([column], alias)
     return f"({field} IS NULL OR {field} IS NOT NULL)"

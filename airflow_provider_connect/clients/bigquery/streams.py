@@ -16,9 +16,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.api import Api, waits_here
-from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, classify, made_before
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi, is_retried_in_task
+from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError, classify, missing_as_gone
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConnectError, DataError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
 
@@ -48,7 +48,7 @@ class StreamReceipt:
 
 
 @dataclass(frozen=True)
-class BadRow:
+class RefusedRow:
     """A row that BigQuery refuses.
 
     :param offset: its number among the rows appended, from 0.
@@ -66,7 +66,7 @@ class RowsError(DataError):
     :param rows: those it names, the first few hundred at most.
     """
 
-    def __init__(self, message: str, rows: Sequence[BadRow]) -> None:
+    def __init__(self, message: str, rows: Sequence[RefusedRow]) -> None:
         super().__init__(message)
         self.rows = tuple(rows)
 
@@ -92,8 +92,8 @@ class Appender(AbstractContextManager["Appender"]):
 
     def __init__(
         self,
-        api: Api,
-        table: Place,
+        api: BigQueryApi,
+        table: TableRef,
         arrow_schema: pa.Schema,
         *,
         request_bytes: int = REQUEST_BYTES,
@@ -175,13 +175,13 @@ class Appender(AbstractContextManager["Appender"]):
         from google.cloud.bigquery_storage_v1 import types
 
         doing = f"making a write stream for {self.table.id}"
-        with made_before(doing):
+        with missing_as_gone(doing):
             created = self._api.call(
                 doing,
-                self._api.write.create_write_stream,
-                parent=self.table.path,
+                self._api.write_client.create_write_stream,
+                parent=self.table.resource_name,
                 write_stream=types.WriteStream(type_=types.WriteStream.Type.PENDING),
-                missing_seconds=SETTLE_SECONDS,
+                retry_missing_seconds=SETTLE_SECONDS,
             )
         return str(created.name)
 
@@ -199,7 +199,7 @@ class Appender(AbstractContextManager["Appender"]):
             self._requests.put(waiting.request)
         # The service is routed to the table's region by this header, which is ASCII while a table's name need not be.
         header: Any = to_grpc_metadata
-        self._call = self._api.write.transport.append_rows(
+        self._call = self._api.write_client.transport.append_rows(
             iter(self._requests.get, None), metadata=(header({"write_stream": self._name}),)
         )
         self._reader = threading.Thread(
@@ -239,8 +239,8 @@ class Appender(AbstractContextManager["Appender"]):
     def _again(self, error: ConnectError) -> None:
         self._disconnect()
         may_settle = isinstance(error, (MissingError, HiddenError)) and self._patience.spent_seconds < SETTLE_SECONDS
-        if not (waits_here(error) or may_settle) or not self._patience.again():
-            with made_before(self._doing):
+        if not (is_retried_in_task(error) or may_settle) or not self._patience.wait_and_retry():
+            with missing_as_gone(self._doing):
                 raise error
 
     def _refused(self, answer: Any) -> RowsError:
@@ -250,7 +250,7 @@ class Appender(AbstractContextManager["Appender"]):
         for row in answer.row_errors:
             found = _COLUMN.search(row.message)
             column = names.get(found[1].split(".")[0].lower()) if found else None
-            bad.append(BadRow(first + row.index, column, _why(row)))
+            bad.append(RefusedRow(first + row.index, column, _why(row)))
         columns = sorted({row.column for row in bad if row.column}) or ["(not named)"]
         return RowsError(
             f"{self._doing}: BigQuery refuses {len(bad)} rows, the first is row {bad[0].offset}; "

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ExistsError, MissingError, StaleError
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.patience import FROM_HALF, Patience, doubling
+from airflow_provider_connect.patience import FROM_HALF, Patience, doubling_pauses
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.sql import Place
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
 
 T = TypeVar("T")
 CHANGE_TRIES = 12
 CHANGE_PAUSE_SECONDS = 5.0
 
 
-def find(api: Api, place: Place) -> Any:
+def find_table(api: BigQueryApi, table_ref: TableRef) -> Any:
     """Return a table's metadata; None if there is no such table or dataset."""
     try:
-        return api.call(f"read table {place.id}", api.client.get_table, place.id)
+        return api.call(f"read table {table_ref.id}", api.client.get_table, table_ref.id)
     except MissingError:
         return None
 
@@ -46,16 +46,16 @@ def filter_column(table: Any) -> str | None:
     return table.time_partitioning.field or "_PARTITIONTIME"
 
 
-def create(
-    api: Api,
-    place: Place,
+def create_table(
+    api: BigQueryApi,
+    table_ref: TableRef,
     fields: Sequence[dict[str, Any]],
     *,
     labels: Mapping[str, str] = MappingProxyType({}),
     description: str | None = None,
     cluster_by: Sequence[str] = (),
     partitioning: Any = None,
-    expires: dt.datetime | None = None,
+    expires_at: dt.datetime | None = None,
 ) -> Any:
     """Make a table; return its metadata, also when another made it first.
 
@@ -68,24 +68,30 @@ def create(
     """
     from google.cloud import bigquery
 
-    table = bigquery.Table(place.id, schema=[bigquery.SchemaField.from_api_repr(one) for one in fields])
+    table = bigquery.Table(table_ref.id, schema=[bigquery.SchemaField.from_api_repr(one) for one in fields])
     table.labels = {**api.labels, **labels}
     table.description = description
     table.clustering_fields = list(cluster_by) or None
     table.time_partitioning = partitioning
-    table.expires = expires
+    table.expires = expires_at
     if api.kms_key:
         table.encryption_configuration = bigquery.EncryptionConfiguration(kms_key_name=api.kms_key)
     try:
-        made = api.call(f"make table {place.id}", api.client.create_table, table, missing_seconds=SETTLE_SECONDS)
+        made = api.call(
+            f"make table {table_ref.id}", api.client.create_table, table, retry_missing_seconds=SETTLE_SECONDS
+        )
     except ExistsError:
-        return api.call(f"read table {place.id}", api.client.get_table, place.id)
-    if expires is not None:
+        return api.call(f"read table {table_ref.id}", api.client.get_table, table_ref.id)
+    if expires_at is not None:
         return made
-    return lasting(api, place, made, partitions="expire" if partitioning and partitioning.expiration_ms else "stay")
+    return remove_expiration(
+        api, table_ref, made, partitions="expire" if partitioning and partitioning.expiration_ms else "stay"
+    )
 
 
-def lasting(api: Api, place: Place, table: Any, partitions: Literal["stay", "expire"] = "stay") -> Any:
+def remove_expiration(
+    api: BigQueryApi, table_ref: TableRef, table: Any, partitions: Literal["stay", "expire"] = "stay"
+) -> Any:
     """Take away the end that a dataset's default gave a table, or its partitions; return its metadata.
 
     https://cloud.google.com/bigquery/docs/updating-datasets#table-expiration (2026-11): a new table takes the default
@@ -99,17 +105,17 @@ def lasting(api: Api, place: Place, table: Any, partitions: Literal["stay", "exp
         if not (ends := _take_ends(table, partitions)):
             return table
         try:
-            lasts = api.call(f"take the expiration off {place.id}", api.client.update_table, table, ends)
+            lasts = api.call(f"take the expiration off {table_ref.id}", api.client.update_table, table, ends)
         except StaleError:
-            table = api.call(f"read table {place.id}", api.client.get_table, place.id)
+            table = api.call(f"read table {table_ref.id}", api.client.get_table, table_ref.id)
             raise
         except ConfigError as error:
-            raise ConfigError(f"{error}. {_expires(place)}") from None
+            raise ConfigError(f"{error}. {_expires(table_ref)}") from None
         if _take_ends(lasts, partitions):
-            raise ConfigError(_expires(place))
+            raise ConfigError(_expires(table_ref))
         return lasts
 
-    return again_if_stale(take, f"{place.id}: its expiration could not be taken away")
+    return retry_if_stale(take, f"{table_ref.id}: its expiration could not be taken away")
 
 
 def _take_ends(table: Any, partitions: Literal["stay", "expire"]) -> list[str]:
@@ -126,7 +132,7 @@ def _take_ends(table: Any, partitions: Literal["stay", "expire"]) -> list[str]:
     return ends
 
 
-def _expires(place: Place) -> str:
+def _expires(place: TableRef) -> str:
     return (
         f"table {place.id} would expire, and what was published with it: enable billing in a sandbox project, or take "
         "the default expiration off the dataset (bq update --default_table_expiration 0 --default_partition_expiration "
@@ -134,28 +140,28 @@ def _expires(place: Place) -> str:
     )
 
 
-def again_if_stale(change: Callable[[], T], undone: str) -> T:
+def retry_if_stale(change: Callable[[], T], failure: str) -> T:
     """Return what a change of a table returns, which is made again, after a growing pause, if others were faster.
 
     :param change: compares the table anew each time.
     :param undone: the table, and what was not done to it, for the error.
     :raises RetriableError: others were faster :data:`CHANGE_TRIES` times.
     """
-    patience = Patience(pauses=doubling(0.2, CHANGE_PAUSE_SECONDS), jitter=FROM_HALF, tries=CHANGE_TRIES)
+    patience = Patience(pauses=doubling_pauses(0.2, CHANGE_PAUSE_SECONDS), jitter=FROM_HALF, tries=CHANGE_TRIES)
     while True:
         try:
             return change()
         except StaleError:
-            if not patience.again():
-                raise RetriableError(f"others keep changing {undone}") from None
+            if not patience.wait_and_retry():
+                raise RetriableError(f"others keep changing {failure}") from None
 
 
-def drop(api: Api, place: Place) -> None:
+def drop_table(api: BigQueryApi, table_ref: TableRef) -> None:
     """Drop a table; one that is gone already is no error."""
-    api.call(f"drop table {place.id}", api.client.delete_table, place.id, not_found_ok=True)
+    api.call(f"drop table {table_ref.id}", api.client.delete_table, table_ref.id, not_found_ok=True)
 
 
-def dry_run(api: Api, sql: str, *, timeout: float, retry: None) -> None:
+def dry_run(api: BigQueryApi, sql: str, *, timeout: float, retry: None) -> None:
     """Let BigQuery check a query, rights included, without running it; free of charge. To be passed to ``api.call``."""
     from google.cloud import bigquery
 

@@ -61,12 +61,12 @@ class Endpoints:
     universe: str
 
     @classmethod
-    def from_connection(cls, connection: Connection, own_universe: str) -> Endpoints:
+    def from_connection(cls, connection: Connection, credentials_universe: str) -> Endpoints:
         """Read a connection that has passed :func:`endpoint_problems`.
 
         :param own_universe: that of the credentials, for a connection that names none.
         """
-        universe = str(extra_field(connection, "universe_domain") or own_universe)
+        universe = str(extra_field(connection, "universe_domain") or credentials_universe)
         rest = str(extra_field(connection, "rest_endpoint") or f"https://bigquery.{universe}").rstrip("/")
         asked = str(extra_field(connection, "grpc_endpoint") or f"bigquerystorage.{universe}").rstrip("/")
         scheme, _, host = asked.rpartition("://")
@@ -117,7 +117,7 @@ class _InTime(HTTPAdapter):
         return super().send(request, *args, **kwargs)
 
 
-def rest_session(credentials: Any, limit: threading.local, proxy: str | None) -> Any:
+def rest_session(credentials: Any, limit: threading.local, proxy_url: str | None) -> Any:
     """Return a session that signs its requests.
 
     :param limit: its ``seconds``, where set, bound each request that the thread makes.
@@ -126,16 +126,16 @@ def rest_session(credentials: Any, limit: threading.local, proxy: str | None) ->
     from google.auth.transport.requests import AuthorizedSession
 
     made: Any = AuthorizedSession
-    return _isolated(made(credentials, auth_request=sign_in(limit, proxy)), limit, proxy)
+    return _isolated(made(credentials, auth_request=token_request(limit, proxy_url)), limit, proxy_url)
 
 
-def sign_in(limit: threading.local, proxy: str | None) -> Any:
+def token_request(limit: threading.local, proxy_url: str | None) -> Any:
     """Return what fetches the credentials' tokens."""
     from google.auth.transport.requests import Request
 
     # With its default session, the sign-in would try four times after each timeout.
     made: Any = Request
-    return made(_isolated(requests.Session(), limit, proxy))
+    return made(_isolated(requests.Session(), limit, proxy_url))
 
 
 def _isolated(session: requests.Session, limit: threading.local, proxy: str | None) -> requests.Session:
@@ -146,7 +146,7 @@ def _isolated(session: requests.Session, limit: threading.local, proxy: str | No
     return session
 
 
-def grpc_channel(credentials: Any, limit: threading.local, endpoints: Endpoints, proxy: str | None) -> Any:
+def grpc_channel(credentials: Any, limit: threading.local, endpoints: Endpoints, proxy_url: str | None) -> Any:
     """Return a channel to the Storage Write API, which connects when it is used."""
     import grpc
     from google.auth.transport.grpc import AuthMetadataPlugin
@@ -156,13 +156,13 @@ def grpc_channel(credentials: Any, limit: threading.local, endpoints: Endpoints,
         ("grpc.max_receive_message_length", -1),
         # gRPC's own two minutes between attempts to connect would outlast every budget here.
         ("grpc.max_reconnect_backoff_ms", 5000),
-        ("grpc.http_proxy", proxy) if proxy else ("grpc.enable_http_proxy", 0),
+        ("grpc.http_proxy", proxy_url) if proxy_url else ("grpc.enable_http_proxy", 0),
     ]
     if not endpoints.grpc_tls:
         return grpc.insecure_channel(endpoints.grpc, options=options)
     # The library's own channel would fetch its tokens through a session that follows the environment.
     plugin: Any = AuthMetadataPlugin
     host = f"bigquerystorage.{endpoints.universe}"
-    signed = grpc.metadata_call_credentials(plugin(credentials, sign_in(limit, proxy), default_host=host))
+    signed = grpc.metadata_call_credentials(plugin(credentials, token_request(limit, proxy_url), default_host=host))
     secured = grpc.composite_channel_credentials(grpc.ssl_channel_credentials(), signed)
     return grpc.secure_channel(endpoints.grpc, secured, options=options)

@@ -39,7 +39,7 @@ from typing import Any, Protocol, Self
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http import fields
+from airflow_provider_connect.clients.http import connection_fields
 from airflow_provider_connect.clients.http.auth import (
     NO_AUTH,
     Auth,
@@ -85,7 +85,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Access:
+class HttpAccess:
     """An API, and who asks it.
 
     :param name: the connection, for messages.
@@ -109,18 +109,18 @@ class Access:
         return origin_of(self.url)
 
     @classmethod
-    def of(cls, connection: Connection, also: Collection[str] = ()) -> Access:
+    def read_connection(cls, connection: Connection, extra_fields: Collection[str] = ()) -> HttpAccess:
         """Read a connection of type ``http``.
 
         :param also: further fields of the extra, which the source reads itself.
         :raises ConfigError: naming everything that is wrong with it.
         """
-        refuse_any(problems(connection, also))
-        url, others = fields.base_of(connection), fields.hosts_of(connection)
-        headers = fields.texts_of(connection, "headers")
+        refuse_any(connection_problems(connection, extra_fields))
+        url, others = connection_fields.base_of(connection), connection_fields.hosts_of(connection)
+        headers = connection_fields.texts_of(connection, "headers")
         named = {origin[1] for origin in (origin_of(url), *others)}
         if (login := connection.option("auth_url")) is not None:
-            named.add(origin_of(fields.under(url, login))[1])
+            named.add(origin_of(connection_fields.under(url, login))[1])
         route = _route(connection, named)
         return cls(
             name=connection.conn_id,
@@ -133,12 +133,12 @@ class Access:
         )
 
     @classmethod
-    def at(cls, connection: Connection, url: str, auth: Auth, **more: Any) -> Self:
+    def for_url(cls, connection: Connection, url: str, auth: Auth, **fields: Any) -> Self:
         """Return the way to a host for a connection of any type, which may name a proxy and authorities.
 
         :param more: fields of a class of its own.
         """
-        return cls(connection.conn_id, url, Given(auth), _route(connection, {origin_of(url)[1]}), **more)
+        return cls(connection.conn_id, url, Given(auth), _route(connection, {origin_of(url)[1]}), **fields)
 
 
 def _route(connection: Connection, hosts: Collection[str]) -> Route:
@@ -146,16 +146,16 @@ def _route(connection: Connection, hosts: Collection[str]) -> Route:
     return Route(Reach(frozenset(hosts)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle"))
 
 
-def problems(connection: Connection, also: Collection[str] = ()) -> list[str]:
+def connection_problems(connection: Connection, extra_fields: Collection[str] = ()) -> list[str]:
     """Return everything that is wrong with a connection; [] if nothing is. No network.
 
     :param also: further fields of the extra, which the source reads itself.
     """
-    return fields.problems(connection, also)
+    return connection_fields.connection_problems(connection, extra_fields)
 
 
 def _credentials(connection: Connection, url: str, route: Route) -> Credentials:
-    kind = fields.kind_of(connection)
+    kind = connection_fields.kind_of(connection)
     user, password = connection.login or SecretStr(""), connection.password or SecretStr("")
     if kind == "none":
         return Given(NO_AUTH)
@@ -166,7 +166,7 @@ def _credentials(connection: Connection, url: str, route: Route) -> Credentials:
     if kind == "api_key":
         return Given(_sender(connection)(password))
     login = Login(
-        fields.under(url, connection.option("auth_url") or ""),
+        connection_fields.under(url, connection.option("auth_url") or ""),
         route,
         user,
         password,
@@ -179,7 +179,7 @@ def _credentials(connection: Connection, url: str, route: Route) -> Credentials:
         password.get_secret_value(),
         sorted(connection.extra.items(), key=str),
     )
-    params = fields.texts_of(connection, "auth_params")
+    params = connection_fields.texts_of(connection, "auth_params")
     if kind == "session":
         result = connection.option("auth_result")
         session = Session(

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.clients.http.auth import Auth
-from airflow_provider_connect.clients.http.link import Limits, Link
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts, Link
 from airflow_provider_connect.clients.http.message import READ_BYTES, UNFRAMED, Head
 from airflow_provider_connect.clients.http.pool import Pool
 from airflow_provider_connect.clients.http.route import Route
@@ -64,7 +64,7 @@ class ErrorText(NamedTuple):
     is_cut: bool
 
 
-class Answer:
+class HttpResponse:
     """An answer whose head has arrived. A context manager; leaving it closes the connection, or keeps it."""
 
     def __init__(self, link: Link, head: Head, pool: Pool | None) -> None:
@@ -75,7 +75,7 @@ class Answer:
         self.host = link.host
         self.status = head.status
 
-    def __enter__(self) -> Answer:
+    def __enter__(self) -> HttpResponse:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -93,7 +93,7 @@ class Answer:
         """Return a header's value; '' if there is none."""
         return ", ".join(self._head.all(name))
 
-    def all(self, name: str) -> list[str]:
+    def header_values(self, name: str) -> list[str]:
         """Return every value of a header, in order."""
         return self._head.all(name)
 
@@ -148,17 +148,17 @@ def request(
     route: Route,
     url: str,
     auth: Auth,
-    limits: Limits,
+    limits: HttpTimeouts,
     *,
     params: Sequence[tuple[str, str]] = (),
     method: str | None = None,
     body: Body | None = None,
     headers: Mapping[str, str] | None = None,
     takes_redirects: bool = False,
-    sent: Callable[[], None] | None = None,
+    on_sent: Callable[[], None] | None = None,
     pool: Pool | None = None,
-    opened: Callable[[Link], object] | None = None,
-) -> Answer:
+    on_opened: Callable[[Link], object] | None = None,
+) -> HttpResponse:
     """Send a GET, or a POST if there is a body; return the answer as soon as its head is there, whatever its status.
 
     :param url: may have a query, as the link to a next page has.
@@ -187,11 +187,11 @@ def request(
             kept.reopen(limits)
         link = kept or Link(url, limits, route)
         try:
-            if opened is not None:
-                opened(link)
+            if on_opened is not None:
+                on_opened(link)
             link.send(method, target, own, b"" if body is None else body.data)
-            if sent is not None:
-                sent()
+            if on_sent is not None:
+                on_sent()
             head = link.head()
             if 300 <= head.status < 400 and not takes_redirects:
                 raise _redirect(link.host, head, Secrets([*auth.secrets, *route.secrets]))
@@ -201,7 +201,7 @@ def request(
                 kept = None
                 continue
             raise
-        return Answer(link, head, pool)
+        return HttpResponse(link, head, pool)
 
 
 def without_key(url: str, auth: Auth) -> str:
@@ -237,7 +237,7 @@ def _headers(auth: Auth, more: Mapping[str, str], body: Body | None) -> dict[str
 def _redirect(host: str, head: Head, secrets: Secrets) -> ConfigError:
     try:
         # Secrets are struck out before it is taken apart: each part could hold a part of one.
-        location = secrets.struck_from(", ".join(head.all("Location")))
+        location = secrets.redact(", ".join(head.all("Location")))
         target = urlsplit(location).netloc.rpartition("@")[2]
     except ValueError:
         target = ""
@@ -263,7 +263,7 @@ def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
     """
     text = text[:ERROR_TEXT_BYTES]  # an error in the middle of an answer may be as long as a record
     is_long = len(text) >= 2 * _CUT_ECHO_CHARACTERS
-    shown = secrets.struck_from(text, is_cut=is_cut and not is_long)
+    shown = secrets.redact(text, is_cut=is_cut and not is_long)
     if is_long:  # its end may hold half an echo, and is not needed
         shown = shown[:-_CUT_ECHO_CHARACTERS]
     clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", shown)).strip()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.errors import RetriableError
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.http.client import Answer
+    from airflow_provider_connect.clients.http.client import HttpResponse
 
 OUTPUT_BYTES = 1 << 20
 """The most that one step returns, however far the input expands."""
@@ -54,7 +54,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
         raise RetriableError(f"the gzip answer is cut: it ends inside a member, after {position} bytes")
 
 
-def decoded(answer: Answer) -> Iterator[bytes]:
+def decoded_body(answer: HttpResponse) -> Iterator[bytes]:
     """Return an answer's body as it comes, decoded.
 
     :raises RetriableError: its end could not be told from a cut, or it is encoded in another way than was asked for.

@@ -17,29 +17,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import urljoin, urlsplit
 
-from airflow_provider_connect.clients.http.access import Access
+from airflow_provider_connect.clients.http.access import HttpAccess
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
 from airflow_provider_connect.clients.http.asking.judging import Judgement, judge, wait_seconds
 from airflow_provider_connect.clients.http.asking.pacing import pace_of
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
-from airflow_provider_connect.clients.http.client import Answer, excerpt, request, without_key
-from airflow_provider_connect.clients.http.fields import RESERVED
-from airflow_provider_connect.clients.http.inflate import decoded
-from airflow_provider_connect.clients.http.link import Limits
-from airflow_provider_connect.clients.http.pool import OpenAnswers, Pool
+from airflow_provider_connect.clients.http.client import HttpResponse, excerpt, request, without_key
+from airflow_provider_connect.clients.http.connection_fields import RESERVED
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
+from airflow_provider_connect.clients.http.inflate import decoded_body
+from airflow_provider_connect.clients.http.pool import OpenResponses, Pool
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling
+from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience, doubling_pauses
 from airflow_provider_connect.secrets import Secrets
 
 MAX_BYTES = 256 << 20
 """The most that one answer may hold by default: it is in memory whole."""
-TIMES = Limits(read_timeout_seconds=120, deadline_seconds=600)
+API_TIMEOUTS = HttpTimeouts(read_timeout_seconds=120, deadline_seconds=600)
 
-_PAUSES = doubling(1.0, 60.0)
+_PAUSES = doubling_pauses(1.0, 60.0)
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _JSON = {"Accept": "application/json"}
@@ -58,7 +58,7 @@ class LeaveAloneError(RetriableError):
 class _Waits:
     """The system's clock, whose pauses end when the poll does."""
 
-    def __init__(self, answers: OpenAnswers) -> None:
+    def __init__(self, answers: OpenResponses) -> None:
         self.sleep = answers.sleep
 
     def now(self) -> float:
@@ -95,27 +95,27 @@ class JsonApi(Closable):
 
     def __init__(
         self,
-        to: Connection | Access,
+        target: Connection | HttpAccess,
         *,
         errors: Sequence[ErrorRule] = (),
         limits: RateLimits | None = None,
         share: int = 1,
         max_bytes: int = MAX_BYTES,
-        times: Limits = TIMES,
+        timeouts: HttpTimeouts = API_TIMEOUTS,
         patience_seconds: float = 0.0,
         follows_redirects: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        self._access = to if isinstance(to, Access) else Access.of(to)
+        self._access = target if isinstance(target, HttpAccess) else HttpAccess.read_connection(target)
         self._errors = errors
         self._limits = limits or RateLimits()
         self._pace = pace_of(self._access.name, self._access.url, self._limits, share)
         self._max_bytes = max_bytes
-        self._times = times
+        self._times = timeouts
         self._patience_seconds = patience_seconds
         self._follows_redirects = follows_redirects
         self._lock = threading.Lock()
-        self._answers = OpenAnswers()
+        self._answers = OpenResponses()
         self._pool = Pool()
         self.clock: Clock = clock or _Waits(self._answers)
         self._secrets = Secrets([*self._access.kept, *self._access.route.secrets])
@@ -124,9 +124,9 @@ class JsonApi(Closable):
         self,
         call: Call,
         *,
-        sent: Callable[[], None] | None = None,
-        received: Callable[[int, int], None] | None = None,
-        refusal: Callable[[Reply], ConnectError | None] = lambda _: None,
+        on_sent: Callable[[], None] | None = None,
+        on_received: Callable[[int, int], None] | None = None,
+        error_of: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> Reply:
         """Send a call and read its answer to the end. No two threads call ``sent`` or ``received`` at once.
 
@@ -143,21 +143,21 @@ class JsonApi(Closable):
             raise ConfigError(f"the header {found[0]!r} is set by the client itself: leave it out of the declaration")
         patience = Patience(self._patience_seconds, _PAUSES, jitter=FROM_HALF, clock=self.clock)
         params = tuple(call.params.items() if isinstance(call.params, Mapping) else call.params)
-        one = _Request(call, self._address(self._access.url, call.url), patience, sent, received, params)
+        one = _Request(call, self._address(self._access.url, call.url), patience, on_sent, on_received, params)
         while True:
             try:
                 reply = self._answer(one)
-                if (error := refusal(reply)) is not None:
+                if (error := error_of(reply)) is not None:
                     raise error
                 return self._judged(call, reply)
             except RetriableError as error:
-                self._answers.require()
-                if not call.may_repeat or not patience.again(error.retry_after_seconds):
+                self._answers.require_open()
+                if not call.may_repeat or not patience.wait_and_retry(error.retry_after_seconds):
                     raise _given_up(error, patience) from None
 
     def close(self) -> None:
         """End what other threads still read or wait for, with an error."""
-        self._answers.end()
+        self._answers.give_up()
         self._pool.close()
 
     # Where to
@@ -212,7 +212,7 @@ class JsonApi(Closable):
     def _followed(self, one: _Request, auth: Auth) -> Reply:
         for _ in range(_MOST_REDIRECTS + 1):
             self._wait_for_turn(one.patience)
-            with self._pace.lane(self.clock, self._answers.require):
+            with self._pace.lane(self.clock, self._answers.require_open):
                 reply = self._sent(one, auth)
             self._rest_if_told(reply)
             if not 300 <= reply.status < 400:
@@ -262,9 +262,9 @@ class JsonApi(Closable):
                 body=one.call.body,
                 headers=headers,
                 takes_redirects=self._follows_redirects,
-                sent=partial(self._tell, one.sent),
+                on_sent=partial(self._tell, one.sent),
                 pool=self._pool if one.call.may_repeat else None,
-                opened=lambda link: stack.enter_context(self._answers.reading(link)),
+                on_opened=lambda link: stack.enter_context(self._answers.interruptible(link)),
             )
             stack.enter_context(answer)
             if 200 <= answer.status < 300:
@@ -281,12 +281,12 @@ class JsonApi(Closable):
             with self._lock:
                 hook(*counts)
 
-    def _read(self, answer: Answer, one: _Request) -> bytes:
+    def _read(self, answer: HttpResponse, one: _Request) -> bytes:
         if answer.status in (204, 205):  # which have no body
             return b""
         data, is_whole = bytearray(), False
         try:
-            for piece in decoded(answer):
+            for piece in decoded_body(answer):
                 data += piece
                 if len(data) > self._max_bytes:
                     raise ConfigError(
@@ -304,7 +304,7 @@ class JsonApi(Closable):
 
         :raises RetriableError: that takes longer than there is patience.
         """
-        self._answers.require()
+        self._answers.require_open()
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):
                 # Only what the API said itself is told to other tasks: how thin this job spreads its part is no news.
@@ -312,7 +312,7 @@ class JsonApi(Closable):
                 host = _host(self._access.url)
                 raise kind(f"{host} has no requests left for {self._who} now", retry_after_seconds=wait)
             self.clock.sleep(wait)
-            self._answers.require()
+            self._answers.require_open()
 
     def _rest_if_told(self, reply: Reply) -> None:
         """Send nothing for a while if an answer says that it was the last one for now."""

@@ -16,20 +16,20 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth, Fresh, basic_auth, bearer_auth, cookie_auth
 from airflow_provider_connect.clients.http.client import (
-    Answer,
     Body,
+    HttpResponse,
     excerpt,
     form_body,
     json_body,
     request,
     retry_after_seconds,
 )
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.route import Route
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.secrets import Secrets, is_secret_name
 
-_TIMES = Limits(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
+_TIMES = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 1 << 20
 _FOR_NOW = (408, 425, 429)
 _LONGEST_SECONDS = 365 * 86400.0
@@ -154,7 +154,7 @@ class Session:
         with request(login.route, login.url, NO_AUTH, _TIMES, body=body, takes_redirects=True) as answer:
             if not 200 <= answer.status < 400:
                 raise _refusal(login, answer, login.secrets)
-            pairs = [cookie.partition(";")[0].partition("=") for cookie in answer.all("Set-Cookie")]
+            pairs = [cookie.partition(";")[0].partition("=") for cookie in answer.header_values("Set-Cookie")]
         cookies = {name.strip(): value.strip() for name, _, value in pairs if name.strip() and value.strip()}
         if not cookies:
             raise ConfigError(
@@ -191,7 +191,7 @@ def _document(login: Login, auth: Auth, body: Body, kept: Sequence[str]) -> Any:
         ) from None
 
 
-def _refusal(login: Login, answer: Answer, kept: Sequence[str]) -> ConnectError:
+def _refusal(login: Login, answer: HttpResponse, kept: Sequence[str]) -> ConnectError:
     said, after = answer.text(), retry_after_seconds(answer.header("Retry-After"), dt.datetime.now(dt.UTC))
     words = excerpt(said.text, Secrets(kept), is_cut=said.is_cut)
     quoted = f"; it said: {words!r}" if words else ""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from airflow_provider_connect.clients.http.link import Link
+from airflow_provider_connect.clients.http.http_connection import Link
 from airflow_provider_connect.clients.http.route import Place
 from airflow_provider_connect.errors import RetriableError
 
@@ -72,7 +72,7 @@ class Interruptible(Protocol):
         """End it now, with an error in its reader."""
 
 
-class OpenAnswers:
+class OpenResponses:
     """Answers under way. For several threads at once."""
 
     def __init__(self) -> None:
@@ -81,24 +81,24 @@ class OpenAnswers:
         self._over = threading.Event()
 
     @property
-    def is_over(self) -> bool:
+    def is_given_up(self) -> bool:
         """Whether the poll was given up."""
         return self._over.is_set()
 
-    def require(self) -> None:
+    def require_open(self) -> None:
         """Make sure that the poll goes on.
 
         :raises RetriableError: it was given up.
         """
-        if self.is_over:
+        if self.is_given_up:
             raise RetriableError("the poll was given up")
 
     @contextmanager
-    def reading(self, answer: Interruptible) -> Iterator[None]:
-        """Let :meth:`end` end an answer, with an error in its reader, while the block runs."""
+    def interruptible(self, answer: Interruptible) -> Iterator[None]:
+        """Let :meth:`give_up` end an answer, with an error in its reader, while the block runs."""
         with self._lock:
             self._open.add(answer)
-            if self.is_over:
+            if self.is_given_up:
                 answer.interrupt()
         try:
             yield
@@ -107,10 +107,10 @@ class OpenAnswers:
                 self._open.discard(answer)
 
     def sleep(self, seconds: float) -> None:
-        """Pause; not longer than until :meth:`end`."""
+        """Pause; not longer than until :meth:`give_up`."""
         self._over.wait(seconds)
 
-    def end(self) -> None:
+    def give_up(self) -> None:
         """Give the poll up."""
         with self._lock:
             self._over.set()

@@ -16,11 +16,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus
 
-from airflow_provider_connect.clients.kafka.errors import Heard, kafka_error_of
-from airflow_provider_connect.clients.kafka.settings import ALIASES, CONSUMER_ONLY, choice, nearest, problems, refused
+from airflow_provider_connect.clients.kafka.errors import ClientErrors, kafka_error_of
+from airflow_provider_connect.clients.kafka.settings import (
+    ALIASES,
+    CONSUMER_ONLY,
+    forbidden_settings,
+    security_problems,
+    suggest_name,
+    word_setting,
+)
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.secrets import is_secret_name, without_tokens
+from airflow_provider_connect.secrets import is_secret_name, redact_tokens
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -33,13 +40,13 @@ _UNLESS_GIVEN: dict[str, Any] = {
     # Lines below errors repeat what the call itself raises; debug= raises the level by itself.
     "log_level": 3,
 }
-GROUP = "airflow-connect"
+GROUP_ID = "airflow-connect"
 """The name that readers give themselves; they join no group and commit no offset."""
 _MIN_LINE = 8  # of a PEM text: shorter lines are its padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
-def settings(connection: Connection) -> dict[str, str]:
+def librdkafka_settings(connection: Connection) -> dict[str, str]:
     """Return the connection as librdkafka's settings, under their current names and without those of consumers.
 
     :raises ConfigError: a setting is neither text, number nor boolean, or is given under two names.
@@ -89,14 +96,14 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
     """
     where = f"connection {connection.conn_id!r}"
     try:
-        conf = settings(connection)
+        conf = librdkafka_settings(connection)
         library = _library()
     except ConfigError as error:
         return [str(error)]
-    not_allowed = refused(conf)
+    not_allowed = forbidden_settings(conf)
     with_it = f" (delivery={delivery!r})" if delivery else ""
     found = [f"{name}: {why}{with_it}" for name, why in sorted(not_allowed.items())]
-    found += problems(conf)
+    found += security_problems(conf)
     rest = {name: value for name, value in conf.items() if name not in not_allowed}
     return [f"{where}: {text}" for text in [*found, *_verdict(library, connection, rest, known=bool(found))]]
 
@@ -114,8 +121,8 @@ def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, know
     rest = {name: value for name, value in conf.items() if name != "bootstrap.servers"}
     if rest.get("sasl.mechanism") == "OAUTHBEARER":
         # Otherwise the client would ask for a token at once.
-        rest["security.protocol"] = choice(rest, "security.protocol", "").replace("sasl_", "")
-    log = SecretFreeLog(secrets(connection))
+        rest["security.protocol"] = word_setting(rest, "security.protocol", "").replace("sasl_", "")
+    log = SecretFreeLog(secret_texts(connection))
     while True:
         try:
             library.Producer(rest | {"enable.idempotence": True, "log_level": 0}, logger=log)
@@ -127,7 +134,7 @@ def _verdict(library: Any, connection: Connection, conf: dict[str, str], *, know
         if told is None or given is None:
             return found if known or found else [complaint]
         del rest[given]
-        why = f"no such setting; {nearest(given)}" if told["unknown"] else "librdkafka refuses its value"
+        why = f"no such setting; {suggest_name(given)}" if told["unknown"] else "librdkafka refuses its value"
         found.append(f"{given}: {why}")
 
 
@@ -137,15 +144,15 @@ def _complaint(error: Exception, log: SecretFreeLog) -> str:
     if kafka is None:
         return "a setting is of the wrong kind: all must be text, numbers or booleans"
     told = _SETTING.search(str(error))
-    return f"{told['name']}: librdkafka refuses it" if told else log.redacted(str(kafka.str()))
+    return f"{told['name']}: librdkafka refuses it" if told else log.redact(str(kafka.str()))
 
 
 def _client(
     make: Callable[..., T],
     connection: Connection,
-    heard: Heard | None,
-    own: dict[str, Any],
-    unless_given: dict[str, Any] = _UNLESS_GIVEN,
+    client_errors: ClientErrors | None,
+    overrides: dict[str, Any],
+    defaults: dict[str, Any] = _UNLESS_GIVEN,
 ) -> T:
     """Make a client.
 
@@ -156,39 +163,43 @@ def _client(
     """
     from confluent_kafka import KafkaException
 
-    given = settings(connection)
+    given = librdkafka_settings(connection)
     if not given.get("bootstrap.servers"):
         raise ConfigError(f"connection {connection.conn_id!r}: no bootstrap.servers in the extra, and no host")
-    if not_allowed := refused(given):  # checked here too: some of them load code as soon as a client is made
+    if not_allowed := forbidden_settings(given):  # checked here too: some of them load code as soon as a client is made
         reasons = "; ".join(f"{name}: {why}" for name, why in sorted(not_allowed.items()))
         raise ConfigError(f"connection {connection.conn_id!r}: {reasons}")
-    own = {ALIASES.get(name, name): value for name, value in own.items()}
-    ours = {"statistics.interval.ms": 0, "error_cb": (heard or Heard()).hear}
-    log = SecretFreeLog(secrets(connection))
+    overrides = {ALIASES.get(name, name): value for name, value in overrides.items()}
+    ours = {"statistics.interval.ms": 0, "error_cb": (client_errors or ClientErrors()).record}
+    log = SecretFreeLog(secret_texts(connection))
     try:
-        return make(_UNLESS_GIVEN | unless_given | given | own | ours, logger=log)
+        return make(_UNLESS_GIVEN | defaults | given | overrides | ours, logger=log)
     except (KafkaException, TypeError, ValueError, AttributeError) as error:
         wrong = check_connection(connection) or [f"connection {connection.conn_id!r}: {_complaint(error, log)}"]
         raise ConfigError("; ".join(wrong)) from None
 
 
-def producer(
-    connection: Connection, heard: Heard | None = None, unless_given: dict[str, Any] = _UNLESS_GIVEN, /, **own: Any
+def make_producer(
+    connection: Connection,
+    client_errors: ClientErrors | None = None,
+    defaults: dict[str, Any] = _UNLESS_GIVEN,
+    /,
+    **overrides: Any,
 ) -> Producer:
     """Make an idempotent producer; see :func:`_client`."""
     kind: type[Producer] = _library().Producer
     sure = {"enable.idempotence": True, "acks": "all", "allow.auto.create.topics": False}
-    return _client(kind, connection, heard, sure | own, unless_given)
+    return _client(kind, connection, client_errors, sure | overrides, defaults)
 
 
-def consumer(connection: Connection, heard: Heard | None = None, /, **own: Any) -> Consumer:
+def make_consumer(connection: Connection, client_errors: ClientErrors | None = None, /, **overrides: Any) -> Consumer:
     """Make a consumer that reads what is committed, from offsets that it is given, and leaves no trace.
 
     See :func:`_client`.
     """
     kind: type[Consumer] = _library().Consumer
     sure = {
-        "group.id": str(connection.extra.get("group.id") or GROUP),
+        "group.id": str(connection.extra.get("group.id") or GROUP_ID),
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -196,15 +207,15 @@ def consumer(connection: Connection, heard: Heard | None = None, /, **own: Any) 
         "enable.partition.eof": True,
         "allow.auto.create.topics": False,
     }
-    return _client(kind, connection, heard, sure | own)
+    return _client(kind, connection, client_errors, sure | overrides)
 
 
-def admin(connection: Connection, heard: Heard | None = None) -> AdminClient:
+def make_admin_client(connection: Connection, client_errors: ClientErrors | None = None) -> AdminClient:
     """Make a client for topics and their settings; see :func:`_client`."""
     _library()
     from confluent_kafka.admin import AdminClient
 
-    return _client(AdminClient, connection, heard, {})
+    return _client(AdminClient, connection, client_errors, {})
 
 
 def _library() -> Any:
@@ -217,7 +228,7 @@ def _library() -> Any:
     return confluent_kafka
 
 
-def secrets(connection: Connection) -> frozenset[str]:
+def secret_texts(connection: Connection) -> frozenset[str]:
     """Return every text that must never be shown, also as it stands in a header, a URL or a line of a PEM text."""
     given = {str(value) for name, value in connection.extra.items() if value and is_secret_name(name)}
     if connection.password:
@@ -241,18 +252,18 @@ class SecretFreeLog:
     ever says the same for ever: a line that differs in numbers alone is written once.
     """
 
-    hidden: frozenset[str] = field(repr=False)
+    secrets: frozenset[str] = field(repr=False)
     _said: set[str] = field(default_factory=set, repr=False)
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return ``text`` with every secret, and whatever looks like a token, replaced."""
-        for secret in sorted(self.hidden, key=len, reverse=True):
+        for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, "…")
-        return without_tokens(text)
+        return redact_tokens(text)
 
     def log(self, level: int, message: str, *arguments: object) -> None:
         """Write one line; librdkafka calls this with its facility, the client's name and the text."""
-        line = self.redacted(message % arguments if arguments else message)
+        line = self.redact(message % arguments if arguments else message)
         if level > logging.DEBUG:
             gist = re.sub(r"\d+", "", line)
             if gist in self._said:

@@ -125,7 +125,7 @@ _BY_NAME |= dict.fromkeys(_VAGUE - {"_SSL"}, _NOBODY)
 
 
 @dataclass
-class Heard:
+class ClientErrors:
     """What a client reports besides its calls' own errors: the reason behind a timeout.
 
     librdkafka tries a refused sign-in again for ever, so the call itself only says that time is up. It tries at least
@@ -135,44 +135,44 @@ class Heard:
     :param errors: when each code was heard last, by :func:`time.monotonic`.
     """
 
-    errors: dict[str, float] = field(default_factory=dict)
+    heard_at: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def hear(self, error: KafkaError) -> None:
+    def record(self, error: KafkaError) -> None:
         """Remember the error; the client's ``error_cb``."""
         with self._lock:
-            self.errors[_code_of(error)] = time.monotonic()
+            self.heard_at[_code_of(error)] = time.monotonic()
 
-    def listen(self, client: Any) -> None:
+    def poll(self, client: Any) -> None:
         """Let a producer or an admin client report its errors; it does not while a call waits."""
         from confluent_kafka import KafkaException
 
         try:
             client.poll(0)
         except KafkaException as error:  # a fatal error is raised here, not reported
-            self.hear(error.args[0])
+            self.record(error.args[0])
 
-    def answered(self, client: Any) -> None:
+    def note_answer(self, client: Any) -> None:
         """Note that the cluster has answered this client: it is not down, whatever was reported before."""
-        self.listen(client)
+        self.poll(client)
         with self._lock:
-            self.errors.pop("_ALL_BROKERS_DOWN", None)
+            self.heard_at.pop("_ALL_BROKERS_DOWN", None)
 
-    def reason(self) -> str | None:
+    def lasting_code(self) -> str | None:
         """Return the code that explains a timeout: one heard of late that waiting does not mend. None without one."""
         since = time.monotonic() - _FRESH_SECONDS
         with self._lock:
-            fresh = [name for name, heard in self.errors.items() if heard > since]
+            fresh = [name for name, heard in self.heard_at.items() if heard > since]
             # Reported once when the last broker goes down, and not again until one is up: an answer ends it, not age.
-            others_answer = "_ALL_BROKERS_DOWN" not in self.errors
+            others_answer = "_ALL_BROKERS_DOWN" not in self.heard_at
         if others_answer:
             fresh = [name for name in fresh if name not in _OF_ONE_BROKER]
         return next((name for name in fresh if issubclass(_BY_NAME.get(name, _OTHERWISE)[0], ConfigError)), None)
 
-    def failure(self, doing: str) -> ConnectError | None:
-        """Return our error for :meth:`reason`, None without one."""
-        reason = self.reason()
-        return _error_for(reason, doing) if reason is not None else None
+    def lasting_error(self, action: str) -> ConnectError | None:
+        """Return our error for :meth:`lasting_code`, None without one."""
+        reason = self.lasting_code()
+        return _error_for(reason, action) if reason is not None else None
 
 
 def _code_of(error: KafkaError) -> str:
@@ -205,7 +205,7 @@ def kafka_error_of(error: BaseException) -> KafkaError | None:
     return error if isinstance(error, KafkaError) else None
 
 
-def classify(error: BaseException, doing: str, heard: Heard | None = None) -> ConnectError:
+def classify(error: BaseException, action: str, client_errors: ClientErrors | None = None) -> ConnectError:
     """Return our error for one of confluent-kafka; ours come back as they are.
 
     :param doing: what was being done, in words: "committing 2024-01-01 into topic 'x'".
@@ -214,13 +214,13 @@ def classify(error: BaseException, doing: str, heard: Heard | None = None) -> Co
     if isinstance(error, ConnectError):
         return error
     if isinstance(error, TimeoutError):
-        return RetriableError(f"{doing}: no answer in time; {_NOBODY[1]}")
+        return RetriableError(f"{action}: no answer in time; {_NOBODY[1]}")
     kafka = kafka_error_of(error)
     if kafka is None:
-        return ConnectError(f"{doing}: unexpected {type(error).__name__}")
+        return ConnectError(f"{action}: unexpected {type(error).__name__}")
     name = _code_of(kafka)
-    behind = heard.failure(doing) if heard is not None and name in _VAGUE else None
-    return behind or _error_for(name, doing)
+    behind = client_errors.lasting_error(action) if client_errors is not None and name in _VAGUE else None
+    return behind or _error_for(name, action)
 
 
 def _error_for(name: str, doing: str) -> ConnectError:
@@ -235,11 +235,11 @@ def _error_for(name: str, doing: str) -> ConnectError:
 
 
 @contextmanager
-def kafka_errors(doing: str, heard: Heard | None = None) -> Iterator[None]:
+def translate_kafka_errors(action: str, client_errors: ClientErrors | None = None) -> Iterator[None]:
     """Turn what confluent-kafka raises inside into our errors; all others pass through."""
     from confluent_kafka import KafkaException
 
     try:
         yield
     except (KafkaException, TimeoutError) as error:
-        raise classify(error, doing, heard) from None
+        raise classify(error, action, client_errors) from None

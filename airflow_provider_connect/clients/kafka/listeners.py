@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from airflow_provider_connect.clients.kafka.settings import choice
+from airflow_provider_connect.clients.kafka.settings import word_setting
 
 _SECONDS, _ALL_SECONDS = 3.0, 6.0
 _DEFAULT_PORT = 9092
@@ -22,12 +22,12 @@ _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 """The first bytes of an alert and of a handshake, in every version of TLS."""
 
 
-def other_protocol(conf: Mapping[str, str]) -> str | None:
+def find_protocol_mismatch(conf: Mapping[str, str]) -> str | None:
     """Name a server that speaks another protocol than ``security.protocol``; None where none is found.
 
     :param conf: librdkafka's settings.
     """
-    protocol = choice(conf, "security.protocol", "plaintext")
+    protocol = word_setting(conf, "security.protocol", "plaintext")
     until = time.monotonic() + _ALL_SECONDS
     for server in conf.get("bootstrap.servers", "").split(","):
         if time.monotonic() > until:

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.kafka.connection import producer
-from airflow_provider_connect.clients.kafka.errors import Heard, classify, kafka_errors
+from airflow_provider_connect.clients.kafka.connection import make_producer
+from airflow_provider_connect.clients.kafka.errors import ClientErrors, classify, translate_kafka_errors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import Patience
@@ -30,7 +30,7 @@ _UNLESS_GIVEN = {
 Headers = list[tuple[str, str | bytes | None]]
 
 
-def headers_bytes(headers: Headers) -> int:
+def headers_size_bytes(headers: Headers) -> int:
     """Return the size of a record's headers in bytes."""
     return sum(len(name) + len(value or b"") for name, value in headers)
 
@@ -40,12 +40,12 @@ class Outbox:
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
         bounds = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 4 * QUEUE_KBYTES}
-        self.heard = Heard()
+        self.client_errors = ClientErrors()
         self.timeout_seconds = timeout_seconds
-        self.accepted = 0
+        self.accepted_records = 0
         self._queued: deque[tuple[int, int]] = deque()
         self._queued_records = self._queued_bytes = 0
-        self._producer: Producer = producer(connection, self.heard, _UNLESS_GIVEN, **(bounds | settings))
+        self._producer: Producer = make_producer(connection, self.client_errors, _UNLESS_GIVEN, **(bounds | settings))
 
     def send_batch(self, topic: str, records: list[dict[str, Any]], size_bytes: int) -> None:
         """Hand over records of one topic (``key`` and ``value`` each), in their order, waiting while the queue is full.
@@ -55,11 +55,11 @@ class Outbox:
 
         :param size_bytes: of all keys and values.
         """
-        self.make_room(len(records), size_bytes)
+        self.wait_for_room(len(records), size_bytes)
         while records:
-            with self.sending(topic):
+            with self.translate_send_errors(topic):
                 taken = self._producer.produce_batch(topic, records)
-                self.accepted += taken
+                self.accepted_records += taken
                 records = _left(records, taken)
             if records:
                 self._wait_for_fewer()
@@ -71,22 +71,22 @@ class Outbox:
 
         :param partition: None leaves it to the partitioner.
         """
-        self.make_room(1, len(key or b"") + len(value or b"") + headers_bytes(headers))
+        self.wait_for_room(1, len(key or b"") + len(value or b"") + headers_size_bytes(headers))
         self._produce(topic, value, key, -1 if partition is None else partition, headers=headers)
-        self.accepted += 1
+        self.accepted_records += 1
 
     def _produce(self, topic: str, *record: Any, **more: Any) -> None:
         """Hand over one record, and wait while the client's own queue is full."""
         while True:
             try:
-                with self.sending(topic):
+                with self.translate_send_errors(topic):
                     self._producer.produce(topic, *record, **more)
             except BufferError:  # what confluent-kafka makes of _QUEUE_FULL
                 self._wait_for_fewer()
             else:
                 return
 
-    def send_each(  # noqa: PLR0917  # as many as a record has fields
+    def send_with_headers(  # noqa: PLR0917  # as many as a record has fields
         self,
         topic: str,
         keys: Sequence[bytes | None],
@@ -101,18 +101,18 @@ class Outbox:
         :param size_bytes: of all keys and values. Headers are counted as those of the first record: their event ids
             differ, but not by much.
         """
-        self.make_room(len(values), size_bytes + (len(values) * headers_bytes(headers[0]) if values else 0))
+        self.wait_for_room(len(values), size_bytes + (len(values) * headers_size_bytes(headers[0]) if values else 0))
         produce = self._producer.produce
-        with self.sending(topic):
+        with self.translate_send_errors(topic):
             records = zip(keys, values, headers, timestamps, partitions, strict=True)
             for key, value, own_headers, timestamp, partition in records:
                 try:
                     produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
                 except BufferError:
                     self._produce(topic, value, key, partition, headers=own_headers, timestamp=timestamp)
-        self.accepted += len(values)
+        self.accepted_records += len(values)
 
-    def make_room(self, records: int, size_bytes: int) -> None:
+    def wait_for_room(self, records: int, size_bytes: int) -> None:
         """Wait until the queue has room for records that are handed over next.
 
         :param size_bytes: of all keys, values and headers.
@@ -136,7 +136,7 @@ class Outbox:
         waiting = len(self._producer)
         self._wait(lambda: len(self._producer) < waiting)
 
-    def check_time(self, done: int, total: int) -> None:
+    def require_time_left(self, sent_records: int, total_records: int) -> None:
         """Raise if the transaction's time is nearly over; without a transaction there is no limit."""
 
     def flush(self) -> None:
@@ -152,28 +152,28 @@ class Outbox:
             return
         waiting, patience = len(self._producer), Patience(self.timeout_seconds)
         while not done():
-            with self.sending():
+            with self.translate_send_errors():
                 (wait or self._producer.poll)(_POLL_SECONDS)
             if len(self._producer) < waiting:
                 waiting = len(self._producer)
                 patience.restart()
             elif patience.is_over:
                 stuck = f"the broker took none of {waiting:,} records for {self.timeout_seconds:.0f} s"
-                raise self.heard.failure("sending") or RetriableError(f"{stuck}; it is expected to pass")
+                raise self.client_errors.lasting_error("sending") or RetriableError(f"{stuck}; it is expected to pass")
 
     @contextlib.contextmanager
-    def sending(self, topic: str | None = None) -> Iterator[None]:
+    def translate_send_errors(self, topic: str | None = None) -> Iterator[None]:
         """Turn what the client raises into our errors."""
         from confluent_kafka import KafkaException
 
-        with kafka_errors(f"sending to topic {topic!r}" if topic else "sending", self.heard):
+        with translate_kafka_errors(f"sending to topic {topic!r}" if topic else "sending", self.client_errors):
             try:
                 yield
             except KafkaException as error:
-                self.ask_for_reason(error)
+                self.raise_cause(error)
                 raise
 
-    def ask_for_reason(self, error: Exception) -> None:
+    def raise_cause(self, error: Exception) -> None:
         """Raise the client's error that explains this one, if there is one."""
 
 
@@ -196,7 +196,7 @@ def _left(records: list[dict[str, Any]], taken: int) -> list[dict[str, Any]]:
     raise KafkaException(errors[0])
 
 
-class Acknowledged(Outbox):
+class AcknowledgedOutbox(Outbox):
     """A producer without a transaction, which counts what the broker has taken."""
 
     def __init__(self, connection: Connection, timeout_seconds: float, settings: dict[str, Any]) -> None:
@@ -222,6 +222,8 @@ class Acknowledged(Outbox):
         except SystemError as error:  # confluent-kafka raises it where a callback meets a fatal error
             raise RetriableError("the client broke down while sending; the next try sends the day again") from error
         if self._failed is not None:
-            raise classify(KafkaException(self._failed), "sending", self.heard)
-        if self._delivered != self.accepted:
-            raise RetriableError(f"{self._delivered:,} of {self.accepted:,} records were acknowledged; sent again")
+            raise classify(KafkaException(self._failed), "sending", self.client_errors)
+        if self._delivered != self.accepted_records:
+            raise RetriableError(
+                f"{self._delivered:,} of {self.accepted_records:,} records were acknowledged; sent again"
+            )

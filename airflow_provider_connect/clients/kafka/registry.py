@@ -25,7 +25,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _MAX_REASON = 500
 
 
-def url(connection: Connection) -> str:
+def registry_url(connection: Connection) -> str:
     """Return the registry's address: the connection's host, which may be a whole URL, with its port.
 
     :raises ConfigError: it is no http or https URL, or has a password in it.
@@ -57,7 +57,7 @@ def check_connection(connection: Connection) -> list[str]:
     if (connection.login is None) != (connection.password is None):
         found.append(f"{where}: login and password go together: give both or none")
     try:
-        parts = urlsplit(url(connection))
+        parts = urlsplit(registry_url(connection))
     except ConfigError as error:
         return [*found, str(error)]
     if connection.login is not None and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
@@ -66,7 +66,7 @@ def check_connection(connection: Connection) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegisteredSchema:
     """One version of a subject.
 
     :param kind: ``AVRO``, ``JSON`` or ``PROTOBUF``.
@@ -91,7 +91,7 @@ class RegistryClient:
         if problems := check_connection(connection):
             raise ConfigError("; ".join(problems))
         self.conn_id = connection.conn_id
-        self.url = url(connection)
+        self.url = registry_url(connection)
         self._client = _client(connection, self.url, timeout_seconds)
 
     def close(self) -> None:
@@ -103,17 +103,17 @@ class RegistryClient:
         found = self._find(f"reading the versions of subject {subject!r}", self._client.get_versions, subject)
         return sorted(found or ())
 
-    def version(self, subject: str, number: int) -> Registered | None:
+    def version(self, subject: str, version: int) -> RegisteredSchema | None:
         """Return one version of a subject; None if it is gone."""
         doing = f"reading the versions of subject {subject!r}"
-        return _registered(self._find(doing, self._client.get_version, subject, number))
+        return _registered(self._find(doing, self._client.get_version, subject, version))
 
-    def newest(self, subject: str) -> Registered | None:
+    def newest_version(self, subject: str) -> RegisteredSchema | None:
         """Return a subject's newest version; None of an unknown subject."""
         self._client.clear_latest_caches()
         return _registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
 
-    def lookup(self, subject: str, document: str, kind: str) -> Registered | None:
+    def lookup(self, subject: str, document: str, kind: str) -> RegisteredSchema | None:
         """Return the version that has this very schema; None if there is none."""
         doing = f"looking for the schema of subject {subject!r}"
         return _registered(self._find(doing, self._client.lookup_schema, subject, _schema(document, kind)))
@@ -181,12 +181,12 @@ def _without_answer(error: Exception, where: str) -> ConnectError:
     return RetriableError(f"{where}: no answer ({name})")
 
 
-def _registered(found: Any) -> Registered | None:
+def _registered(found: Any) -> RegisteredSchema | None:
     if found is None:
         return None
     schema = found.schema
     kind = schema.schema_type or "AVRO"
-    return Registered(found.schema_id, found.version, schema.schema_str, kind, bool(schema.references))
+    return RegisteredSchema(found.schema_id, found.version, schema.schema_str, kind, bool(schema.references))
 
 
 def _schema(document: str, kind: str) -> Any:

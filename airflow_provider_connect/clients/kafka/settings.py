@@ -97,14 +97,14 @@ _FILES = (
 _BY_LOCATION = {"ssl.ca": "pem", "ssl.certificate": "pem", "ssl.key": "pem"}
 
 
-def nearest(name: str) -> str:
+def suggest_name(name: str) -> str:
     """Return a hint for a name that librdkafka does not know."""
     mentioned = (_OTHERS, CONSUMER_ONLY, _BY_OPTION, ALIASES, ALIASES.values(), _VALUES, _FILES, _IN_A_COMMAND)
     close = difflib.get_close_matches(name, set(chain.from_iterable(mentioned)), n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else "see librdkafka's CONFIGURATION.md for the names"
 
 
-def choice(conf: Mapping[str, str], name: str, default: str) -> str:
+def word_setting(conf: Mapping[str, str], name: str, default: str) -> str:
     """Return a setting that is one of several words as librdkafka reads it: without spaces before it, in any case."""
     return conf.get(name, default).strip().lower()
 
@@ -115,7 +115,7 @@ def is_local(servers: str) -> bool:
     return all(host in _LOOPBACK for host in hosts)
 
 
-def refused(conf: Mapping[str, str]) -> dict[str, str]:
+def forbidden_settings(conf: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that are not allowed, or not with their value, and why.
 
     :param conf: settings under their current names (:data:`ALIASES`).
@@ -142,9 +142,9 @@ def _loading(conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, "must have no spaces and no signs but . _ @ / : + = , -, as a shell reads it"
 
 
-def problems(conf: Mapping[str, str]) -> list[str]:
+def security_problems(conf: Mapping[str, str]) -> list[str]:
     """Say what is wrong with the security settings, taken together; [] when nothing is."""
-    protocol = choice(conf, "security.protocol", "plaintext")
+    protocol = word_setting(conf, "security.protocol", "plaintext")
     found = [*_servers(conf), *_files(conf)]
     if protocol in _SASL:
         found += _sasl(conf, protocol)
@@ -182,7 +182,7 @@ def _tls(conf: Mapping[str, str]) -> Iterator[str]:
     if len(names) == 1:
         yield "a client's certificate needs both: ssl.certificate.pem and ssl.key.pem, or their .location"
     own_ca = {"ssl.ca.pem", "ssl.ca.location"} & conf.keys()
-    if choice(conf, "ssl.endpoint.identification.algorithm", "https") == "none" and not own_ca:
+    if word_setting(conf, "ssl.endpoint.identification.algorithm", "https") == "none" and not own_ca:
         yield (
             "ssl.endpoint.identification.algorithm=none: anybody with a public certificate could pose as the cluster; "
             "use certificates that name their host, or name the only CA to trust in ssl.ca.pem"
@@ -205,8 +205,8 @@ def _sasl(conf: Mapping[str, str], protocol: str) -> Iterator[str]:
 
 
 def _oauth(conf: Mapping[str, str]) -> Iterator[str]:
-    if choice(conf, "sasl.oauthbearer.method", "default") != "oidc":
-        if choice(conf, "enable.sasl.oauthbearer.unsecure.jwt", "false") not in ("true", "t", "1"):
+    if word_setting(conf, "sasl.oauthbearer.method", "default") != "oidc":
+        if word_setting(conf, "enable.sasl.oauthbearer.unsecure.jwt", "false") not in ("true", "t", "1"):
             yield "OAUTHBEARER needs sasl.oauthbearer.method=oidc and sasl.oauthbearer.token.endpoint.url"
         elif not is_local(conf.get("bootstrap.servers", "")):
             yield "enable.sasl.oauthbearer.unsecure.jwt: such tokens prove nothing: use sasl.oauthbearer.method=oidc"
@@ -218,7 +218,7 @@ def _oauth(conf: Mapping[str, str]) -> Iterator[str]:
         yield "sasl.oauthbearer.token.endpoint.url must begin with https://: the client's secret travels to it"
     if "sasl.oauthbearer.metadata.authentication.type" not in conf and not url.scheme:
         yield "sasl.oauthbearer.method=oidc needs sasl.oauthbearer.token.endpoint.url"
-    grant = choice(conf, "sasl.oauthbearer.grant.type", "client_credentials")
+    grant = word_setting(conf, "sasl.oauthbearer.grant.type", "client_credentials")
     if url.scheme and grant == "client_credentials":
         names = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
         if missing := [name for name in names if name not in conf]:

@@ -13,14 +13,20 @@ import time
 from types import TracebackType
 from typing import Any
 
-from airflow_provider_connect.clients.kafka.errors import FencedError, classify, is_fenced, kafka_error_of, kafka_errors
+from airflow_provider_connect.clients.kafka.errors import (
+    FencedError,
+    classify,
+    is_fenced,
+    kafka_error_of,
+    translate_kafka_errors,
+)
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
 
 RELEASE_SECONDS = 10.0
-SHARE_OF_TIME = 0.9
+USABLE_TIME_SHARE = 0.9
 """The part of its time that a transaction may take before it is given up."""
 
 
@@ -48,14 +54,14 @@ class Transaction(Outbox):
         transaction_timeout_seconds: float,
         settings: dict[str, Any] | None = None,
         *,
-        what: str | None = None,
+        description: str | None = None,
     ) -> None:
         milliseconds = int(transaction_timeout_seconds * 1000)
         times = {"transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
         own = {"transactional.id": transactional_id} | times
         super().__init__(connection, timeout_seconds, (settings or {}) | own)
         self.id = transactional_id
-        self.what = what or repr(transactional_id)
+        self.what = description or repr(transactional_id)
         self.transaction_timeout_seconds = transaction_timeout_seconds
         self._connection = connection
         self._begun = 0.0
@@ -77,17 +83,17 @@ class Transaction(Outbox):
         try:
             self._producer.init_transactions(self.timeout_seconds)
         except KafkaException as error:
-            self.heard.listen(self._producer)  # for the reason behind a timeout
-            raise classify(error, f"taking transactional id {self.id!r}", self.heard) from None
+            self.client_errors.poll(self._producer)  # for the reason behind a timeout
+            raise classify(error, f"taking transactional id {self.id!r}", self.client_errors) from None
 
     def begin(self) -> None:
         """Begin; the broker's clock runs from the first record on."""
         self._begun = time.monotonic()
         self._ended = False
-        with kafka_errors("beginning a transaction", self.heard):
+        with translate_kafka_errors("beginning a transaction", self.client_errors):
             self._producer.begin_transaction()
 
-    def ask_for_reason(self, error: Exception) -> None:
+    def raise_cause(self, error: Exception) -> None:
         """Take the transaction's next step where the client says "fatal" or "erroneous state" alone.
 
         That is refused with the error that broke the transaction.
@@ -101,18 +107,18 @@ class Transaction(Outbox):
             self._producer.begin_transaction()
 
     @property
-    def seconds(self) -> float:
+    def open_seconds(self) -> float:
         """How long the transaction has been open; 0 before it begins."""
         return time.monotonic() - self._begun if self._begun else 0.0
 
-    def check_time(self, done: int, total: int) -> None:
+    def require_time_left(self, sent_records: int, total_records: int) -> None:
         """Give up while there is still time to abort.
 
         :raises RetriableError: the transaction's time is nearly over. Before the first record, the ledger's earlier
             measurements said that there was enough.
         """
-        if self.seconds > SHARE_OF_TIME * self.transaction_timeout_seconds:
-            raise self._too_slow(done, total)
+        if self.open_seconds > USABLE_TIME_SHARE * self.transaction_timeout_seconds:
+            raise self._too_slow(sent_records, total_records)
 
     def flush(self) -> None:
         """Wait until the broker has answered for every record.
@@ -121,12 +127,12 @@ class Transaction(Outbox):
             sent is dropped.
         """
         super().flush()
-        if self.seconds > self.transaction_timeout_seconds:
-            raise self._too_slow(self.accepted, self.accepted)
+        if self.open_seconds > self.transaction_timeout_seconds:
+            raise self._too_slow(self.accepted_records, self.accepted_records)
 
     def _too_slow(self, done: int, total: int) -> RetriableError:
         return RetriableError(
-            f"{self.what}: {done:,} of {total:,} records took {self.seconds:.0f} s, and a transaction may be open for "
+            f"{self.what}: {done:,} of {total:,} records took {self.open_seconds:.0f} s, and a transaction may be open for "
             f"{self.transaction_timeout_seconds:.0f} s. The next try may be faster; if it stays, raise "
             "transaction_timeout_seconds (and the broker's transaction.max.timeout.ms), or set atomicity='partition'"
         )
@@ -151,14 +157,14 @@ class Transaction(Outbox):
             except KafkaException as error:
                 kafka = kafka_error_of(error)
                 if kafka is not None and kafka.retriable():
-                    if patience.again():
+                    if patience.wait_and_retry():
                         continue
                     raise UndecidedError(
                         f"no answer to the commit of {self.what} for {self.timeout_seconds:.0f} s; the ledger decides"
                     ) from error
                 if kafka is not None and kafka.fatal() and not is_fenced(error):
                     raise UndecidedError(f"committing {self.what}: {kafka.name()}; the ledger decides") from error
-                raise classify(error, f"committing {self.what}", self.heard) from None
+                raise classify(error, f"committing {self.what}", self.client_errors) from None
             self._ended = True
             return
 

@@ -25,7 +25,7 @@ _FAILED = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion err
 _BYTE_ORDER_MARK = "\ufeff".encode()
 
 
-def blocks(
+def join_blocks(
     rows: Iterable[bytes | bytearray | memoryview], block_bytes: int, end: bytes = b""
 ) -> Iterator[tuple[bytearray, int]]:
     """Join whole rows to blocks of about so many bytes; yield each with the number of its parts.
@@ -47,7 +47,7 @@ def blocks(
         yield block, parts
 
 
-class Converter:
+class CsvConverter:
     """Converts the blocks of one read, one after another.
 
     :param columns: in the order of the text.
@@ -61,10 +61,10 @@ class Converter:
             raise ConfigError("no column is to be read: choose at least one")
         self._columns = columns
         self._schema = pa.schema([column.field for column in columns])
-        self.rows = 0
+        self.converted_rows = 0
         """How many rows were converted so far."""
 
-    def batch(self, block: bytes | bytearray) -> pa.RecordBatch:
+    def convert_block(self, block: bytes | bytearray) -> pa.RecordBatch:
         """Return the rows of a block.
 
         :raises DataError: if a value is not what its column declares; it names the column and the row.
@@ -79,7 +79,7 @@ class Converter:
             self._finished(column, values.combine_chunks())
             for column, values in zip(self._columns, table.columns, strict=True)
         ]
-        self.rows += table.num_rows
+        self.converted_rows += table.num_rows
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _finished(self, column: ReadColumn, values: pa.Array) -> pa.Array:
@@ -96,12 +96,12 @@ class Converter:
         position = int(failed[1]) if failed else self._position(block)
         if position is None:
             return DataError(
-                f"the rows after row {self.rows:,} of this read are not shaped as they were asked for: "
+                f"the rows after row {self.converted_rows:,} of this read are not shaped as they were asked for: "
                 "the table may have changed under it"
             )
         column = self._columns[position]
         row = int(failed[2]) if failed and failed[2] else _row(block, position, [c.read_type for c in self._columns])
-        place = f"row {self.rows + row:,}" if row else f"a row after row {self.rows:,}"
+        place = f"row {self.converted_rows + row:,}" if row else f"a row after row {self.converted_rows:,}"
         return DataError(
             f"{column.title}: {place} of this read holds a value that is no {column.type}"
             + (f": {column.advice}" if column.advice else "")

@@ -28,11 +28,11 @@ ZeroDates = Literal["fail", "null"]
 """What MySQL's dates with month or day zero become."""
 RowSecurity = Literal["refuse", "accept"]
 """Whether a read fails or returns the visible rows if PostgreSQL's policies hide rows from the user."""
-BLOCK_BYTES = 1 << 20
+DEFAULT_BLOCK_BYTES = 1 << 20
 """About how many bytes of rows one batch is made of."""
-MOST_DIGITS = 38
+MAX_DECIMAL_DIGITS = 38
 """What Arrow's decimal128, Spark and Delta hold."""
-Select = Callable[[list[str]], str]
+StatementBuilder = Callable[[list[str]], str]
 """Returns the statement that reads some expressions of the rows that are meant."""
 
 
@@ -83,7 +83,7 @@ class Index(NamedTuple):
     is_ordered: bool = True
 
 
-class Counter(NamedTuple):
+class ColumnCounter(NamedTuple):
     """What gives a column its numbers: a sequence, ``AUTO_INCREMENT``.
 
     :param name: in words, for messages.
@@ -93,11 +93,11 @@ class Counter(NamedTuple):
     """
 
     name: str
-    given: int | None
+    last_number: int | None
     gaps: tuple[str, ...] = ()
 
 
-class Choices(NamedTuple):
+class ValueChoices(NamedTuple):
     """What a user decides about values that have no exact home."""
 
     decimals: Decimals = "exact"
@@ -141,7 +141,7 @@ class ReadColumn(NamedTuple):
         )
 
 
-def decimal_type(precision: int, scale: int, choices: Choices) -> pa.DataType:
+def decimal_type(precision: int, scale: int, choices: ValueChoices) -> pa.DataType:
     """Return the type that decimal numbers are read as.
 
     :param precision: as the column declares it; 0 if it does not.
@@ -150,11 +150,11 @@ def decimal_type(precision: int, scale: int, choices: Choices) -> pa.DataType:
 
     if choices.decimals == "double":
         return pa.float64()
-    is_exact = choices.decimals == "exact" and 0 < precision <= MOST_DIGITS and 0 <= scale <= precision
+    is_exact = choices.decimals == "exact" and 0 < precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision
     return pa.decimal128(precision, scale) if is_exact else pa.string()
 
 
-class Limits(NamedTuple):
+class SessionLimits(NamedTuple):
     """How a session is kept from being a burden.
 
     :param statement_seconds: the server ends a statement that takes longer, its reading included.
@@ -173,7 +173,7 @@ class Database(Closable, ABC):
     ``DataError`` for a value that cannot be read. Messages hold the server's code, and never a value.
     """
 
-    _place: str
+    _label: str
     """The connection in words, for messages."""
 
     # What the server is
@@ -196,7 +196,7 @@ class Database(Closable, ABC):
     # What is in it
 
     @abstractmethod
-    def describe(self, what: Table | Query) -> list[SqlColumn]:
+    def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns in order; a query is not run for that.
 
         :raises ConfigError: if there is no such table, or the query cannot be understood.
@@ -229,7 +229,7 @@ class Database(Closable, ABC):
         """Return about how many rows there are, as the database's own statistics say; None if they do not."""
         return None
 
-    def counter(self, table: Table, column: str) -> Counter | None:
+    def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return what gives a column its numbers; None if the database does not, or does not tell."""
         return None
 
@@ -265,12 +265,12 @@ class Database(Closable, ABC):
         parts += [f"LIMIT {limit:d}"] if limit >= 0 else []
         return "\n".join(parts)
 
-    def relation(self, what: Table | Query) -> str:
+    def relation(self, table_or_query: Table | Query) -> str:
         """Return what stands after FROM."""
-        if isinstance(what, Query):
+        if isinstance(table_or_query, Query):
             # On lines of its own: a query may end in a comment.
-            return f"(\n{what.sql.strip().rstrip(';')}\n) AS {self.quote('query')}"
-        return ".".join(self.quote(part) for part in (what.schema, what.name) if part)
+            return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) AS {self.quote('query')}"
+        return ".".join(self.quote(part) for part in (table_or_query.schema, table_or_query.name) if part)
 
     # Reading
 
@@ -282,7 +282,7 @@ class Database(Closable, ABC):
         :raises RetriableError: if the snapshot is gone because the session that exported it has ended.
         """
 
-    def hold(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
+    def lock_tables(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Keep what is to be read from being altered until :meth:`end`; return its columns as they are read until then.
 
         It belongs between :meth:`begin` and the rows. Without it a database may read a table that was rewritten after
@@ -304,13 +304,13 @@ class Database(Closable, ABC):
 
         :raises ConfigError: if this database cannot: see :attr:`shares_snapshots`.
         """
-        raise ConfigError(f"{self._place}: {self.version} has no snapshots that sessions can share")
+        raise ConfigError(f"{self._label}: {self.version} has no snapshots that sessions can share")
 
     @abstractmethod
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its few rows as Python's own values: bounds, counts, the server's clock."""
 
-    def one(self, sql: str) -> tuple[Any, ...]:
+    def one_row(self, sql: str) -> tuple[Any, ...]:
         """Run a statement that has exactly one row, and return it."""
         found = self.rows(sql)
         if len(found) != 1:
@@ -318,7 +318,7 @@ class Database(Closable, ABC):
         return found[0]
 
     @abstractmethod
-    def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
+    def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
         """Return how to read columns. It asks the server nothing, so that driver and tasks come to the same."""
 
     def read(
@@ -328,7 +328,7 @@ class Database(Closable, ABC):
         *,
         where: str = "",
         order_by: str = "",
-        block_bytes: int = BLOCK_BYTES,
+        block_bytes: int = DEFAULT_BLOCK_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """Yield all rows, in batches of about so many bytes; memory stays flat. No batch is empty.
 
@@ -343,7 +343,9 @@ class Database(Closable, ABC):
         return self._read(columns, select, block_bytes)
 
     @abstractmethod
-    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
         """Yield all rows: see :meth:`read`."""
 
     @abstractmethod

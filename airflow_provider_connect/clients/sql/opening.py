@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import Database, Limits, RowSecurity
+from airflow_provider_connect.clients.sql.database import Database, RowSecurity, SessionLimits
 from airflow_provider_connect.clients.sql.mysql import connection as mysql
 from airflow_provider_connect.clients.sql.postgresql import connection as postgresql
 from airflow_provider_connect.errors import ConfigError
@@ -12,22 +12,22 @@ from airflow_provider_connect.errors import ConfigError
 if TYPE_CHECKING:
     from airflow_provider_connect.connection import Connection
 
-POSTGRESQL = ("postgres", "postgresql")
-MYSQL = ("mysql", "mariadb")
+POSTGRESQL_TYPES = ("postgres", "postgresql")
+MYSQL_TYPES = ("mysql", "mariadb")
 
 
-def problems(connection: Connection) -> list[str]:
+def connection_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection; no network is asked."""
-    if connection.conn_type in POSTGRESQL:
-        return postgresql.problems(connection)
-    return mysql.problems(connection) if connection.conn_type in MYSQL else []
+    if connection.conn_type in POSTGRESQL_TYPES:
+        return postgresql.connection_problems(connection)
+    return mysql.connection_problems(connection) if connection.conn_type in MYSQL_TYPES else []
 
 
 def open_database(
     connection: Connection,
     *,
     application_name: str,
-    limits: Limits | None = None,
+    limits: SessionLimits | None = None,
     row_security: RowSecurity = "refuse",
 ) -> Database:
     """Open a session by the type of the connection: ``postgres``, ``mysql`` or ``sqlite``.
@@ -37,18 +37,18 @@ def open_database(
     :raises ConfigError: if the connection is wrong, or the package that speaks to this database is missing.
     :raises RetriableError: if the server cannot be reached, or has no room.
     """
-    if connection.conn_type in POSTGRESQL:
+    if connection.conn_type in POSTGRESQL_TYPES:
         from airflow_provider_connect.clients.sql.postgresql.session import PostgreSQL  # noqa: PLC0415  # one of the two, and heavy
 
-        return PostgreSQL.open(connection, application_name, limits or Limits(), row_security)
-    if connection.conn_type in MYSQL:
+        return PostgreSQL.open(connection, application_name, limits or SessionLimits(), row_security)
+    if connection.conn_type in MYSQL_TYPES:
         from airflow_provider_connect.clients.sql.mysql.session import MySQL  # noqa: PLC0415
 
-        return MySQL.open(connection, application_name, limits or Limits())
+        return MySQL.open(connection, application_name, limits or SessionLimits())
     if connection.conn_type == "sqlite":
         from airflow_provider_connect.clients.sql.sqlite import SQLite  # noqa: PLC0415
 
-        return SQLite.open(connection, application_name, limits or Limits())
+        return SQLite.open(connection, application_name, limits or SessionLimits())
     raise ConfigError(
         f"connection {connection.conn_id!r}: type {connection.conn_type!r} is no database that can be read: "
         "give one of type postgres, mysql or sqlite"

@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.clients.sql.database import (
-    Choices,
-    Counter,
+    ColumnCounter,
     Database,
     Index,
-    Limits,
     Query,
     ReadColumn,
-    Select,
+    SessionLimits,
     SqlColumn,
+    StatementBuilder,
     Table,
+    ValueChoices,
 )
-from airflow_provider_connect.clients.sql.sqlite_types import classes_of, read_as
+from airflow_provider_connect.clients.sql.sqlite_types import python_classes, read_column
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
 
@@ -46,15 +46,15 @@ _NOT_A_DATABASE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLIT
 class SQLite(Database):
     """A session with a file, through :meth:`open`."""
 
-    def __init__(self, link: sqlite3.Connection, place: str, limits: Limits) -> None:
+    def __init__(self, link: sqlite3.Connection, place: str, limits: SessionLimits) -> None:
         self._link = link
-        self._place = place
+        self._label = place
         self._limits = limits
         self._ends = 0.0
         link.set_progress_handler(lambda: time.monotonic() > self._ends, _STEPS)
 
     @classmethod
-    def open(cls, connection: Connection, application_name: str, limits: Limits) -> Self:
+    def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
         """Open the file that the connection's host is.
 
         :param application_name: nobody sees it here.
@@ -98,7 +98,7 @@ class SQLite(Database):
         if isinstance(what, Table):
             found = self._columns(what.name)
             if not found:
-                raise ConfigError(f"{self._place}: there is no table {what.name!r}")
+                raise ConfigError(f"{self._label}: there is no table {what.name!r}")
             own = sum(bool(row[5]) for row in found) == 1
             return [_column(row, is_key=own and bool(row[5])) for row in found]
         text = what.sql.strip().rstrip(";")
@@ -132,22 +132,22 @@ class SQLite(Database):
         """Return what ANALYZE has counted; None if it never ran."""
         if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'"):
             return None
-        (found,) = self.one(
+        (found,) = self.one_row(
             f"SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = {self.literal(table.name)}"
         )
         return None if found is None else int(found)
 
-    def counter(self, table: Table, column: str) -> Counter | None:
+    def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return the rows' own number; without AUTOINCREMENT the next one follows the greatest that is there."""
         declared = {row[1]: row[2].upper() for row in self._columns(table.name)}
         about = self.rows(f"PRAGMA table_list({self.quote(table.name)})")
         if self.primary_key(table) != [column] or declared[column] != "INTEGER" or any(row[4] for row in about):
             return None  # only this makes it the row's own number; row[4]: WITHOUT ROWID
-        (given,) = self.one(self.select([f"coalesce(max({self.quote(column)}), 0)"], self.relation(table)))
+        (given,) = self.one_row(self.select([f"coalesce(max({self.quote(column)}), 0)"], self.relation(table)))
         if self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"):
             rows = self.rows(f"SELECT seq FROM sqlite_sequence WHERE name = {self.literal(table.name)}")
             given = max(given, *(int(row[0]) for row in rows), 0)
-        return Counter("the file's own counter", given)
+        return ColumnCounter("the file's own counter", given)
 
     # SQL
 
@@ -161,7 +161,7 @@ class SQLite(Database):
         :raises ConfigError: if the table is said to be in another schema than the file.
         """
         if isinstance(what, Table) and what.schema not in ("", "main"):
-            raise ConfigError(f"{self._place}: a file has one schema, main, and not {what.schema!r}")
+            raise ConfigError(f"{self._label}: a file has one schema, main, and not {what.schema!r}")
         return super().relation(what)
 
     def literal(self, value: object) -> str:  # noqa: PLR0911  # a line for each type
@@ -202,11 +202,13 @@ class SQLite(Database):
         with self._told():
             return self._link.execute(sql).fetchall()
 
-    def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
+    def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
         """Return how to read columns: each in its declared type."""
-        return [read_as(column, choices, self.quote(column.name)) for column in columns]
+        return [read_column(column, choices, self.quote(column.name)) for column in columns]
 
-    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         schema = pa.schema([column.field for column in columns])
@@ -229,7 +231,7 @@ class SQLite(Database):
         try:
             yield
         except sqlite3.Error as error:
-            raise _named(error, self._place, is_late=time.monotonic() > self._ends) from None
+            raise _named(error, self._label, is_late=time.monotonic() > self._ends) from None
 
     def cancel(self) -> None:
         """End the statement that another thread waits for."""
@@ -255,7 +257,7 @@ def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
     """
     import pyarrow as pa
 
-    allowed = classes_of(column)
+    allowed = python_classes(column)
     strange = set(map(type, values)) - allowed - {type(None)}
     if strange:
         kinds = ", ".join(sorted(_STORED[kind] for kind in strange))

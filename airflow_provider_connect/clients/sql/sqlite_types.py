@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn, decimal_type
+from airflow_provider_connect.clients.sql.database import ReadColumn, SqlColumn, ValueChoices, decimal_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ def is_decimal(column: SqlColumn) -> bool:
     return _DECIMAL.fullmatch(column.base) is not None
 
 
-def read_as(column: SqlColumn, choices: Choices, quoted: str) -> ReadColumn:
+def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadColumn:
     """Return how a column is read."""
     from pyarrow import types
 
@@ -43,7 +43,7 @@ def read_as(column: SqlColumn, choices: Choices, quoted: str) -> ReadColumn:
     )
 
 
-def classes_of(column: ReadColumn) -> set[type]:
+def python_classes(column: ReadColumn) -> set[type]:
     """Return the classes that values of a column may have in Python."""
     from pyarrow import types
 
@@ -57,7 +57,7 @@ def classes_of(column: ReadColumn) -> set[type]:
     return {bytes} if types.is_binary(kind) else {str}
 
 
-def _type_of(declared: str, choices: Choices) -> tuple[pa.DataType, str]:
+def _type_of(declared: str, choices: ValueChoices) -> tuple[pa.DataType, str]:
     import pyarrow as pa
 
     if (decimal := _DECIMAL.fullmatch(declared)) is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal, NamedTuple
 
-from airflow_provider_connect.page.facts.reports import Report
+from airflow_provider_connect.page.facts.reports import RunDayReport
 from airflow_provider_connect.page.facts.runs import TaskRun
 from airflow_provider_connect.page.facts.stream import Stream
 from airflow_provider_connect.window import ONE_DAY, DaySet
@@ -34,27 +34,29 @@ class CalendarDay:
 
     day: dt.date
     state: DayState
-    report: Report | None
+    report: RunDayReport | None
     run: TaskRun | None
 
 
-def days_between(stream: Stream, first: dt.date, last: dt.date) -> list[CalendarDay]:
+def calendar_days(stream: Stream, first: dt.date, last: dt.date) -> list[CalendarDay]:
     """Return all days from ``first`` to ``last``, both included.
 
     A run at work, or one that failed and is not mended, says more of a day than that it was done before.
     """
     window = DaySet(ranges=((first, last),)) if first <= last else DaySet()
-    troubled = _by_day([*stream.failed, *stream.active], first, last)
-    done, missing = set(_within(stream.done, first, last)), set(_within(stream.missing, first, last))
+    troubled = _by_day([*stream.failed_runs, *stream.active_runs], first, last)
+    done, missing = set(_within(stream.settled_days, first, last)), set(_within(stream.gaps, first, last))
     return [
-        CalendarDay(day, _state(day, troubled.get(day), done, missing), stream.newest.get(day), troubled.get(day))
+        CalendarDay(
+            day, _state(day, troubled.get(day), done, missing), stream.newest_reports.get(day), troubled.get(day)
+        )
         for day in window
     ]
 
 
 def _state(day: dt.date, run: TaskRun | None, done: set[dt.date], missing: set[dt.date]) -> DayState:
-    if run is not None and run.standing != "ended":
-        return run.standing
+    if run is not None and run.phase != "ended":
+        return run.phase
     if day in done:
         return "done"
     return "gap" if day in missing else "none"
@@ -67,7 +69,7 @@ def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.d
         if run.days is None:
             continue
         for day in _within(DaySet(ranges=(run.days,)), first, last):
-            if day not in found or _WEIGHT[run.standing] > _WEIGHT[found[day].standing]:
+            if day not in found or _WEIGHT[run.phase] > _WEIGHT[found[day].phase]:
                 found[day] = run
     return found
 
@@ -81,9 +83,9 @@ def _within(days: DaySet, first: dt.date, last: dt.date) -> Iterator[dt.date]:
             at += ONE_DAY
 
 
-WEEKS = 8
-LEAST = 4
-LOOK_BACK_DAYS = 7 * 2 * WEEKS
+BAND_WEEKS = 8
+BAND_MIN_DAYS = 4
+BAND_LOOKBACK_DAYS = 7 * 2 * BAND_WEEKS
 """How far back the days of a band may lie."""
 _SCALE = 1.4826  # of the median absolute deviation to a standard deviation
 _WIDTH = 3.0
@@ -98,7 +100,7 @@ class Band(NamedTuple):
     high: int
 
 
-def bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band]:
+def row_bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band]:
     """Return the bands of days, without those that have none.
 
     :param rows: of all days that are known, those before ``days`` included.
@@ -108,9 +110,9 @@ def bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band]:
 
 
 def _band(rows: Mapping[dt.date, int], day: dt.date) -> Band | None:
-    weeks = (day - ONE_DAY * 7 * back for back in range(1, LOOK_BACK_DAYS // 7 + 1))
-    like = [rows[each] for each in weeks if each in rows][:WEEKS]
-    if len(like) < LEAST:
+    weeks = (day - ONE_DAY * 7 * back for back in range(1, BAND_LOOKBACK_DAYS // 7 + 1))
+    like = [rows[each] for each in weeks if each in rows][:BAND_WEEKS]
+    if len(like) < BAND_MIN_DAYS:
         return None
     middle = median(like)
     spread = _WIDTH * _SCALE * median(abs(each - middle) for each in like)

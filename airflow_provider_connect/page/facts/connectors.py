@@ -19,7 +19,7 @@ from airflow_provider_connect.source import Source
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class ConnectorPair:
     """The source and the sink of a task; None for one that nobody can tell."""
 
     source: Source | None = None
@@ -43,9 +43,9 @@ class Pipeline:
         return offsets.variable_key(self.source, self.sink)
 
 
-def pipeline_of(fields: Mapping[str, Any]) -> Pipeline:
+def connectors_of(fields: Mapping[str, Any]) -> ConnectorPair:
     """Return the source and the sink that a task instance's rendered fields show."""
-    return Pipeline(_made("sources", fields.get("source")), _made("sinks", fields.get("sink")))
+    return ConnectorPair(_made("sources", fields.get("source")), _made("sinks", fields.get("sink")))
 
 
 def _made(room: str, options: Any) -> Any:

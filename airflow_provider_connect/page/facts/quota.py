@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.polling.quota.book import Book
+from airflow_provider_connect.polling.quota.book import QuotaBook
 from airflow_provider_connect.polling.quota.limits import Quota
 
 
-def in_use(quota: Quota, keys: Iterable[str], now: dt.datetime) -> dict[str, Any]:
+def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) -> dict[str, Any]:
     """Return how much of a quota is used at an instant, and when the first of it comes free.
 
     :param keys: of the quota's Variables.
     """
-    book, seconds = Book.read(quota, keys), now.timestamp()
+    book, seconds = QuotaBook.read(quota, keys), current_time.timestamp()
     limit = book.limit(seconds)
     used = max(0, min(limit, limit - book.room(seconds)))
     free = _first_free(book, seconds) if used else None
@@ -32,7 +32,7 @@ def in_use(quota: Quota, keys: Iterable[str], now: dt.datetime) -> dict[str, Any
     }
 
 
-def _first_free(book: Book, now: float) -> float | None:
+def _first_free(book: QuotaBook, now: float) -> float | None:
     """Return the first instant, to the second, at which there is more room than now; None if there is none in sight."""
     room = book.room(now)
     low, high = now, now + 2 * book.quota.seconds
@@ -45,15 +45,15 @@ def _first_free(book: Book, now: float) -> float | None:
     return math.ceil(high)
 
 
-def shown(told: Mapping[str, Any]) -> Connection:
+def public_connection(connection: Mapping[str, Any]) -> Connection:
     """Return a connection with what says where it leads, and no more: neither login nor password."""
     return Connection(
-        conn_id=told["connection_id"],
-        conn_type=told.get("conn_type") or "",
-        host=told.get("host") or None,
-        port=told.get("port"),
-        path=told.get("schema") or None,
-        extra=_extra(told.get("extra")),
+        conn_id=connection["connection_id"],
+        conn_type=connection.get("conn_type") or "",
+        host=connection.get("host") or None,
+        port=connection.get("port"),
+        path=connection.get("schema") or None,
+        extra=_extra(connection.get("extra")),
     )
 
 

@@ -11,7 +11,7 @@ from airflow_provider_connect.job import SETTLED
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunDayReport:
     """What one run told of one day.
 
     :param own: whether the day is the run's own, and not one of its lookback.
@@ -24,8 +24,8 @@ class Report:
     status: str
     run_id: str
     map_index: int
-    at: dt.datetime
-    own: bool = True
+    reported_at: dt.datetime
+    is_own_day: bool = True
     generation: int | None = None
     rows: int | None = None
     size_bytes: int | None = None
@@ -41,26 +41,26 @@ class Report:
         return self.status in SETTLED
 
     @property
-    def weight(self) -> tuple[int, bool, dt.datetime]:
+    def precedence(self) -> tuple[int, bool, dt.datetime]:
         """The newest publish of a day weighs most; of several reports of it, that of the run that published it."""
-        return self.generation or 0, self.status == "published", self.at
+        return self.generation or 0, self.status == "published", self.reported_at
 
 
-def of_event(event: Mapping[str, Any]) -> list[Report]:
+def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
     """Return the reports of an asset event of a task of ours."""
     run_id, extra = event.get("source_run_id"), event.get("extra")
-    at = instant(event.get("timestamp"))
+    at = parse_instant(event.get("timestamp"))
     if run_id is None or at is None or not isinstance(extra, Mapping):
         return []
     index = int(event.get("source_map_index", -1))
     if isinstance(extra.get("days"), list):
-        return of_summary(extra, run_id, index, at)
-    day = date(event.get("partition_key"))
+        return reports_of_summary(extra, run_id, index, at)
+    day = parse_date(event.get("partition_key"))
     # With an event for each day, each has the sums over all days of its run: nobody knows this day's own.
-    return [] if day is None else [Report(day, "published", run_id, index, at)]
+    return [] if day is None else [RunDayReport(day, "published", run_id, index, at)]
 
 
-def of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.datetime) -> list[Report]:
+def reports_of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.datetime) -> list[RunDayReport]:
     """Return the reports in what a task left in XCom, or in its event."""
     days = summary.get("days")
     told = (_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
@@ -68,16 +68,16 @@ def of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.d
     return [replace(report, warnings=(*of_run, *report.warnings)) for report in told if report is not None]
 
 
-def newest(reports: Iterable[Report]) -> dict[dt.date, Report]:
+def newest_by_day(reports: Iterable[RunDayReport]) -> dict[dt.date, RunDayReport]:
     """Return the report of the newest publish of each settled day."""
-    found: dict[dt.date, Report] = {}
+    found: dict[dt.date, RunDayReport] = {}
     for report in reports:
-        if report.is_settled and (report.day not in found or report.weight > found[report.day].weight):
+        if report.is_settled and (report.day not in found or report.precedence > found[report.day].precedence):
             found[report.day] = report
     return found
 
 
-def instant(value: Any) -> dt.datetime | None:
+def parse_instant(value: Any) -> dt.datetime | None:
     """Return an instant as Airflow's API writes it; None if it is none."""
     try:
         found = dt.datetime.fromisoformat(value)
@@ -86,7 +86,7 @@ def instant(value: Any) -> dt.datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
 
 
-def date(value: Any) -> dt.date | None:
+def parse_date(value: Any) -> dt.date | None:
     """Return a date from text that begins with one; None if there is none."""
     try:
         return dt.date.fromisoformat(value[:10])
@@ -94,18 +94,18 @@ def date(value: Any) -> dt.date | None:
         return None
 
 
-def _of_day(day: Any, run_id: str, map_index: int, at: dt.datetime) -> Report | None:
-    when = date(day.get("day")) if isinstance(day, Mapping) else None
+def _of_day(day: Any, run_id: str, map_index: int, at: dt.datetime) -> RunDayReport | None:
+    when = parse_date(day.get("day")) if isinstance(day, Mapping) else None
     if when is None:
         return None
     failure = day.get("failure")
-    return Report(
+    return RunDayReport(
         day=when,
         status=str(day.get("status", "")),
         run_id=run_id,
         map_index=map_index,
-        at=at,
-        own=not day.get("lookback", False),
+        reported_at=at,
+        is_own_day=not day.get("lookback", False),
         generation=_number(day.get("generation")),
         rows=None if day.get("status") == "superseded" else _number(day.get("rows_written")),
         size_bytes=_number(day.get("raw_bytes")),

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.page.facts.reports import instant
-from airflow_provider_connect.window import ONE_DAY, Schedule, ends_of_window, parse_ends, start_of, zone
+from airflow_provider_connect.page.facts.reports import parse_instant
+from airflow_provider_connect.window import ONE_DAY, Schedule, first_and_last_date, parse_first_and_last, start_of, zone
 
-Standing = Literal["running", "waiting", "failed", "ended"]
+RunPhase = Literal["running", "waiting", "failed", "ended"]
 
-RUNNING = ("none", "running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule")
-FAILED = ("failed", "upstream_failed")
-OPEN = (*RUNNING[1:], "deferred", *FAILED)
+RUNNING_STATES = ("none", "running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule")
+FAILED_STATES = ("failed", "upstream_failed")
+OPEN_STATES = (*RUNNING_STATES[1:], "deferred", *FAILED_STATES)
 """States of task instances that are not done with their days; beside them one may have none yet."""
 
 _UNSCHEDULED = (None, "PartitionedAtRuntime")
@@ -23,7 +23,7 @@ _UNSCHEDULED = (None, "PartitionedAtRuntime")
 
 _EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer; so that the westmost is Hawaii
 
-Span = tuple[dt.date, dt.date]
+DayRange = tuple[dt.date, dt.date]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +40,40 @@ class TaskRun:
     map_index: int
     run_id: str
     state: str
-    days: Span | None
+    days: DayRange | None
     trigger: str
-    at: dt.datetime | None
+    state_since: dt.datetime | None
     run_after: dt.datetime | None
     fields: Mapping[str, Any]
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> TaskRun:
+    def from_api(cls, task_instance: Mapping[str, Any]) -> TaskRun:
         """Read one of the task instances in Airflow's answer."""
-        fields = told.get("rendered_fields") or {}
-        times = (told.get(name) for name in ("end_date", "start_date", "queued_when", "scheduled_when"))
+        fields = task_instance.get("rendered_fields") or {}
+        times = (task_instance.get(name) for name in ("end_date", "start_date", "queued_when", "scheduled_when"))
         return cls(
-            dag_id=told["dag_id"],
-            task_id=told["task_id"],
-            map_index=told["map_index"],
-            run_id=told["dag_run_id"],
-            state=told["state"] or "none",
+            dag_id=task_instance["dag_id"],
+            task_id=task_instance["task_id"],
+            map_index=task_instance["map_index"],
+            run_id=task_instance["dag_run_id"],
+            state=task_instance["state"] or "none",
             days=_span(fields.get("days")),
-            trigger=str((told.get("trigger") or {}).get("classpath", "")),
-            at=next((found for text in times if (found := instant(text)) is not None), None),
-            run_after=instant(told.get("run_after")),
+            trigger=str((task_instance.get("trigger") or {}).get("classpath", "")),
+            state_since=next((found for text in times if (found := parse_instant(text)) is not None), None),
+            run_after=parse_instant(task_instance.get("run_after")),
             fields=fields,
         )
 
     @property
-    def standing(self) -> Standing:
+    def phase(self) -> RunPhase:
         """What its state means for its days."""
         if self.state == "deferred":
             return "waiting"
-        if self.state in RUNNING:
+        if self.state in RUNNING_STATES:
             return "running"
-        return "failed" if self.state in FAILED else "ended"
+        return "failed" if self.state in FAILED_STATES else "ended"
 
-    def within(self, dag_run: Mapping[str, Any], zone_name: str | None) -> TaskRun | None:
+    def with_dag_run(self, dag_run: Mapping[str, Any], zone_name: str | None) -> TaskRun | None:
         """Return the same with the days of its DAG's run, if it has not shown its own yet.
 
         None if it has no state and never will: what it waited for in a run that has ended.
@@ -82,12 +82,12 @@ class TaskRun:
             return None
         return self if self.days is not None else replace(self, days=days_of_run(dag_run, zone_name))
 
-    def is_for(self, day: dt.date) -> bool:
+    def covers(self, day: dt.date) -> bool:
         """Tell whether a day is among its days."""
         return self.days is not None and self.days[0] <= day <= self.days[1]
 
 
-def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> Span | None:
+def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> DayRange | None:
     """Return the days that a DAG's run is for; None if it names none.
 
     :param zone_name: of the source's days; without it, those that :func:`nearest_day` means.
@@ -95,13 +95,13 @@ def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> Span | None:
     if run.get("partition_key"):
         day = _day_of_key(run["partition_key"], zone_name)
         return None if day is None else (day, day)
-    start, end = instant(run.get("data_interval_start")), instant(run.get("data_interval_end"))
+    start, end = parse_instant(run.get("data_interval_start")), parse_instant(run.get("data_interval_end"))
     if start is None or end is None or start >= end:
         return None
     if zone_name is None:
         return nearest_day(start), nearest_day(end) - ONE_DAY
     try:
-        return ends_of_window(start, end, zone_name)
+        return first_and_last_date(start, end, zone_name)
     except ConfigError:
         return None
 
@@ -111,7 +111,7 @@ def nearest_day(moment: dt.datetime) -> dt.date:
     return (moment.astimezone(dt.UTC) + _EASTMOST).date()
 
 
-def starts_of(first: dt.date, last: dt.date, zone_name: str | None) -> tuple[dt.datetime, dt.datetime]:
+def first_and_last_start(first: dt.date, last: dt.date, zone_name: str | None) -> tuple[dt.datetime, dt.datetime]:
     """Return instants between which the days from ``first`` to ``last`` begin, both included, and no others.
 
     :param zone_name: of the days; without it, the days that :func:`nearest_day` means.
@@ -122,27 +122,29 @@ def starts_of(first: dt.date, last: dt.date, zone_name: str | None) -> tuple[dt.
     return start_of(first, "UTC") - _EASTMOST, end - dt.timedelta(seconds=1)
 
 
-def next_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[Span, dt.datetime] | None:
+def next_run_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[DayRange, dt.datetime] | None:
     """Return the days of a DAG's next run, and when that is due; None if it has no next run."""
     told = {
         "data_interval_start": dag.get("next_dagrun_data_interval_start"),
         "data_interval_end": dag.get("next_dagrun_data_interval_end"),
     }
-    due, days = instant(dag.get("next_dagrun_run_after")), days_of_run(told, zone_name)
+    due, days = parse_instant(dag.get("next_dagrun_run_after")), days_of_run(told, zone_name)
     return None if due is None or days is None else (days, due)
 
 
-def expected_days(dag: Mapping[str, Any], zone_name: str | None, now: dt.datetime, grace: dt.timedelta) -> Span | None:
+def expected_days(
+    dag: Mapping[str, Any], zone_name: str | None, current_time: dt.datetime, grace: dt.timedelta
+) -> DayRange | None:
     """Return the days of the last run that should have ended, by a DAG's schedule; None if it has none.
 
     The next run says which days are still to come. Once it is overdue, its own days are missed, too. The run before it
     is as long as it is, or longer by up to a ninth, as months are.
     """
-    following = next_days(dag, zone_name)
+    following = next_run_days(dag, zone_name)
     if following is None:
         return None
     (first, last), due = following
-    if due + grace < now:
+    if due + grace < current_time:
         return first, last
     length = (last - first).days + 1
     return first - ONE_DAY * (length + length // 9), first - ONE_DAY
@@ -154,7 +156,7 @@ def schedule_of(dag: Mapping[str, Any], end: dt.datetime | None, zone_name: str)
     :param end: the task's end date.
     """
     is_set = dag.get("timetable_summary", "") not in _UNSCHEDULED
-    return Schedule.of(is_set=is_set, end=end, zone_name=zone_name)
+    return Schedule.from_task(is_set=is_set, end=end, zone_name=zone_name)
 
 
 def _day_of_key(key: str, zone_name: str | None) -> dt.date | None:
@@ -167,8 +169,8 @@ def _day_of_key(key: str, zone_name: str | None) -> dt.date | None:
     return nearest_day(moment) if zone_name is None else moment.astimezone(zone(zone_name)).date()
 
 
-def _span(text: Any) -> Span | None:
+def _span(text: Any) -> DayRange | None:
     try:
-        return parse_ends(text) if isinstance(text, str) and text.strip() else None
+        return parse_first_and_last(text) if isinstance(text, str) and text.strip() else None
     except ConfigError:
         return None

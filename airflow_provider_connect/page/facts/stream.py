@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.page.facts.connectors import Pipeline
-from airflow_provider_connect.page.facts.reports import Report, newest
+from airflow_provider_connect.page.facts.connectors import ConnectorPair
+from airflow_provider_connect.page.facts.reports import RunDayReport, newest_by_day
 from airflow_provider_connect.page.facts.runs import TaskRun, expected_days, schedule_of
 from airflow_provider_connect.window import ONE_DAY, DaySet, Settled, zone
 
@@ -31,7 +31,7 @@ class StreamName(NamedTuple):
         return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
 
 
-class State(NamedTuple):
+class StreamState(NamedTuple):
     """The state of a stream, and a sentence for people."""
 
     name: StateName
@@ -53,13 +53,13 @@ class Stream:
     dag: Mapping[str, Any]
     task_id: str
     map_index: int
-    pipeline: Pipeline
+    connectors: ConnectorPair
     offset: Offset | None
-    reports: Sequence[Report]
+    reports: Sequence[RunDayReport]
     runs: Sequence[TaskRun]
     has_run: bool
     can_edit: bool
-    now: dt.datetime
+    as_of: dt.datetime
     message: str | None = None
     end_date: dt.datetime | None = None
 
@@ -71,30 +71,30 @@ class Stream:
     @property
     def zone(self) -> str:
         """The zone of its days; UTC if it is not known yet."""
-        return self.pipeline.timezone or "UTC"
+        return self.connectors.timezone or "UTC"
 
     @property
     def yesterday(self) -> dt.date:
         """The last day that is over."""
-        return self.now.astimezone(zone(self.zone)).date() - ONE_DAY
+        return self.as_of.astimezone(zone(self.zone)).date() - ONE_DAY
 
     @cached_property
-    def newest(self) -> dict[dt.date, Report]:
+    def newest_reports(self) -> dict[dt.date, RunDayReport]:
         """The newest publish of each day that somebody has told of."""
-        return newest(self.reports)
+        return newest_by_day(self.reports)
 
     @cached_property
     def settled(self) -> Settled:
         """The settled days, by the offset and by reports: the offset may lag behind a report."""
-        told = DaySet.of(self.newest)
+        told = DaySet.from_dates(self.newest_reports)
         if self.offset is not None:
             is_ahead = set(told) - set(self.offset.done)
-            told = DaySet.of([*self.offset.done, *told]) if is_ahead else self.offset.done
+            told = DaySet.from_dates([*self.offset.done, *told]) if is_ahead else self.offset.done
         origin = None if self.offset is None else self.offset.origin
-        return Settled.of(told, origin, replaces_whole=self.pipeline.replaces_whole)
+        return Settled.from_published(told, origin, replaces_whole=self.connectors.replaces_whole)
 
     @property
-    def done(self) -> DaySet:
+    def settled_days(self) -> DaySet:
         """The days that are settled."""
         return self.settled.days
 
@@ -112,93 +112,99 @@ class Stream:
     def lag_days(self) -> int | None:
         """How many wanted days it is behind; None if nothing is known to be settled."""
         # Without an offset nobody knows of gaps.
-        known = self.settled if self.offset is not None else Settled(self.done, self.last_day)
+        known = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
         return known.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
     @cached_property
-    def missing(self) -> DaySet:
+    def gaps(self) -> DaySet:
         """The days before the last settled one that are not settled, from the first one wanted."""
         return DaySet() if self.offset is None else self.settled.gaps
 
     @cached_property
-    def failed(self) -> list[TaskRun]:
+    def failed_runs(self) -> list[TaskRun]:
         """The runs that failed, and whose days nobody has loaded since; the newest first."""
-        found = [run for run in self.runs if run.standing == "failed" and not self._is_mended(run)]
+        found = [run for run in self.runs if run.phase == "failed" and not self._is_mended(run)]
         return sorted(found, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
 
     @cached_property
-    def active(self) -> list[TaskRun]:
+    def active_runs(self) -> list[TaskRun]:
         """The runs that are at work or wait."""
-        return [run for run in self.runs if run.standing in ("running", "waiting")]
+        return [run for run in self.runs if run.phase in ("running", "waiting")]
 
     @property
     def reported_at(self) -> dt.datetime | None:
         """When something was told of it last."""
-        told = [report.at for report in self.reports] + [run.at for run in self.runs if run.at is not None]
+        told = [report.reported_at for report in self.reports] + [
+            run.state_since for run in self.runs if run.state_since is not None
+        ]
         return max([*told, *([self.offset.updated_at] if self.offset else [])], default=None)
 
     @property
-    def state(self) -> State:
+    def state(self) -> StreamState:
         """What it does, or what is wrong with it."""
         return self._busy() or self._troubled() or self._behind() or self._well()
 
     def _is_mended(self, run: TaskRun) -> bool:
         if run.days is None:
             return False
-        if self.pipeline.replaces_whole and self.last_day is not None and run.days[1] < self.last_day:
+        if self.connectors.replaces_whole and self.last_day is not None and run.days[1] < self.last_day:
             return True  # superseded: no reload could publish them
         span = DaySet(ranges=(run.days,))
-        since = {day for day in span if (told := self.newest.get(day)) and run.at and told.at > run.at}
+        since = {
+            day
+            for day in span
+            if (told := self.newest_reports.get(day)) and run.state_since and told.reported_at > run.state_since
+        }
         # Done days that nobody here has told of were loaded by somebody else, not before a reload that failed.
-        others = {day for day in span if day not in self.newest and self.offset and day in self.offset.done}
+        others = {day for day in span if day not in self.newest_reports and self.offset and day in self.offset.done}
         return len(since | others) == len(span)
 
-    def _busy(self) -> State | None:
-        running = [run for run in self.active if run.standing == "running"]
+    def _busy(self) -> StreamState | None:
+        running = [run for run in self.active_runs if run.phase == "running"]
         if running:
             again = [run for run in running if run.state == "up_for_retry"]
             if again and len(again) == len(running):
-                return State("running", f"A try failed, and is repeated soon: {_days(again)}")
+                return StreamState("running", f"A try failed, and is repeated soon: {_days(again)}")
             queued = all(run.state in ("none", "queued", "scheduled") for run in running)
-            return State("running", f"{'Queued' if queued else 'Loading'}: {_days(running)}")
-        if not self.active:
+            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days(running)}")
+        if not self.active_runs:
             return None
-        if any(run.trigger.endswith(_QUOTA) for run in self.active):
-            return State("waiting", f"Waits for room in the source's quota: {_days(self.active)}")
-        return State("waiting", f"Waits until the source is ready: {_days(self.active)}")
+        if any(run.trigger.endswith(_QUOTA) for run in self.active_runs):
+            return StreamState("waiting", f"Waits for room in the source's quota: {_days(self.active_runs)}")
+        return StreamState("waiting", f"Waits until the source is ready: {_days(self.active_runs)}")
 
-    def _troubled(self) -> State | None:
-        if not self.failed:
+    def _troubled(self) -> StreamState | None:
+        if not self.failed_runs:
             return None
         why = f": {self.message}" if self.message else ""
-        return State("failed", f"Failed: {_days(self.failed)}{why}")
+        return StreamState("failed", f"Failed: {_days(self.failed_runs)}{why}")
 
-    def _behind(self) -> State | None:
+    def _behind(self) -> StreamState | None:
         if self.dag.get("is_paused"):
-            return State("paused", "The DAG is paused")
+            return StreamState("paused", "The DAG is paused")
         if not self.has_run and self.last_day is None:
-            return State("new", "Has not run yet")
-        if self.missing.ranges:
-            spans = ", ".join(_span(*ends) for ends in self.missing.ranges[-3:])
-            more = f" and {len(self.missing.ranges) - 3} earlier gaps" if len(self.missing.ranges) > 3 else ""
-            return State("gap", f"{_count(len(self.missing))} missing: {spans}{more}")
+            return StreamState("new", "Has not run yet")
+        if self.gaps.ranges:
+            spans = ", ".join(_span(*ends) for ends in self.gaps.ranges[-3:])
+            more = f" and {len(self.gaps.ranges) - 3} earlier gaps" if len(self.gaps.ranges) > 3 else ""
+            return StreamState("gap", f"{_count(len(self.gaps))} missing: {spans}{more}")
         return self._late()
 
-    def _late(self) -> State | None:
-        days = expected_days(self.dag, self.pipeline.timezone, self.now, _OVERDUE)
+    def _late(self) -> StreamState | None:
+        days = expected_days(self.dag, self.connectors.timezone, self.as_of, _OVERDUE)
         if days is None:
             return None
         # A run may load any one day of its interval where that stands for all of them.
-        due = days[0] if self.pipeline.replaces_whole else days[1]
+        due = days[0] if self.connectors.replaces_whole else days[1]
         if self.last_day is not None and self.last_day >= due:
             return None
         since = "" if self.last_day is None else f", the last one done is {self.last_day}"
-        return State("late", f"{due} should be done by its schedule{since}")
+        return StreamState("late", f"{due} should be done by its schedule{since}")
 
-    def _well(self) -> State:
+    def _well(self) -> StreamState:
         if self.last_day is None:
-            return State("ok", "No day has been reported as done yet")
-        return State("ok", f"Every day up to {self.last_day} is done")
+            return StreamState("ok", "No day has been reported as done yet")
+        return StreamState("ok", f"Every day up to {self.last_day} is done")
 
 
 def _days(runs: Sequence[TaskRun]) -> str:

@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 
 PREFIX = "connect_quota/"
 _MOST_SPANS = 8
@@ -45,14 +45,14 @@ class Hold:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentRequests:
     """What was sent under a reservation: how many, and when at the latest."""
 
     id: str
     spans: tuple[tuple[int, float], ...]
 
     @classmethod
-    def of(cls, id_: str, times: Iterable[float], quota: Quota) -> Sent:
+    def from_times(cls, id_: str, times: Iterable[float], quota: Quota) -> SentRequests:
         """Gather requests by when they were sent; each counts from the last one it is gathered with."""
         spans: list[tuple[int, float]] = []
         width = max(quota.seconds / 60, quota.valid_seconds / _MOST_SPANS)
@@ -74,7 +74,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class QueueEntry:
     """A task's place in the queue."""
 
     rank: int
@@ -84,7 +84,7 @@ class Waiting:
     back: float
 
     @property
-    def place(self) -> tuple[int, float, str]:
+    def queue_position(self) -> tuple[int, float, str]:
         """Smaller comes first: today's runs, then who came first."""
         return self.rank, self.since, self.asker
 
@@ -95,7 +95,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Said:
+class VendorUsage:
     """What the vendor said of the hour when it refused a request.
 
     :param used: how many requests it has counted.
@@ -114,17 +114,17 @@ class Said:
 
 
 @dataclass
-class Book:
+class QuotaBook:
     """What one listing of a quota's keys says. Keys that nobody of us can have written are passed over."""
 
     quota: Quota
     holds: dict[str, Hold] = field(default_factory=dict)
-    sent: dict[str, Sent] = field(default_factory=dict)
-    waiting: list[Waiting] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
+    sent: dict[str, SentRequests] = field(default_factory=dict)
+    waiting: list[QueueEntry] = field(default_factory=list)
+    said: list[VendorUsage] = field(default_factory=list)
 
     @classmethod
-    def read(cls, quota: Quota, keys: Iterable[str]) -> Book:
+    def read(cls, quota: Quota, keys: Iterable[str]) -> QuotaBook:
         """Read the keys that begin with :func:`prefix_of` the quota."""
         book = cls(quota)
         for key in keys:
@@ -142,13 +142,13 @@ class Book:
         elif kind == "sent":
             id_, spans = fields
             pairs = [span.split("@") for span in spans.split("+")]
-            self.sent[id_] = Sent(id_, tuple((int(count), float(time)) for count, time in pairs))
+            self.sent[id_] = SentRequests(id_, tuple((int(count), float(time)) for count, time in pairs))
         elif kind == "wait":
             rank, since, asker, wanted, back = fields
-            self.waiting.append(Waiting(int(rank), float(since), asker, int(wanted), float(back)))
+            self.waiting.append(QueueEntry(int(rank), float(since), asker, int(wanted), float(back)))
         elif kind == "said":
             at, used, limit, wait = fields
-            self.said.append(Said(float(at), int(used), int(limit), float(wait)))
+            self.said.append(VendorUsage(float(at), int(used), int(limit), float(wait)))
 
     # How much is in use
 
@@ -165,58 +165,58 @@ class Book:
         kept = self.quota.seconds + self.quota.slack_seconds
         return sorted((latest + kept, count) for count, _, latest in self._counted())
 
-    def used(self, now: float) -> int:
+    def used_requests(self, clock_seconds: float) -> int:
         """Return how many requests count at an instant, by our own keys."""
-        return sum(count for end, count in self._releases() if end > now)
+        return sum(count for end, count in self._releases() if end > clock_seconds)
 
     @property
-    def newest_said(self) -> Said | None:
+    def latest_vendor_usage(self) -> VendorUsage | None:
         """What the vendor said last."""
         return max(self.said, key=lambda said: said.at, default=None)
 
-    def by_others(self, now: float) -> int:
+    def requests_by_others(self, clock_seconds: float) -> int:
         """Return how many requests somebody outside has in the hour, as far as the vendor's count tells.
 
         When they were sent is unknown. They are taken to be spread over the hour before the vendor counted, so that
         they leave it one by one during the hour after.
         """
-        said = self.newest_said
-        if said is None or now >= said.at + self.quota.seconds:
+        said = self.latest_vendor_usage
+        if said is None or clock_seconds >= said.at + self.quota.seconds:
             return 0
         began, slack = said.at - self.quota.seconds, self.quota.slack_seconds
         ours = sum(n for n, first, last in self._counted() if first <= said.at + slack and last > began)
-        left = min(1.0, 1 - (now - said.at) / self.quota.seconds)
+        left = min(1.0, 1 - (clock_seconds - said.at) / self.quota.seconds)
         return math.ceil(max(0, said.used - ours) * left)
 
-    def limit(self, now: float) -> int:
+    def limit(self, clock_seconds: float) -> int:
         """Return how many requests an hour may have: the smaller of our setting and what the vendor said last."""
-        said = self.newest_said
-        is_known = said is not None and now < said.at + self.quota.seconds
+        said = self.latest_vendor_usage
+        is_known = said is not None and clock_seconds < said.at + self.quota.seconds
         return min(self.quota.requests, said.limit) if said is not None and is_known else self.quota.requests
 
-    def room(self, now: float) -> int:
+    def room(self, clock_seconds: float) -> int:
         """Return how many more requests may be sent; negative if there are too many already."""
-        said = self.newest_said
-        if said is not None and said.at <= now < said.at + said.wait_seconds:
+        said = self.latest_vendor_usage
+        if said is not None and said.at <= clock_seconds < said.at + said.wait_seconds:
             return 0
-        return self.limit(now) - self.used(now) - self.by_others(now)
+        return self.limit(clock_seconds) - self.used_requests(clock_seconds) - self.requests_by_others(clock_seconds)
 
-    def lanes(self, now: float) -> int | None:
+    def free_slots(self, clock_seconds: float) -> int | None:
         """Return how many more requests may be under way at once; None if that is not limited."""
         if self.quota.at_once is None:
             return None
         ends = self.quota.valid_seconds + self.quota.slack_seconds
-        open_ = (hold for hold in self.holds.values() if hold.id not in self.sent and hold.at + ends > now)
+        open_ = (hold for hold in self.holds.values() if hold.id not in self.sent and hold.at + ends > clock_seconds)
         return self.quota.at_once - sum(hold.width for hold in open_)
 
     # Whose turn it is
 
-    def place_of(self, want: Want) -> Waiting | None:
+    def place_of(self, want: QuotaClaim) -> QueueEntry | None:
         """Return a task's own place: its oldest, if there are several."""
         own = [waiting for waiting in self.waiting if waiting.asker == want.asker]
         return min(own, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
-    def ahead(self, want: Want, since: float, now: float) -> int:
+    def ahead(self, want: QuotaClaim, since: float, now: float) -> int:
         """Return how many requests those want who come before.
 
         One who should have been back long ago does not count: the task is dead, or has no worker.
@@ -225,13 +225,15 @@ class Book:
         alive = {
             waiting.asker: waiting.requests
             for waiting in self.waiting
-            if waiting.place < place and waiting.asker != want.asker and waiting.back + self.quota.grace_seconds > now
+            if waiting.queue_position < place
+            and waiting.asker != want.asker
+            and waiting.back + self.quota.grace_seconds > now
         }
         return sum(alive.values())
 
-    def offer(self, want: Want, since: float, now: float) -> tuple[int, int]:
+    def offer(self, want: QuotaClaim, since: float, now: float) -> tuple[int, int]:
         """Return how many requests a task may take now, and how many of them at once; 0 if it has to wait."""
-        lanes = self.lanes(now)
+        lanes = self.free_slots(now)
         width = want.width if lanes is None else min(want.width, lanes)
         free = self.room(now) - self.ahead(want, since, now)
         if width < 1 or free < self._least(want, now):
@@ -239,18 +241,18 @@ class Book:
         taken = min(want.requests, free)
         return taken + min(want.spare, (free - taken) // 10), width
 
-    def _least(self, want: Want, now: float) -> int:
+    def _least(self, want: QuotaClaim, now: float) -> int:
         return max(1, min(want.least, want.requests, self.limit(now)))
 
-    def next_look(self, want: Want, since: float, now: float) -> float:
+    def next_look(self, want: QuotaClaim, since: float, now: float) -> float:
         """Return when a task that has to wait may find room, if nobody gives any back."""
         needed = self.ahead(want, since, now) + self._least(want, now)
         latest = now + self.quota.seconds / 12
-        said = self.newest_said
+        said = self.latest_vendor_usage
         times = [now + self.quota.seconds / 3600, *(end for end, _ in self._releases())]
         if said is not None:
             times.append(said.at + said.wait_seconds)
-        if self.by_others(now):
+        if self.requests_by_others(now):
             times.append(now + self.quota.seconds / max(1, self.quota.requests))
         fits = (time for time in sorted(times) if time > now and self.room(time) >= needed)
         return min(next(fits, latest), latest)

@@ -52,7 +52,7 @@ class Quota:
         """How late a task may come back from a wait and still be first: it may have to queue for a worker."""
         return self.seconds / 30
 
-    def with_settings(self, settings: Any, where: str) -> Quota:
+    def with_settings(self, settings: Any, settings_label: str) -> Quota:
         """Return the quota with other limits.
 
         :param settings: numbers by the names of this class's fields; None for no change.
@@ -62,15 +62,15 @@ class Quota:
         if settings is None:
             return self
         if not isinstance(settings, Mapping):
-            raise ConfigError(f'{where} must be an object such as {{"requests": 60, "seconds": 3600}}')
+            raise ConfigError(f'{settings_label} must be an object such as {{"requests": 60, "seconds": 3600}}')
         for name, value in settings.items():
             if name not in _FIELDS:
-                raise ConfigError(f"{where}: unknown setting {name!r}; known: {', '.join(_FIELDS)}")
+                raise ConfigError(f"{settings_label}: unknown setting {name!r}; known: {', '.join(_FIELDS)}")
             # Python reads NaN and Infinity from JSON, too.
             is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
             if not is_number or isinstance(value, bool) or value <= 0 or (name != "seconds" and value != int(value)):
                 kind = "number" if name == "seconds" else "whole number"
-                raise ConfigError(f"{where}: {name} must be a {kind} above 0")
+                raise ConfigError(f"{settings_label}: {name} must be a {kind} above 0")
         return replace(self, **settings)
 
     def describe(self) -> str:
@@ -79,7 +79,7 @@ class Quota:
         return f"{self.requests} requests {every}"
 
 
-def quotas_in(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> dict[str, Quota]:
+def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> dict[str, Quota]:
     """Return a vendor's quotas, with other limits where the field ``limits`` of a connection's extra has them.
 
     :raises ConfigError: naming what is wrong with that field.
@@ -107,29 +107,29 @@ def quotas_in(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> dict[st
 def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> list[str]:
     """Return what is wrong with the field ``limits`` of a connection's extra; [] if nothing is."""
     try:
-        quotas_in(extra, vendors)
+        quotas_from_extra(extra, vendors)
     except ConfigError as error:
         return [str(error)]
     return []
 
 
-def shared_name(vendor: str, api: str, whose: str, where: tuple[object, ...]) -> str:
+def shared_quota_name(vendor: str, api: str, account: str, scope: tuple[object, ...]) -> str:
     """Return a quota's name: the same for all connections to one account, and no secret.
 
     :param whose: the account; part of the name as far as it is legal there.
     :param where: what tells it from an account of the same name elsewhere.
     """
-    who = hashlib.sha256(repr([*where, whose]).encode()).hexdigest()[:8]
-    return f"{vendor}.{api}.{plain(whose)[:60]}.{who}"
+    who = hashlib.sha256(repr([*scope, account]).encode()).hexdigest()[:8]
+    return f"{vendor}.{api}.{as_key_part(account)[:60]}.{who}"
 
 
-def plain(text: str) -> str:
+def as_key_part(text: str) -> str:
     """Return a text as part of a key: letters, digits, dots and dashes."""
     return re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-")
 
 
 @dataclass(frozen=True)
-class Want:
+class QuotaClaim:
     """What a task wants of a quota.
 
     :param asker: the same for every try of the task.

@@ -27,14 +27,21 @@ from typing import Protocol, TypeVar
 
 from airflow_provider_connect.errors import QuotaError
 from airflow_provider_connect.patience import CLOCK
-from airflow_provider_connect.polling.quota.book import Book, Hold, Said, Sent, Waiting, prefix_of
-from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.book import (
+    Hold,
+    QueueEntry,
+    QuotaBook,
+    SentRequests,
+    VendorUsage,
+    prefix_of,
+)
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 
 _LOOKS = 4
 _PAUSE_SECONDS = 0.5
 
 
-class Store(Protocol):
+class KeyStore(Protocol):
     """Where the keys are. What is added is seen by every listing that begins afterwards."""
 
     def add(self, key: str) -> None:
@@ -61,111 +68,111 @@ class Grant:
     requests: int
     width: int
     until: float
-    left: int
+    requests_left: int
 
 
 @dataclass(frozen=True)
-class Wait:
+class QuotaWait:
     """There is no room yet.
 
     :param until: when to look again, by the task's own clock.
     """
 
     until: float
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Turns:
     """One quota in a store, and the clock of whoever asks for a part of it."""
 
-    store: Store
+    store: KeyStore
     quota: Quota
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = CLOCK.sleep
 
-    def reserve(self, want: Want) -> Grant | Wait:
+    def reserve(self, claim: QuotaClaim) -> Grant | QuotaWait:
         """Return a part of the quota, or when to ask again. Takes a listing or two, and seconds under contention."""
         for look in range(_LOOKS):
-            book, since = self._look(want)
-            requests, width = book.offer(want, since, self.now())
+            book, since = self._look(claim)
+            requests, width = book.offer(claim, since, self.now())
             if not requests:
                 break
             hold = Hold(secrets.token_hex(8), self.now(), requests, width)
             self._add(hold.name)
             if (left := self._left_beside(hold)) is not None:
-                self._clean(want)
+                self._clean(claim)
                 until = hold.at + self.quota.valid_seconds - self.quota.lag_seconds
                 return Grant(hold, requests, width, until, left)
             self._delete(hold.name)
-            self._queue(want, since, self.now())
+            self._queue(claim, since, self.now())
             self.sleep(self.quota.slack_seconds * _PAUSE_SECONDS * (look + random.random()))  # noqa: S311
-        return self.wait(want)
+        return self.join_queue(claim)
 
-    def wait(self, want: Want) -> Wait:
+    def join_queue(self, claim: QuotaClaim) -> QuotaWait:
         """Take or keep a place in the queue, and return when to ask again."""
-        book, since = self._look(want)
+        book, since = self._look(claim)
         now = self.now()
-        back = book.next_look(want, since, now)
-        self._queue(want, since, back)
+        back = book.next_look(claim, since, now)
+        self._queue(claim, since, back)
         self._sweep(book, now)
-        told = f", {others} of them by others" if (others := book.by_others(now)) else ""
-        used = book.used(now) + others
+        told = f", {others} of them by others" if (others := book.requests_by_others(now)) else ""
+        used = book.used_requests(now) + others
         why = f"{used} of {self.quota.describe()} of {self.quota.name} are in use{told}"
-        if ahead := book.ahead(want, since, now):
+        if ahead := book.ahead(claim, since, now):
             why += f"; {ahead} are wanted by tasks that come first"
-        return Wait(back, why)
+        return QuotaWait(back, why)
 
-    def has_room(self, want: Want) -> bool:
+    def has_room(self, claim: QuotaClaim) -> bool:
         """Tell whether it is worth to ask again."""
-        book, since = self._look(want)
-        return book.offer(want, since, self.now())[0] > 0
+        book, since = self._look(claim)
+        return book.offer(claim, since, self.now())[0] > 0
 
-    def settle(self, grant: Grant, sent: Sequence[float]) -> None:
+    def settle(self, grant: Grant, send_times: Sequence[float]) -> None:
         """Say when requests were sent, and so give back the rest."""
-        if sent:
-            self._add(Sent.of(grant.hold.id, sent, self.quota).name)
+        if send_times:
+            self._add(SentRequests.from_times(grant.hold.id, send_times, self.quota).name)
         self._delete(grant.hold.name)
 
-    def tell(self, used: int, limit: int, wait_seconds: float = 0.0) -> None:
+    def record_vendor_usage(self, used: int, limit: int, wait_seconds: float = 0.0) -> None:
         """Note what the vendor said of the hour."""
-        self._add(Said(self.now(), used, limit, wait_seconds).name)
+        self._add(VendorUsage(self.now(), used, limit, wait_seconds).name)
 
-    def _look(self, want: Want) -> tuple[Book, float]:
+    def _look(self, want: QuotaClaim) -> tuple[QuotaBook, float]:
         """Return what is known, and since when the task waits."""
         book = self._book()
         place = book.place_of(want)
         return book, self.now() if place is None else place.since
 
-    def _book(self) -> Book:
-        return Book.read(self.quota, self.store.keys(prefix_of(self.quota)))
+    def _book(self) -> QuotaBook:
+        return QuotaBook.read(self.quota, self.store.keys(prefix_of(self.quota)))
 
     def _left_beside(self, hold: Hold) -> int | None:
         """Look a second time: return what is left beside all holds, this one among them; None if they do not fit."""
         book = self._book()
         now = self.now()
-        lanes = book.lanes(now)
+        lanes = book.free_slots(now)
         # What took so long to be written is of little use.
         is_fresh = now < hold.at + self.quota.valid_seconds / 4
         room = book.room(now)
         fits = hold.id in book.holds and is_fresh and room >= 0 and (lanes is None or lanes >= 0)
         return room if fits else None
 
-    def _queue(self, want: Want, since: float, back: float) -> None:
-        place = Waiting(want.rank, since, want.asker, want.requests, back)
+    def _queue(self, want: QuotaClaim, since: float, back: float) -> None:
+        place = QueueEntry(want.rank, since, want.asker, want.requests, back)
         self._add(place.name)
         self._drop(own for own in self._book().waiting if own.asker == want.asker and own.name != place.name)
 
-    def _clean(self, want: Want) -> None:
+    def _clean(self, want: QuotaClaim) -> None:
         book = self._book()
         self._drop(own for own in book.waiting if own.asker == want.asker)
         self._sweep(book, self.now())
 
-    def _drop(self, places: Iterable[Waiting]) -> None:
+    def _drop(self, places: Iterable[QueueEntry]) -> None:
         for place in places:
             self._delete(place.name)
 
-    def _sweep(self, book: Book, now: float) -> None:
+    def _sweep(self, book: QuotaBook, now: float) -> None:
         for name in book.over(now):
             self._delete(name)
 
@@ -184,7 +191,9 @@ class NoRoomError(QuotaError):
 
 
 @contextmanager
-def reserved(turns: Turns | None, asker: str, trouble: Callable[[str], None], sent: Sequence[float]) -> Iterator[None]:
+def reserve_request(
+    turns: Turns | None, asker: str, on_trouble: Callable[[str], None], send_times: Sequence[float]
+) -> Iterator[None]:
     """Reserve a request while the block runs. A vendor's refusal that the block raises is told, too.
 
     A person does not queue: tasks come first.
@@ -195,37 +204,37 @@ def reserved(turns: Turns | None, asker: str, trouble: Callable[[str], None], se
     :param sent: when requests were sent, as the block notes it.
     :raises NoRoomError: there is no room for one.
     """
-    grant = counting(lambda: _reserved(turns, asker), trouble) if turns is not None else None
+    grant = without_store_errors(lambda: _reserved(turns, asker), on_trouble) if turns is not None else None
     try:
         yield
     except QuotaError as error:
-        tell(turns, error, trouble)
+        record_refusal(turns, error, on_trouble)
         raise
     finally:
         if turns is not None and grant is not None:
-            counting(lambda: turns.settle(grant, sent), trouble)
+            without_store_errors(lambda: turns.settle(grant, send_times), on_trouble)
 
 
-def tell(turns: Turns | None, error: QuotaError, trouble: Callable[[str], None]) -> None:
+def record_refusal(turns: Turns | None, error: QuotaError, on_trouble: Callable[[str], None]) -> None:
     """Note for the tasks what the vendor said of the hour."""
     said = error.said
     if turns is not None and said is not None:
-        counting(lambda: turns.tell(*said), trouble)
+        without_store_errors(lambda: turns.record_vendor_usage(*said), on_trouble)
 
 
-def counting(step: Callable[[], _T], trouble: Callable[[str], None]) -> _T | None:
+def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], None]) -> _T | None:
     """Do something with the count of requests; None if it cannot be reached: the rest can be done without."""
     try:
         return step()
     except NoRoomError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever trouble Airflow's store is in
-        trouble(f"the count of requests cannot be reached ({type(error).__name__})")
+        on_trouble(f"the count of requests cannot be reached ({type(error).__name__})")
         return None
 
 
 def _reserved(turns: Turns, asker: str) -> Grant:
-    want = Want(asker=f"{asker}-{secrets.token_hex(4)}", requests=1)
+    want = QuotaClaim(asker=f"{asker}-{secrets.token_hex(4)}", requests=1)
     got = turns.reserve(want) if turns.has_room(want) else None
     if isinstance(got, Grant):
         return got

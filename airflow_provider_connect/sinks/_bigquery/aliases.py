@@ -39,14 +39,14 @@ PEOPLE = "connect_people"
 STREAM = "connect_stream"
 """The tombstones' column for the stream whose data deleted the key."""
 
-MAX_LISTS = 15
+MAX_LIST_DEPTH = 15
 """How deep lists may lie in each other: BigQuery nests RECORD columns no deeper
 (https://cloud.google.com/bigquery/docs/nested-repeated#limitations, 2026-11)."""
 
 ALIASES = frozenset(
     {
         *(TARGET, STAGED, NEWEST, TOMBSTONE, LEDGER, REJECT, FILLED),
-        *(f"{name}{depth}" for name in (ELEMENT, OFFSET) for depth in range(MAX_LISTS + 1)),
+        *(f"{name}{depth}" for name in (ELEMENT, OFFSET) for depth in range(MAX_LIST_DEPTH + 1)),
     }
 )
 """Names that a nested field must not have."""

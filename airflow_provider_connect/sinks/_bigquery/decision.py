@@ -6,7 +6,7 @@ BigQuery allows 25 changes in ten seconds on one table, and a day with an unchan
 
 A confirmation says that an answer changed nothing. It is one more row in the ledger, and touches no other table. The
 row repeats that of the day's newest generation, with one check more, and says who asked the source and when
-(:func:`.publishing.confirmed`). So both intents find themselves in the ledger, and an older answer that is still on its
+(:func:`.publishing.confirmed_row`). So both intents find themselves in the ledger, and an older answer that is still on its
 way is refused by the number of checks.
 """
 
@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
+from airflow_provider_connect.clients.bigquery.sql import column_list, literal, timestamp
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.publishing import overtaken
+from airflow_provider_connect.publishing import overtaken_error
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY
 from airflow_provider_connect.sinks._bigquery.ledger_rows import (
@@ -28,12 +28,12 @@ from airflow_provider_connect.sinks._bigquery.ledger_rows import (
     LEDGER_ROW,
     NEWEST_FIRST,
     ledger_row,
-    of_stream,
-    of_target,
+    stream_condition,
+    target_condition,
 )
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
-from airflow_provider_connect.sinks._bigquery.snapshot import stream_moved_on
-from airflow_provider_connect.stage.manifest import Seen
+from airflow_provider_connect.sinks._bigquery.snapshot import stream_changed_condition
+from airflow_provider_connect.stage.manifest import SeenPublish
 
 _READ = (
     *("connector", "stream", "day", "token", "generation", "checks"),
@@ -42,16 +42,16 @@ _READ = (
 """The columns of the ledger that a decision reads."""
 
 
-def decided(
+def transaction_script(
     step: LedgerStep,
     outcome: str,
     *,
-    cases: Sequence[tuple[str, str]],
+    outcome_cases: Sequence[tuple[str, str]],
     changes: Sequence[str],
-    read: Mapping[str, tuple[str, str]],
-    declared: str = "",
-    looked_up: str = "",
-    answer: str = "outcome",
+    seen_columns: Mapping[str, tuple[str, str]],
+    declarations: str = "",
+    lookups: str = "",
+    answer_columns: str = "outcome",
 ) -> str:
     """Return the script of a step; its last statement answers with one row.
 
@@ -65,34 +65,37 @@ def decided(
     :param looked_up: statements behind the change of the fence row, before the ledger is read.
     :param answer: columns of the answer.
     """
-    stream, day = of_stream(step.target, step.key), literal(step.publish.day.date)
+    stream, day = stream_condition(step.target, step.key), literal(step.publish.day.date)
     this_day, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
     days = f"({this_day} OR {LEDGER}.day = {NEWEST_DAY})" if step.follows_stream else this_day
-    is_newest = f"{before(step)} AND {LEDGER}.generation = {LEDGER}.newest"
+    is_newest = f"{followed_rows_condition(step)} AND {LEDGER}.generation = {LEDGER}.newest"
     seen = {
-        "fences": ("INT64", f"COUNTIF({mine(step)} AND {LEDGER}.day IS NULL)"),
-        "published": ("INT64", f"MAX(IF({mine(step)} AND {this_day} AND {token}, {LEDGER}.generation, NULL))"),
+        "fences": ("INT64", f"COUNTIF({own_rows_condition(step)} AND {LEDGER}.day IS NULL)"),
+        "published": (
+            "INT64",
+            f"MAX(IF({own_rows_condition(step)} AND {this_day} AND {token}, {LEDGER}.generation, NULL))",
+        ),
         "newest": ("INT64", f"MAX({LEDGER}.newest)"),
         "checks": ("INT64", f"MAX(IF({is_newest}, COALESCE({LEDGER}.checks, 0), NULL))"),
         "erased": ("INT64", f"MAX(IF({LEDGER}.day IS NULL, COALESCE({LEDGER}.erased, 0), NULL))"),
-        **read,
+        **seen_columns,
     }
     types = ", ".join(f"{name} {kind}" for name, (kind, _) in seen.items())
     columns = ",\n    ".join(f"{sql} AS {name}" for name, (_, sql) in seen.items())
-    all_cases = [("seen.fences = 0", "unfenced"), ("seen.published IS NOT NULL", "already"), *cases]
+    all_cases = [("seen.fences = 0", "unfenced"), ("seen.published IS NOT NULL", "already"), *outcome_cases]
     whens = "\n".join(f"  WHEN {condition} THEN '{case}'" for condition, case in all_cases)
     return f"""DECLARE outcome STRING;
-{declared}DECLARE seen STRUCT<{types}>;
+{declarations}DECLARE seen STRUCT<{types}>;
 BEGIN TRANSACTION;
 UPDATE {step.ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP()
   WHERE {stream} AND {LEDGER}.day IS NULL;
-{looked_up}SET seen = (
+{lookups}SET seen = (
   SELECT AS STRUCT
     {columns}
   FROM (
-    SELECT {names(_READ, LEDGER)},
-      MAX(IF({before(step)}, {LEDGER}.generation, NULL)) OVER () AS newest
-    FROM {step.ledger.sql} AS {LEDGER} WHERE {of_target(step.target)}
+    SELECT {column_list(_READ, LEDGER)},
+      MAX(IF({followed_rows_condition(step)}, {LEDGER}.generation, NULL)) OVER () AS newest
+    FROM {step.ledger.sql} AS {LEDGER} WHERE {target_condition(step.target)}
   ) AS {LEDGER}
 );
 SET outcome = CASE
@@ -101,7 +104,7 @@ SET outcome = CASE
 IF outcome = '{outcome}' THEN
 {"".join(f"  {statement};{chr(10)}" for statement in changes)}END IF;
 COMMIT TRANSACTION;
-SELECT {answer}, seen.newest AS newest, seen.erased AS erased, {names(LEDGER_ROW, LEDGER)}
+SELECT {answer_columns}, seen.newest AS newest, seen.erased AS erased, {column_list(LEDGER_ROW, LEDGER)}
 FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
   SELECT 1 AS one, {LEDGER_COLUMNS} FROM {step.ledger.sql} AS {LEDGER}
   WHERE {stream} AND {days}
@@ -110,47 +113,47 @@ FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
 """
 
 
-def mine(step: LedgerStep) -> str:
+def own_rows_condition(step: LedgerStep) -> str:
     """Return the condition for the stream's rows, where all are of one target."""
     connector, stream = literal(step.key.connector), literal(step.key.stream)
     return f"{LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
 
-def before(step: LedgerStep) -> str:
+def followed_rows_condition(step: LedgerStep) -> str:
     """Return the condition for the rows of which the newest is followed: the day's, or the stream's newest day's."""
     day = NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)
-    return f"{mine(step)} AND {LEDGER}.day = {day}"
+    return f"{own_rows_condition(step)} AND {LEDGER}.day = {day}"
 
 
-def moved_on(step: LedgerStep) -> list[tuple[str, str]]:
+def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:
     """Return the conditions under which somebody else was here since the look before the poll, with their outcomes."""
     seen = step.publish.manifest.seen
     if step.follows_stream:
         later = [(f"{NEWEST_DAY} > {literal(step.publish.day.date)}", "superseded")] if step.replaces_whole else []
-        return [*later, (erased_since(seen), "overtaken"), (stream_moved_on(seen), "overtaken")]
+        return [*later, (list_changed_condition(seen), "overtaken"), (stream_changed_condition(seen), "overtaken")]
     moved = f"COALESCE(seen.newest, 0) != {seen.generation} OR COALESCE(seen.checks, 0) != {seen.checks}"
-    return [(erased_since(seen), "overtaken"), (moved, "overtaken")]
+    return [(list_changed_condition(seen), "overtaken"), (moved, "overtaken")]
 
 
-def erased_since(seen: Seen) -> str:
+def list_changed_condition(seen: SeenPublish) -> str:
     """Return the condition that somebody was erased since the look before the poll."""
     return f"COALESCE(seen.erased, 0) != {seen.erased}"
 
 
-def unfenced(step: LedgerStep) -> RetriableError:
+def missing_fence_error(step: LedgerStep) -> RetriableError:
     """Return the error for a ledger without the stream's fence row."""
     return RetriableError(
-        f"{step.doing}: ledger {step.ledger.id} has no fence row for this stream any more; nothing was changed. "
+        f"{step.action}: ledger {step.ledger.id} has no fence row for this stream any more; nothing was changed. "
         "The next try puts it back if the rest is there; find out who deletes from the ledger"
     )
 
 
-def newest_of(answer: dict[str, Any]) -> LedgerRow | None:
+def newest_row_of(answer: dict[str, Any]) -> LedgerRow | None:
     """Return the row that stands, where this intent has none."""
     return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
 
 
-def redefined(publish: Publish) -> list[tuple[str, str]]:
+def redefined_cases(publish: Publish) -> list[tuple[str, str]]:
     """Return the SQL condition of :func:`.publishing.require_definition`'s refusal, with its outcome."""
     if publish.definition is None:
         return []
@@ -158,7 +161,7 @@ def redefined(publish: Publish) -> list[tuple[str, str]]:
     return [(f"seen.definition NOT IN ({', '.join(map(literal, known))})", "redefined")]
 
 
-def put_in_force(step: LedgerStep) -> list[str]:
+def definition_statements(step: LedgerStep) -> list[str]:
     """Return the statement that writes a publish's definition into the fence row; none without a definition."""
     if step.publish.definition is None:
         return []
@@ -166,22 +169,22 @@ def put_in_force(step: LedgerStep) -> list[str]:
     return [
         f"IF COALESCE(seen.definition, '') != {definition} OR COALESCE(seen.task, '') != {task} THEN\n"
         f"    UPDATE {step.ledger.sql} AS {LEDGER} SET definition = {definition}, run = {task}\n"
-        f"      WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day IS NULL;\n"
+        f"      WHERE {stream_condition(step.target, step.key)} AND {LEDGER}.day IS NULL;\n"
         "  END IF"
     ]
 
 
 def confirm_script(step: LedgerStep) -> str:
-    """Return the script; its last statement answers with one row for :func:`settle_confirmation`."""
-    newest = f"{before(step)} AND {LEDGER}.generation = {LEDGER}.newest"
+    """Return the script; its last statement answers with one row for :func:`confirmed_row`."""
+    newest = f"{followed_rows_condition(step)} AND {LEDGER}.generation = {LEDGER}.newest"
     # An answer of an earlier version is not known: NULL, like that of a day that is gone.
     is_other = f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)"
-    return decided(
+    return transaction_script(
         step,
         "confirmed",
-        cases=[*moved_on(step), (is_other, "overtaken")],
+        outcome_cases=[*overtaken_cases(step), (is_other, "overtaken")],
         changes=[_repeated_row(step)],
-        read={"answer": ("STRING", f"MAX(IF({newest}, {LEDGER}.answer, NULL))")},
+        seen_columns={"answer": ("STRING", f"MAX(IF({newest}, {LEDGER}.answer, NULL))")},
     )
 
 
@@ -196,15 +199,15 @@ def _repeated_row(step: LedgerStep) -> str:
     }
     columns = [field["name"] for field in LEDGER_FIELDS]
     return (
-        f"INSERT INTO {step.ledger.sql} ({names(columns)})\n"
-        f"  SELECT {', '.join(own.get(name, names([name], LEDGER)) for name in columns)}\n"
+        f"INSERT INTO {step.ledger.sql} ({column_list(columns)})\n"
+        f"  SELECT {', '.join(own.get(name, column_list([name], LEDGER)) for name in columns)}\n"
         f"  FROM {step.ledger.sql} AS {LEDGER}\n"
-        f"  WHERE {of_stream(step.target, step.key)} AND {LEDGER}.day = {literal(step.publish.day.date)}\n"
+        f"  WHERE {stream_condition(step.target, step.key)} AND {LEDGER}.day = {literal(step.publish.day.date)}\n"
         f"    AND {LEDGER}.generation = seen.newest AND COALESCE({LEDGER}.checks, 0) = seen.checks LIMIT 1"
     )
 
 
-def settle_confirmation(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
+def confirmed_row(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row of a script that confirmed, or found the token in the ledger already.
 
     :raises OvertakenError: somebody else has published or confirmed this day since it was looked at, before the poll.
@@ -214,7 +217,7 @@ def settle_confirmation(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
     if outcome in ("confirmed", "already"):
         return ledger_row(answer)
     raise (
-        unfenced(step)
+        missing_fence_error(step)
         if outcome == "unfenced"
-        else overtaken(step.publish, newest_of(answer), int(answer["erased"] or 0))
+        else overtaken_error(step.publish, newest_row_of(answer), int(answer["erased"] or 0))
     )

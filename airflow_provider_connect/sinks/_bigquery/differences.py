@@ -17,19 +17,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted
-from airflow_provider_connect.clients.bigquery.tables import find
+from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list, literal, quoted
+from airflow_provider_connect.clients.bigquery.tables import find_table
 from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.sinks._bigquery.aliases import FILLED, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.names import DAY
-from airflow_provider_connect.sinks._bigquery.partitions import partitioning_of
+from airflow_provider_connect.sinks._bigquery.partitions import table_partitioning
 from airflow_provider_connect.sinks._bigquery.snapshot import IS_DELETED
 from airflow_provider_connect.stage.differences import Differences
-from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.sinks._bigquery.columns.types import TargetColumn
     from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ COUNT_SECONDS = 300.0
 """How long a publish waits for its counts."""
 
 
-def with_differences(api: Api, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
+def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
     """Return the plan with the counts ``added``, ``changed`` and ``vanished``; without, if they cannot be had.
 
     These counts are for people, so no error fails the day.
@@ -49,10 +49,10 @@ def with_differences(api: Api, plan: PublishPlan, labels: Mapping[str, str]) -> 
         return plan
     doing = f"count what changes on {plan.publish.day} in {plan.target.id}"
     try:
-        with api.within(COUNT_SECONDS):
+        with api.time_limit(COUNT_SECONDS):
             if not (plan.replaces_whole or _days_are_together(api, plan)):
                 return plan  # to find the day's rows takes the whole table
-            [found], _ = api.query(differences_query(plan), doing=doing, labels=dict(labels))
+            [found], _ = api.query(differences_query(plan), action=doing, labels=dict(labels))
     except ConnectError as error:
         _log.warning("day %s: its changed rows could not be counted: %s", plan.publish.day, error)
         return plan
@@ -63,18 +63,18 @@ def with_differences(api: Api, plan: PublishPlan, labels: Mapping[str, str]) -> 
 def is_reload(plan: PublishPlan) -> bool:
     """Tell whether the day replaces an earlier publish of itself, by rows with keys."""
     seen = plan.publish.manifest.seen
-    return plan.write_mode == "replace" and seen.day == plan.row.day and _key(plan.made.columns) is not None
+    return plan.write_mode == "replace" and seen.day == plan.row.day and _key(plan.layout.columns) is not None
 
 
-def is_by_day(table: Any) -> bool:
+def is_partitioned_by_day(table: Any) -> bool:
     """Tell whether a table has a partition for each day."""
-    return table is not None and partitioning_of(table)[0] == DAY
+    return table is not None and table_partitioning(table)[0] == DAY
 
 
-def _days_are_together(api: Api, plan: PublishPlan) -> bool:
-    if plan.made.parts is None:
-        return is_by_day(find(api, plan.target))
-    return all(part.is_by_day for part in plan.made.parts if part.had_rows)
+def _days_are_together(api: BigQueryApi, plan: PublishPlan) -> bool:
+    if plan.layout.table_changes is None:
+        return is_partitioned_by_day(find_table(api, plan.target))
+    return all(part.is_by_day for part in plan.layout.table_changes if part.had_rows)
 
 
 def differences_query(plan: PublishPlan) -> str:
@@ -83,9 +83,9 @@ def differences_query(plan: PublishPlan) -> str:
     A column in which no row of the earlier state has a value is taken for one that it did not have yet. Of rows with
     the same key each meets one of the other state, first of all one that is the same in everything.
     """
-    key = _key(plan.made.columns)
+    key = _key(plan.layout.columns)
     assert key is not None
-    compared = [column for column in plan.made.columns if column is not key]
+    compared = [column for column in plan.layout.columns if column is not key]
     filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(compared)) or "TRUE AS none"
     before = _text([f"{TARGET}.{quoted(column.name)}" for column in compared])
     after = _text([column.expression for column in compared])
@@ -119,15 +119,15 @@ def _earlier(plan: PublishPlan, joined: str = "") -> str:
     :param joined: what these rows are joined with.
     """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
-    if plan.made.parts is None:
-        if plan.softly:
+    if plan.layout.table_changes is None:
+        if plan.deletes_softly:
             this_day += f" AND NOT {IS_DELETED}"
-        any_ = any_partition(plan.made.filter_column, TARGET)
+        any_ = any_partition(plan.layout.filter_column, TARGET)
         return f"FROM {plan.target.sql} AS {TARGET}{joined} WHERE {this_day} AND {any_}"
-    had = [(plan.target.sibling(part.name), part.filter_column) for part in plan.made.parts if part.had_rows]
+    had = [(plan.target.sibling(part.name), part.filter_column) for part in plan.layout.table_changes if part.had_rows]
     # If it has rows in no table, the head is as empty.
-    tables = had or [(plan.target, plan.made.filter_column)]
-    columns = names((column.name for column in plan.made.columns), TARGET)
+    tables = had or [(plan.target, plan.layout.filter_column)]
+    columns = column_list((column.name for column in plan.layout.columns), TARGET)
     selects = "\n    UNION ALL ".join(
         f"SELECT {columns} FROM {place.sql} AS {TARGET} WHERE {this_day} AND {any_partition(filter_column, TARGET)}"
         for place, filter_column in tables
@@ -135,11 +135,11 @@ def _earlier(plan: PublishPlan, joined: str = "") -> str:
     return f"FROM (\n    {selects}\n  ) AS {TARGET}{joined}"
 
 
-def _key(columns: Sequence[Column]) -> Column | None:
+def _key(columns: Sequence[TargetColumn]) -> TargetColumn | None:
     return next((column for column in columns if column.source == RECORD_KEY), None)
 
 
-def _is_filled(column: Column) -> str:
+def _is_filled(column: TargetColumn) -> str:
     name = f"{TARGET}.{quoted(column.name)}"
     if column.target["mode"] == "REPEATED":  # never NULL
         return f"COUNTIF(ARRAY_LENGTH({name}) > 0) > 0"

@@ -17,19 +17,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, MissingError
-from airflow_provider_connect.clients.bigquery.sql import literal, names, texts
+from airflow_provider_connect.clients.bigquery.sql import column_list, literal, string_array
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
-from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
-from airflow_provider_connect.sinks._bigquery.ledger_rows import keys_of, of_target
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
+from airflow_provider_connect.sinks._bigquery.ledger_rows import key_values, target_condition
+from airflow_provider_connect.stage.erase_list import EraseList
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.sql import Place
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
     from airflow_provider_connect.sink import StreamKey
 
-LIST_FIELDS: list[dict[str, Any]] = own_fields(
+LIST_FIELDS: list[dict[str, Any]] = sink_fields(
     ("target", "STRING", "The table that the rows are kept out of: project.dataset.table."),
     ("connector", "STRING", "The source's connector."),
     ("stream", "STRING", "The source's own name for the stream whose erase put it there."),
@@ -41,47 +41,49 @@ LIST_FIELDS: list[dict[str, Any]] = own_fields(
     ("listed_at", "TIMESTAMP", "When it was put on the list; for people only."),
     ("shaping", "STRING", "Digest of the shapes that made the column's values, and of the key of their mask."),
 )
-LATER_LIST_FIELDS = ("shaping",)
+ADDED_LIST_FIELDS = ("shaping",)
 """What the lists of earlier versions lack, until the next erase."""
 MOST_AT_ONCE = 10_000
 """How many digests one version adds: BigQuery takes a script of at most 1 MB."""
 
 
-def list_of(target: Place) -> Place:
+def erase_list_table(target: TableRef) -> TableRef:
     """Return the table of a target's erase list."""
     return target.sibling(f"{target.table}__erased")
 
 
-def newest_version(target: Place) -> str:
+def newest_version_sql(target: TableRef) -> str:
     """Return SQL for the version of a target's newest list, whatever the fence rows say."""
-    return f"(SELECT MAX({LEDGER}.version) FROM {list_of(target).sql} AS {LEDGER} WHERE {of_target(target)})"
+    return f"(SELECT MAX({LEDGER}.version) FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)})"
 
 
-def raised_version(ledger: Place, target: Place, version: int) -> str:
+def raise_version_statement(ledger: TableRef, target: TableRef, version: int) -> str:
     """Return the statement that brings a target's fence rows to at least a version of its list."""
     behind = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
-    return f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} WHERE {of_target(target)} AND {behind}"
+    return (
+        f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} WHERE {target_condition(target)} AND {behind}"
+    )
 
 
-def emptied(ledger: Place, target: Place) -> str:
+def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
     """Return the statements by which a person empties a target's list.
 
     The list is deleted first, since a preflight restores its version as long as the list exists.
     """
     return (
-        f"DELETE FROM {list_of(target).sql} AS {LEDGER} WHERE {of_target(target)}; "
-        f"UPDATE {ledger.sql} AS {LEDGER} SET erased = NULL WHERE {of_target(target)} AND {LEDGER}.day IS NULL"
+        f"DELETE FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)}; "
+        f"UPDATE {ledger.sql} AS {LEDGER} SET erased = NULL WHERE {target_condition(target)} AND {LEDGER}.day IS NULL"
     )
 
 
-def read_list(api: Api, target: Place, version: int) -> EraseList:
+def read_erase_list(api: BigQueryApi, target: TableRef, version: int) -> EraseList:
     """Return a version of a target's erase list.
 
     :raises ConfigError: it is gone, or was changed by hand.
     """
     if not version:
         return EraseList()
-    place = list_of(target)
+    place = erase_list_table(target)
     rows = _rows_of(api, target, version)
     by_publish: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -92,20 +94,20 @@ def read_list(api: Api, target: Place, version: int) -> EraseList:
             f"version {version} of the erase list of {target.id} is not whole in {place.id}: restore that "
             "table; without it rows that were erased would come back"
         )
-    return EraseList.joined(_parts_of(rows), version)
+    return EraseList.join(_parts_of(rows), version)
 
 
-def _rows_of(api: Api, target: Place, version: int) -> list[dict[str, Any]]:
-    place = list_of(target)
-    columns = names(("connector", "stream", "version", "entries", "column_name", "salt", "digest"), LEDGER)
-    found = f"FROM {place.sql} AS {LEDGER}\nWHERE {of_target(target)} AND {LEDGER}.version <= {literal(version)}"
+def _rows_of(api: BigQueryApi, target: TableRef, version: int) -> list[dict[str, Any]]:
+    place = erase_list_table(target)
+    columns = column_list(("connector", "stream", "version", "entries", "column_name", "salt", "digest"), LEDGER)
+    found = f"FROM {place.sql} AS {LEDGER}\nWHERE {target_condition(target)} AND {LEDGER}.version <= {literal(version)}"
     doing, labels = f"read the erase list {place.id}", {"connect": "ledger"}
     try:
         try:
-            return api.query(f"SELECT {columns}, {LEDGER}.shaping {found}", doing=doing, labels=labels)[0]
+            return api.query(f"SELECT {columns}, {LEDGER}.shaping {found}", action=doing, labels=labels)[0]
         except ColumnError:  # no erase has brought the list up to date yet
             unknown = literal(None, "STRING")
-            return api.query(f"SELECT {columns}, {unknown} AS shaping {found}", doing=doing, labels=labels)[0]
+            return api.query(f"SELECT {columns}, {unknown} AS shaping {found}", action=doing, labels=labels)[0]
     except MissingError:
         return []
 
@@ -124,23 +126,25 @@ def _parts_of(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
     ]
 
 
-def lengthen_script(ledger: Place, target: Place, key: StreamKey, *, longer: EraseList, added: Sequence[str]) -> str:
+def extend_list_script(
+    ledger: TableRef, target: TableRef, key: StreamKey, *, new_list: EraseList, added_digests: Sequence[str]
+) -> str:
     """Return the script that adds digests to a list of the version before; it answers with ``fences`` and ``erased``.
 
     It changes nothing if the list is of another version by then.
 
     :param key: of the stream whose erase it is.
     """
-    fences = f"{of_target(target)} AND {LEDGER}.day IS NULL"
+    fences = f"{target_condition(target)} AND {LEDGER}.day IS NULL"
     values = {
-        **keys_of(target, key),
-        "version": literal(longer.version),
-        "entries": literal(len(added)),
-        "column_name": literal(longer.column),
-        "salt": literal(longer.salt),
+        **key_values(target, key),
+        "version": literal(new_list.version),
+        "entries": literal(len(added_digests)),
+        "column_name": literal(new_list.column),
+        "salt": literal(new_list.salt),
         "digest": "one",
         "listed_at": "CURRENT_TIMESTAMP()",
-        "shaping": literal(longer.shaping, "STRING"),
+        "shaping": literal(new_list.shaping, "STRING"),
     }
     return f"""DECLARE seen STRUCT<fences INT64, erased INT64>;
 BEGIN TRANSACTION;
@@ -149,10 +153,10 @@ SET seen = (
   SELECT AS STRUCT COUNT(*) AS fences, COALESCE(MAX({LEDGER}.erased), 0) AS erased FROM {ledger.sql} AS {LEDGER}
   WHERE {fences}
 );
-IF seen.fences > 0 AND seen.erased = {longer.version - 1} THEN
-  UPDATE {ledger.sql} AS {LEDGER} SET erased = {longer.version} WHERE {fences};
-  INSERT INTO {list_of(target).sql} ({", ".join(values)})
-  SELECT {", ".join(values.values())} FROM UNNEST({texts(added)}) AS one;
+IF seen.fences > 0 AND seen.erased = {new_list.version - 1} THEN
+  UPDATE {ledger.sql} AS {LEDGER} SET erased = {new_list.version} WHERE {fences};
+  INSERT INTO {erase_list_table(target).sql} ({", ".join(values)})
+  SELECT {", ".join(values.values())} FROM UNNEST({string_array(added_digests)}) AS one;
 END IF;
 COMMIT TRANSACTION;
 SELECT seen.fences AS fences, seen.erased AS erased;

@@ -14,17 +14,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.clients.bigquery.sql import Place, literal, names, quoted, timestamp
+from airflow_provider_connect.clients.bigquery.sql import TableRef, column_list, literal, quoted, timestamp
 from airflow_provider_connect.ledger import DefinitionInForce, task_of
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
-from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
+from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
 from airflow_provider_connect.stage.definition import digest_of
-from airflow_provider_connect.stage.erasing import erase_run
+from airflow_provider_connect.stage.erase_list import erase_run
 from airflow_provider_connect.stage.spans import Span
 
-LATER_FIELDS: list[dict[str, Any]] = [
-    *own_fields(
+ADDED_FIELDS: list[dict[str, Any]] = [
+    *sink_fields(
         ("checks", "INTEGER", "How often this generation was confirmed: the source gave the same answer again."),
         ("answer", "STRING", "Digest of what was published, and how."),
         (
@@ -34,7 +34,7 @@ LATER_FIELDS: list[dict[str, Any]] = [
         ),
     ),
     {"name": "tables", "type": "STRING", "mode": "REPEATED", "description": "The tables of a template with its rows."},
-    *own_fields(
+    *sink_fields(
         ("span_number", "INTEGER", "Of an increment, which of the stream's it is."),
         ("span", "STRING", "What it has read, as JSON: after one position of the source, up to another."),
         ("definition", "STRING", "Digest of what decided the day's rows; in the fence row, the one in force."),
@@ -42,7 +42,7 @@ LATER_FIELDS: list[dict[str, Any]] = [
 ]
 """What the ledgers of earlier versions lack, until the next preflight."""
 LEDGER_FIELDS: list[dict[str, Any]] = [
-    *own_fields(
+    *sink_fields(
         ("target", "STRING", "The table written to: project.dataset.table."),
         ("connector", "STRING", "The source's connector."),
         ("stream", "STRING", "The source's own name for the stream."),
@@ -61,37 +61,37 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
         ("stream_count", "INTEGER", "How many write streams filled the staging table."),
     ),
     {"name": "streams", "type": "STRING", "mode": "REPEATED", "description": "Names of the first of them."},
-    *own_fields(
+    *sink_fields(
         ("polled_at", "TIMESTAMP", "When the source was polled; for people only, it decides nothing."),
         ("published_at", "TIMESTAMP", "When it was published; in the fence row, when a publish was last tried."),
     ),
-    *LATER_FIELDS,
+    *ADDED_FIELDS,
 ]
 _ROW = ("day", "generation", "token", "run", "clear_number", "attempt", "row_count", "digest", "reference", "link")
-_FIRST_COLUMNS = f"{names((*_ROW, 'polled_at', 'published_at'), LEDGER)}, TO_JSON_STRING({LEDGER}.`counts`) AS `counts`"
+_FIRST_COLUMNS = (
+    f"{column_list((*_ROW, 'polled_at', 'published_at'), LEDGER)}, TO_JSON_STRING({LEDGER}.`counts`) AS `counts`"
+)
 LEDGER_ROW = (*_ROW, "polled_at", "published_at", "counts", "checks", "answer", "span", "definition")
 """The columns that :func:`ledger_row` needs."""
-LEDGER_COLUMNS = (
-    f"{_FIRST_COLUMNS}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, {names(('answer', 'span', 'definition'), LEDGER)}"
-)
+LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, {column_list(('answer', 'span', 'definition'), LEDGER)}"
 """The same as SQL, of a ledger."""
 NEWEST_FIRST = f"{LEDGER}.`generation` DESC, {LEDGER}.`checks` DESC"
 """How a day's rows are sorted."""
 
 
-LACKED_LAST = {"definition": literal(None)}
-LACKED_FIRST = {"checks": "0", "answer": literal(None), "span": literal(None), **LACKED_LAST}
+MISSING_IN_RECENT = {"definition": literal(None)}
+MISSING_IN_OLDEST = {"checks": "0", "answer": literal(None), "span": literal(None), **MISSING_IN_RECENT}
 """What ledgers of earlier versions lack of :data:`LEDGER_ROW`, and SQL in its place."""
 FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
 """Columns of a stream's fence rows. If there are two rows, every publish has changed both."""
 
 
-def of_today(ledger: Place, lacked: Mapping[str, str]) -> str:
+def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
     """Return SQL for a ledger that an earlier version made, with columns in the place of those that it lacks."""
-    present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in lacked]
-    columns = present if "span" in lacked else [*present, "span_number"]
-    values = ", ".join(f"{value} AS {quoted(name)}" for name, value in lacked.items())
-    return f"(SELECT {names(columns, LEDGER)}, {values} FROM {ledger.sql} AS {LEDGER})"
+    present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in missing_columns]
+    columns = present if "span" in missing_columns else [*present, "span_number"]
+    values = ", ".join(f"{value} AS {quoted(name)}" for name, value in missing_columns.items())
+    return f"(SELECT {column_list(columns, LEDGER)}, {values} FROM {ledger.sql} AS {LEDGER})"
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
@@ -108,7 +108,7 @@ def ledger_row(values: dict[str, Any]) -> LedgerRow:
     )
 
 
-def ledger_values(target: Place, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
+def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
     """Return a new ledger row of a stream as SQL, by column in the ledger's order.
 
     :param expressions: SQL for columns that the row lacks, or has otherwise.
@@ -116,7 +116,7 @@ def ledger_values(target: Place, key: StreamKey, row: LedgerRow, **expressions: 
     number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
     texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
     values = {
-        **keys_of(target, key),
+        **key_values(target, key),
         "day": literal(row.day),
         "generation": literal(row.generation),
         **texts,
@@ -135,34 +135,34 @@ def ledger_values(target: Place, key: StreamKey, row: LedgerRow, **expressions: 
     return {field["name"]: values[field["name"]] for field in LEDGER_FIELDS if field["name"] in values}
 
 
-def keys_of(target: Place, key: StreamKey) -> dict[str, str]:
+def key_values(target: TableRef, key: StreamKey) -> dict[str, str]:
     """Return what says whose a row is, in the ledger and in the tables beside it: SQL by column."""
     return {"target": literal(target.id), "connector": literal(key.connector), "stream": literal(key.stream)}
 
 
-def of_target(target: Place) -> str:
+def target_condition(target: TableRef) -> str:
     """Return the condition for rows about a target, whichever stream they name."""
     return f"{LEDGER}.target = {literal(target.id)}"
 
 
-def of_stream(target: Place, key: StreamKey) -> str:
+def stream_condition(target: TableRef, key: StreamKey) -> str:
     """Return the condition for ledger rows of one stream in one table."""
-    return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in keys_of(target, key).items())
+    return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in key_values(target, key).items())
 
 
-def increment_first(day: dt.date) -> str:
+def increment_order(day: dt.date) -> str:
     """Return how rows are sorted so that the increment that a day's next one follows is the first: its own, if any."""
     return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
 
 
-def in_force_of(found: Mapping[str, Any]) -> DefinitionInForce | None:
+def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce | None:
     """Return the definition in force from a row of :data:`FENCE_COLUMNS`."""
-    if found["definition"] is None:
+    if fence_values["definition"] is None:
         return None
-    return DefinitionInForce(found["definition"], digest_of(task_of(found["task"] or "")))
+    return DefinitionInForce(fence_values["definition"], digest_of(task_of(fence_values["task"] or "")))
 
 
-def last_published(ledger: Place, stream: str) -> str:
+def last_definition_query(ledger: TableRef, stream: str) -> str:
     """Return a query for ``definition`` and ``run`` of a stream's newest publish that has one, beside a column ``one``.
 
     Used for a fence row that was lost. Only here the time of a publish decides which one is the newest. Confirmations

@@ -15,23 +15,23 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted
+from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list, literal, quoted
 from airflow_provider_connect.sinks._bigquery.aliases import NEWEST, STAGED, STREAM, TARGET, TOMBSTONE
-from airflow_provider_connect.sinks._bigquery.names import POSITION
-from airflow_provider_connect.stage.deleted import DELETED
+from airflow_provider_connect.sinks._bigquery.names import POSITION_COLUMN
+from airflow_provider_connect.stage.soft_deletes import DELETED
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
-    from airflow_provider_connect.sinks._bigquery.tables import Merge
+    from airflow_provider_connect.sinks._bigquery.tables import MergeRule
 
 
-def keyless(plan: PublishPlan, merge: Merge) -> str:
+def keyless_staged_sql(plan: PublishPlan, merge: MergeRule) -> str:
     """Return SQL that counts staged rows without a key."""
     missing = " OR ".join(f"{plan.expressions[name]} IS NULL" for name in merge.key)
     return f"(SELECT COUNT(*) FROM {plan.staging.sql} AS {STAGED} WHERE {missing})"
 
 
-def merge_statements(plan: PublishPlan, merge: Merge) -> list[str]:
+def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
     """Return the statements that bring a staged day into the target.
 
     With soft deletes a new row says that it is not deleted. Other statements say so of known rows.
@@ -42,41 +42,41 @@ def merge_statements(plan: PublishPlan, merge: Merge) -> list[str]:
     if merge.delete_where:
         deleted = f"COALESCE({NEWEST}.{quoted(merge.delete_where)}, FALSE)"
     if merge.tombstones:
-        kept = merge.kept
+        kept = merge.tombstone_columns
         own = f"{literal(day)}, {literal(stream)}"
         statements = [
             f"DELETE FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
             f"WHERE {TOMBSTONE}.`day` = {literal(day)} AND {TOMBSTONE}.`{STREAM}` = {literal(stream)}",
-            f"INSERT INTO {merge.tombstones.sql} ({names((*kept, 'day', STREAM))})\n"
-            f"SELECT {names(kept, NEWEST)}, {own} FROM ({newest}) AS {NEWEST} WHERE {deleted}",
+            f"INSERT INTO {merge.tombstones.sql} ({column_list((*kept, 'day', STREAM))})\n"
+            f"SELECT {column_list(kept, NEWEST)}, {own} FROM ({newest}) AS {NEWEST} WHERE {deleted}",
         ]
         newest = (
-            f"SELECT {names((column.name for column in plan.made.columns), NEWEST)} FROM ({newest}) AS {NEWEST}\n"
+            f"SELECT {column_list((column.name for column in plan.layout.columns), NEWEST)} FROM ({newest}) AS {NEWEST}\n"
             f"WHERE NOT EXISTS (SELECT 1 FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
             f"  WHERE {_same_key(merge, TOMBSTONE)} AND NOT {_newer(merge, TOMBSTONE, day)})"
         )
-    written = [column.name for column in plan.made.columns]
+    written = [column.name for column in plan.layout.columns]
     changed = [name for name in written if name.lower() not in {key.lower() for key in merge.key}]
     updates = [f"{quoted(name)} = {NEWEST}.{quoted(name)}" for name in changed]
     day_literal = literal(day)
-    mark, live = (f", {quoted(DELETED)}", ", FALSE") if plan.softly else ("", "")
+    mark, live = (f", {quoted(DELETED)}", ", FALSE") if plan.deletes_softly else ("", "")
     when = f"WHEN MATCHED AND {_newer(merge, TARGET, day)}"
     delete = f"{when} AND {deleted} THEN DELETE\n" if merge.delete_where else ""
     statements.append(
         f"MERGE INTO {plan.target.sql} AS {TARGET} USING (\n{newest}\n) AS {NEWEST}\n"
-        f"ON {_same_key(merge, TARGET)} AND {any_partition(plan.made.filter_column, TARGET)}\n"
+        f"ON {_same_key(merge, TARGET)} AND {any_partition(plan.layout.filter_column, TARGET)}\n"
         f"{delete}"
         f"{when} THEN UPDATE SET {', '.join([*updates, f'`day` = {day_literal}'])}\n"
-        f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({names([*written, 'day'])}{mark})\n"
-        f"  VALUES ({names(written, NEWEST)}, {day_literal}{live})"
+        f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({column_list([*written, 'day'])}{mark})\n"
+        f"  VALUES ({column_list(written, NEWEST)}, {day_literal}{live})"
     )
     return statements
 
 
-def _newest(plan: PublishPlan, merge: Merge) -> str:
-    order = [f"{merge.order(plan.expressions[merge.newest_by])} DESC NULLS LAST"] if merge.newest_by else []
-    order.append(f"{STAGED}.{quoted(POSITION)} DESC")
-    selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.made.columns)
+def _newest(plan: PublishPlan, merge: MergeRule) -> str:
+    order = [f"{merge.comparable(plan.expressions[merge.newest_by])} DESC NULLS LAST"] if merge.newest_by else []
+    order.append(f"{STAGED}.{quoted(POSITION_COLUMN)} DESC")
+    selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.layout.columns)
     return (
         f"SELECT {selected} FROM {plan.staging.sql} AS {STAGED} WHERE TRUE\n"
         f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {', '.join(plan.expressions[name] for name in merge.key)}"
@@ -84,16 +84,16 @@ def _newest(plan: PublishPlan, merge: Merge) -> str:
     )
 
 
-def _same_key(merge: Merge, alias: str) -> str:
+def _same_key(merge: MergeRule, alias: str) -> str:
     return " AND ".join(f"{alias}.{quoted(name)} = {NEWEST}.{quoted(name)}" for name in merge.key)
 
 
-def _newer(merge: Merge, alias: str, day: dt.date) -> str:
+def _newer(merge: MergeRule, alias: str, day: dt.date) -> str:
     """Return the condition under which the newest staged row of a key, of ``day``, may replace an existing row."""
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day
-    old, new = (merge.order(f"{of}.{quoted(merge.newest_by)}") for of in (alias, NEWEST))
+    old, new = (merge.comparable(f"{of}.{quoted(merge.newest_by)}") for of in (alias, NEWEST))
     same = f"({new} = {old} OR ({new} IS NULL AND {old} IS NULL))"
     # COALESCE: a comparison with NULL gives NULL, and so does NOT of it.
     return f"COALESCE({new} > {old} OR ({old} IS NULL AND {new} IS NOT NULL) OR ({same} AND {by_day}), FALSE)"

@@ -14,14 +14,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.aliases import RESERVED
-from airflow_provider_connect.values.marks import MARK_CHARS, digest, is_marked, marked
+from airflow_provider_connect.values.hashed_names import HASH_SUFFIX_CHARS, has_hash, name_hash, name_with_hash
 
 DAY = "day"
-POSITION = "connect_position"
-OWN_COLUMNS = frozenset({DAY, POSITION, *RESERVED})
+POSITION_COLUMN = "connect_position"
+SINK_COLUMNS = frozenset({DAY, POSITION_COLUMN, *RESERVED})
 """Columns the sink adds itself, and names of its SQL; a source's column of such a name gets another one."""
 
-TABLE = marked("connect_table", digest("connect_table"))
+TABLE_COLUMN = name_with_hash("connect_table", name_hash("connect_table"))
 """The staging table's column for the name of a row's table; a source's column never has a name that ends in a hash."""
 
 MAX_NAME = 300
@@ -46,7 +46,7 @@ _RESERVED = (
 
 
 def legal_names(
-    names: Sequence[str], taken: Collection[str] = (), reserved: Collection[str] = OWN_COLUMNS
+    names: Sequence[str], existing: Collection[str] = (), reserved: Collection[str] = SINK_COLUMNS
 ) -> dict[str, str]:
     """Return each name's column: legal, and unique where BigQuery tells no case apart.
 
@@ -60,14 +60,14 @@ def legal_names(
     """
     if repeated := sorted({repr(name) for name in names if names.count(name) > 1}):
         raise DataError(f"columns of the same name: {', '.join(repeated)}: rename them in the source")
-    free = {name for name in names if _is_free(name, reserved) and (name in taken or _is_legal(name))}
-    owners = {_alike(name): name for name in taken}
+    free = {name for name in names if _is_free(name, reserved) and (name in existing or _is_legal(name))}
+    owners = {_alike(name): name for name in existing}
     for name in sorted(free):
         # One that got a hash while its sibling was here leaves the plain name to others, also when it comes alone.
         if _alike(_hashed(name)) not in owners:
             owners.setdefault(_alike(name), name)
     result = {
-        name: name if name in free and (name in taken or owners.get(_alike(name)) == name) else _hashed(name)
+        name: name if name in free and (name in existing or owners.get(_alike(name)) == name) else _hashed(name)
         for name in names
     }
     if len({column.lower() for column in result.values()}) < len(result):
@@ -99,7 +99,7 @@ def _is_free(name: str, reserved: Collection[str]) -> bool:
     return (
         not lower.startswith(_RESERVED)
         and lower not in reserved
-        and not is_marked(name, any_case=True)  # else a name could be written that is another one's hashed name
+        and not has_hash(name, any_case=True)  # else a name could be written that is another one's hashed name
     )
 
 
@@ -110,7 +110,7 @@ def _hashed(name: str) -> str:
         part = f"_{part}"
     if part.lower().startswith(_RESERVED):
         part = f"x{part}"
-    return marked(part, digest(name), room=MAX_NAME - MARK_CHARS)
+    return name_with_hash(part, name_hash(name), max_chars=MAX_NAME - HASH_SUFFIX_CHARS)
 
 
 def legal_table_suffix(text: str) -> str:
@@ -120,14 +120,14 @@ def legal_table_suffix(text: str) -> str:
     """
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")
-    return marked(text, digest(text), room=_MAX_SUFFIX)
+    return name_with_hash(text, name_hash(text), max_chars=_MAX_SUFFIX)
 
 
 def legal_job_id(text: str) -> str:
     """Return ``text`` as a job's id: ASCII letters, digits, ``_`` and ``-``; a text that has others gets a hash."""
-    if re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_JOB_ID}}}", text) and not is_marked(text, any_case=True):
+    if re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_JOB_ID}}}", text) and not has_hash(text, any_case=True):
         return text
-    return marked(text, digest(text), legal="A-Za-z0-9_-", room=MAX_JOB_ID - MARK_CHARS)
+    return name_with_hash(text, name_hash(text), legal_chars="A-Za-z0-9_-", max_chars=MAX_JOB_ID - HASH_SUFFIX_CHARS)
 
 
 def label(text: str) -> str:
@@ -162,4 +162,4 @@ def _label_key(key: str) -> str:
 
 
 def _marked_label(legal: str, text: str) -> str:
-    return marked(legal, digest(text), legal=_IN_LABELS, room=MAX_LABEL - MARK_CHARS)
+    return name_with_hash(legal, name_hash(text), legal_chars=_IN_LABELS, max_chars=MAX_LABEL - HASH_SUFFIX_CHARS)

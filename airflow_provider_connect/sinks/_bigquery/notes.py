@@ -13,19 +13,19 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.bigquery.errors import MissingError
-from airflow_provider_connect.clients.bigquery.sql import literal, names, timestamp
+from airflow_provider_connect.clients.bigquery.sql import column_list, literal, timestamp
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER
-from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
-from airflow_provider_connect.sinks._bigquery.ledger_rows import keys_of
+from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
+from airflow_provider_connect.sinks._bigquery.ledger_rows import key_values
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.notes import LedgerNote
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.sql import Place
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
     from airflow_provider_connect.sink import StreamKey
 
-NOTE_FIELDS: list[dict[str, Any]] = own_fields(
+NOTE_FIELDS: list[dict[str, Any]] = sink_fields(
     ("target", "STRING", "The table written to: project.dataset.table."),
     ("connector", "STRING", "The source's connector."),
     ("stream", "STRING", "The source's own name for the stream."),
@@ -37,16 +37,16 @@ NOTE_FIELDS: list[dict[str, Any]] = own_fields(
 )
 
 
-def notes_of(target: Place) -> Place:
+def notes_table(target: TableRef) -> TableRef:
     """Return the table of the notes of a target's streams."""
     return target.sibling(f"{target.table}__notes")
 
 
-def read_notes(api: Api, target: Place, key: StreamKey) -> list[LedgerNote]:
+def read_notes(api: BigQueryApi, target: TableRef, key: StreamKey) -> list[LedgerNote]:
     """Return a stream's notes, the oldest first, by one call that is not a query."""
     from google.cloud import bigquery
 
-    place = notes_of(target)
+    place = notes_table(target)
     fields = [bigquery.SchemaField.from_api_repr(one) for one in NOTE_FIELDS]
 
     def rows(*, timeout: float, retry: None) -> list[dict[str, Any]]:
@@ -65,13 +65,13 @@ def read_notes(api: Api, target: Place, key: StreamKey) -> list[LedgerNote]:
     return [_note_of(row) for row in oldest.values()]
 
 
-def write_note(api: Api, target: Place, key: StreamKey, note: LedgerNote) -> None:
+def write_note(api: BigQueryApi, target: TableRef, key: StreamKey, note: LedgerNote) -> None:
     """Add a note unless it exists. Makes the table if it is missing.
 
     :raises ConfigError: another table has its name, or rights are missing.
     :raises RetriableError: BigQuery is unavailable.
     """
-    place = notes_of(target)
+    place = notes_table(target)
     ensure_table(
         api,
         place,
@@ -80,13 +80,13 @@ def write_note(api: Api, target: Place, key: StreamKey, note: LedgerNote) -> Non
         description=f"What the ledger of {target.id} notes beside the days. Do not change by hand.",
     )
     doing = f"note {note.kind} {note.id} of {key} in {place.id}"
-    api.query(note_statement(target, key, note), doing=doing, labels={"connect": "ledger"})
+    api.query(note_statement(target, key, note), action=doing, labels={"connect": "ledger"})
 
 
-def note_statement(target: Place, key: StreamKey, note: LedgerNote) -> str:
+def note_statement(target: TableRef, key: StreamKey, note: LedgerNote) -> str:
     """Return the statement that adds a note. Safe to repeat."""
     values = {
-        **keys_of(target, key),
+        **key_values(target, key),
         "kind": literal(note.kind),
         "id": literal(note.id),
         "noted_at": timestamp(note.noted_at),
@@ -94,9 +94,9 @@ def note_statement(target: Place, key: StreamKey, note: LedgerNote) -> str:
         "content": literal(json.dumps(note.content, ensure_ascii=False, sort_keys=True)),
     }
     same = " AND ".join(f"{LEDGER}.{name} = {values[name]}" for name in ("target", "connector", "stream", "kind", "id"))
-    place = notes_of(target)
+    place = notes_table(target)
     return (
-        f"INSERT INTO {place.sql} ({names(values)})\n"
+        f"INSERT INTO {place.sql} ({column_list(values)})\n"
         f"SELECT {', '.join(values.values())} FROM (SELECT 1 AS one) AS connect_one\n"
         f"WHERE NOT EXISTS (SELECT 1 FROM {place.sql} AS {LEDGER} WHERE {same})"
     )

@@ -11,20 +11,20 @@ from urllib.parse import quote
 
 from pydantic import Field, field_validator, model_validator
 
-from airflow_provider_connect.clients.bigquery.sql import MAX_TARGET_BYTES, Place, project_of
+from airflow_provider_connect.clients.bigquery.sql import MAX_TARGET_BYTES, TableRef, project_in_name
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.deleted import DELETES_HELP, Deletes, soft_kind_problems
-from airflow_provider_connect.stage.tables import HEAD, Tables, template_problem
+from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
+from airflow_provider_connect.stage.tables import HEAD_FOLDER, TableTemplate, template_problem
 from airflow_provider_connect.window import SourceKind
 
 NONE, INGESTION_TIME, RANGE = "none", "ingestion_time", "range"
 """Values of ``partition_by`` that are not columns, and of ``partition_type`` that is not a unit of time."""
 
-MOST_TABLES = 98
+MAX_TABLES = 98
 """A transaction changes at most 100 tables (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11),
 and two of these are the ledger and the rejects."""
-BESIDE = ("__ledger", "__rejects", "__erased", "__notes", "__tombstones", "__stage_")
+SIBLING_SUFFIXES = ("__ledger", "__rejects", "__erased", "__notes", "__tombstones", "__stage_")
 """What names of the tables beside a target have that the target's own has not."""
 _HEAD_CHARS = 200
 
@@ -40,9 +40,9 @@ def template_of(table: str) -> tuple[str, str]:
 
 def head_name(template: str) -> str:
     """Return the name of a template's head; no other template has it, and no table of any template."""
-    from airflow_provider_connect.values.marks import digest, marked  # noqa: PLC0415
+    from airflow_provider_connect.values.hashed_names import name_hash, name_with_hash  # noqa: PLC0415
 
-    return marked(f"{HEAD}_{re.sub('[{}]', '', template)}", digest(template), room=_HEAD_CHARS)
+    return name_with_hash(f"{HEAD_FOLDER}_{re.sub('[{}]', '', template)}", name_hash(template), max_chars=_HEAD_CHARS)
 
 
 def head_of(table: str) -> str:
@@ -141,9 +141,9 @@ class BigQueryOptions(Options):
         description="Most bytes that one statement may be billed for; a statement that would read more fails the day.",
     )
     max_tables: int = Field(
-        default=MOST_TABLES,
+        default=MAX_TABLES,
         ge=1,
-        le=MOST_TABLES,
+        le=MAX_TABLES,
         description="How many tables a name with a column in it may become; a day that needs more fails.",
     )
     retry_budget_seconds: float = Field(
@@ -153,10 +153,10 @@ class BigQueryOptions(Options):
     )
 
     @property
-    def tables(self) -> Tables | None:
+    def tables(self) -> TableTemplate | None:
         """Which table a row belongs to; None where there is one table."""
         _, template = template_of(self.table)
-        return Tables(template=template, most=self.max_tables, kept_apart=BESIDE) if template else None
+        return TableTemplate(template=template, most=self.max_tables, kept_apart=SIBLING_SUFFIXES) if template else None
 
     @property
     def head(self) -> str:
@@ -172,7 +172,7 @@ class BigQueryOptions(Options):
         if "." in template.rpartition("}")[2]:
             raise ValueError(f"{table!r}: a column belongs into the table's name, such as 'analytics.{{event}}'")
         try:
-            place = Place.parse(head_of(table), "the-connections-own")
+            place = TableRef.parse(head_of(table), "the-connections-own")
         except ConfigError as error:
             raise ValueError(str(error)) from None
         if len(place.table.encode()) > MAX_TARGET_BYTES:
@@ -186,7 +186,7 @@ class BigQueryOptions(Options):
     @classmethod
     def _is_dataset(cls, dataset: str) -> str:
         try:
-            Place.parse(f"{dataset}.x", project="the-connections-own")
+            TableRef.parse(f"{dataset}.x", project="the-connections-own")
         except ConfigError:
             raise ValueError(f"{dataset!r} is not a dataset: write 'dataset' or 'project.dataset'") from None
         return dataset
@@ -206,7 +206,7 @@ class BigQueryOptions(Options):
 
     def _wrong_with_tables(self) -> str | None:
         if self.tables is None:
-            if self.max_tables != MOST_TABLES:
+            if self.max_tables != MAX_TABLES:
                 return "max_tables belongs to a table with a column in its name, such as 'analytics.{event}'"
             return None
         if self.write_mode != "replace":
@@ -268,7 +268,7 @@ class BigQueryOptions(Options):
 
     @property
     def _place_name(self) -> str:
-        return self.table if project_of(self.head) else f"{self.conn_id}.{self.table}"
+        return self.table if project_in_name(self.head) else f"{self.conn_id}.{self.table}"
 
     def replaces(self, kind: SourceKind) -> bool:
         """Tell whether an empty answer deletes rows: only where a day, or the whole, is replaced."""

@@ -17,12 +17,12 @@ from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.options import INGESTION_TIME, NONE, RANGE
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.sql import Place
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
+    from airflow_provider_connect.sinks._bigquery.columns.types import TargetColumn
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
 
-def column_named(source: str, columns: Sequence[Column]) -> str:
+def target_column_name(source: str, columns: Sequence[TargetColumn]) -> str:
     """Return the table's name for a column that ``partition_by`` or ``cluster_by`` names.
 
     :raises ConfigError: the source has no such column.
@@ -38,7 +38,7 @@ def column_named(source: str, columns: Sequence[Column]) -> str:
     )
 
 
-def partitioning(options: BigQueryOptions, columns: Sequence[Column]) -> tuple[str, str | None]:
+def requested_partitioning(options: BigQueryOptions, columns: Sequence[TargetColumn]) -> tuple[str, str | None]:
     """Return the wanted partition column, by its name in the table, and the partitions' size.
 
     :raises ConfigError: the source has no such column.
@@ -46,10 +46,10 @@ def partitioning(options: BigQueryOptions, columns: Sequence[Column]) -> tuple[s
     by = options.partition_by
     if by == NONE:
         return NONE, None
-    return by if by == INGESTION_TIME else column_named(by, columns), options.partition_type
+    return by if by == INGESTION_TIME else target_column_name(by, columns), options.partition_type
 
 
-def partitioning_of(table: Any) -> tuple[str, str | None]:
+def table_partitioning(table: Any) -> tuple[str, str | None]:
     """Return a table's partition column and the partitions' size."""
     if table.range_partitioning is not None:
         return str(table.range_partitioning.field), RANGE
@@ -58,9 +58,9 @@ def partitioning_of(table: Any) -> tuple[str, str | None]:
     return table.time_partitioning.field or INGESTION_TIME, table.time_partitioning.type_.lower()
 
 
-def partition_of_row(table: Any) -> str | None:
+def row_partition_sql(table: Any) -> str | None:
     """Return SQL over a row of the target that differs between partitions; None where all rows of a day are in one."""
-    by, size = partitioning_of(table)
+    by, size = table_partitioning(table)
     if by in (NONE, DAY) or size is None:
         return None
     if size == RANGE:
@@ -72,24 +72,24 @@ def partition_of_row(table: Any) -> str | None:
     return f"{kind}_TRUNC({TARGET}.{quoted(by)}, {size.upper()})"
 
 
-def new_partitioning(target: Place, options: BigQueryOptions, columns: Sequence[Column]) -> Any:
+def new_partitioning(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> Any:
     """Return the partitioning of a new table, None if it has none.
 
     :raises ConfigError: partitions are ranges, which only a person can choose.
     """
     from google.cloud import bigquery
 
-    by, size = partitioning(options, columns)
+    by, size = requested_partitioning(options, columns)
     if size is None:
         return None
     if size == RANGE:
-        raise ConfigError(ranges_by_hand(target, by))
+        raise ConfigError(range_table_advice(target, by))
     expiration_ms = options.partition_expiration_days and options.partition_expiration_days * 86_400_000
     field = None if by == INGESTION_TIME else by
     return bigquery.TimePartitioning(type_=size.upper(), field=field, expiration_ms=expiration_ms)
 
 
-def ranges_by_hand(target: Place, column: str) -> str:
+def range_table_advice(target: TableRef, column: str) -> str:
     """Return how a person makes a table that is partitioned by ranges, as a message."""
     return (
         f"table {target.id} does not exist; with ranges it must be made by hand: CREATE TABLE {target.sql} ({DAY} "
@@ -98,7 +98,7 @@ def ranges_by_hand(target: Place, column: str) -> str:
     )
 
 
-def spoken(by: str, size: str | None) -> str:
+def describe_partitioning(by: str, size: str | None) -> str:
     """Return a partitioning in words."""
     if by == NONE:
         return "not at all"
@@ -107,6 +107,6 @@ def spoken(by: str, size: str | None) -> str:
     return f"{'time of arrival' if by == INGESTION_TIME else by} by {size}"
 
 
-def as_options(by: str, size: str | None) -> str:
+def partitioning_as_options(by: str, size: str | None) -> str:
     """Return a partitioning as a sink's options."""
     return f"partition_by={by!r}" + (f", partition_type={size!r}" if size else "")

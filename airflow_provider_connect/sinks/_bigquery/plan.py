@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_connect.publishing import row_of
+from airflow_provider_connect.publishing import ledger_row
 from airflow_provider_connect.sink import LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.ledger import WriteMode
-from airflow_provider_connect.sinks._bigquery.rejects import Rejects
+from airflow_provider_connect.sinks._bigquery.rejects import RejectTables
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.sql import Place
-    from airflow_provider_connect.sinks._bigquery.staging import Staging
-    from airflow_provider_connect.sinks._bigquery.tables import Merge, Tables
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
+    from airflow_provider_connect.sinks._bigquery.staging import StagingLayout
+    from airflow_provider_connect.sinks._bigquery.tables import MergeRule, TargetTables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +29,9 @@ class LedgerStep:
     :param replaces_whole: whether this is a snapshot that takes the place of everything in the table.
     """
 
-    target: Place
-    staging: Place
-    ledger: Place
+    target: TableRef
+    staging: TableRef
+    ledger: TableRef
     publish: Publish
     replaces_whole: bool = False
 
@@ -46,7 +46,7 @@ class LedgerStep:
         return self.publish.key
 
     @property
-    def doing(self) -> str:
+    def action(self) -> str:
         """What is done, for messages."""
         return f"confirm {self.key} {self.publish.day} in {self.ledger.id}"
 
@@ -65,33 +65,33 @@ class PublishPlan(LedgerStep):
     """
 
     row: LedgerRow
-    made: Staging
+    layout: StagingLayout
     write_mode: WriteMode = "replace"
     on_published_day: Literal["refuse", "append"] = "refuse"
-    merge: Merge | None = None
+    merge: MergeRule | None = None
     streams: tuple[str, ...] = ()
     stream_count: int = 0
-    rejects: Rejects | None = None
-    softly: bool = False
+    rejects: RejectTables | None = None
+    deletes_softly: bool = False
 
     @property
     def expressions(self) -> dict[str, str]:
         """SQL for each column's value, over a staged row."""
-        return {column.name: column.expression for column in self.made.columns}
+        return {column.name: column.expression for column in self.layout.columns}
 
     @property
-    def written(self) -> list[Place]:
+    def changed_tables(self) -> list[TableRef]:
         """Every table that must have the columns."""
-        return [self.target, *(self.target.sibling(part.name) for part in self.made.parts or ())]
+        return [self.target, *(self.target.sibling(part.name) for part in self.layout.table_changes or ())]
 
     @property
-    def doing(self) -> str:
+    def action(self) -> str:
         """What is done, for messages."""
         return f"publish {self.key} {self.publish.day} into {self.target.id}"
 
 
-def plan_of(
-    tables: Tables, publish: Publish, made: Staging, streams: Sequence[str], rejects: Rejects | None
+def make_publish_plan(
+    tables: TargetTables, publish: Publish, layout: StagingLayout, streams: Sequence[str], rejects: RejectTables | None
 ) -> PublishPlan:
     """Return the plan of a day whose rows and rejects are staged.
 
@@ -101,22 +101,22 @@ def plan_of(
     from_source = polled.counts.get("rejected", 0)
     from_sink = rejects.rows - from_source if rejects and rejects.staging else 0
     counts = polled.all_counts | {"rejected": from_source + from_sink}
-    if made.discarded:
-        counts["discarded_columns"] = len(made.discarded)
+    if layout.discarded_sources:
+        counts["discarded_columns"] = len(layout.discarded_sources)
     rows = sum(file.rows for file in polled.files) - from_sink
     return PublishPlan(
         target=tables.target,
-        staging=made.table,
+        staging=layout.table,
         ledger=tables.ledger,
         publish=publish,
-        row=row_of(publish, 0, rows=rows, counts=counts, published_at=None),
-        made=made,
+        row=ledger_row(publish, 0, rows=rows, counts=counts, published_at=None),
+        layout=layout,
         write_mode=tables.options.write_mode,
         on_published_day=tables.options.on_published_day,
-        merge=tables.merge(made.columns),
+        merge=tables.merge_rule(layout.columns),
         streams=tuple(streams),
-        stream_count=made.kept.streams if made.kept else len(streams),
+        stream_count=layout.filled.streams if layout.filled else len(streams),
         rejects=rejects,
         replaces_whole=tables.options.replaces_whole(publish.kind),
-        softly=tables.options.deletes_softly(publish.kind),
+        deletes_softly=tables.options.deletes_softly(publish.kind),
     )

@@ -11,35 +11,35 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.bigquery.errors import STREAMED_SECONDS
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
-from airflow_provider_connect.clients.bigquery.tables import find
+from airflow_provider_connect.clients.bigquery.tables import find_table
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.erase_list import emptied, read_list
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
+from airflow_provider_connect.sinks._bigquery.erase_list import empty_list_statements, read_erase_list
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
-from airflow_provider_connect.sinks._bigquery.plan import plan_of
-from airflow_provider_connect.sinks._bigquery.problems import expired, problems
-from airflow_provider_connect.sinks._bigquery.rejects import Rejects
-from airflow_provider_connect.sinks._bigquery.script import rehearse, sample
-from airflow_provider_connect.sinks._bigquery.snapshot import kept_rows, refused_rows
-from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
-from airflow_provider_connect.sinks._bigquery.tables import Tables, ensure_tombstones
-from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_marks, ensure_target
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load_method
-from airflow_provider_connect.stage.deleted import soft_delete_problems
-from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.sinks._bigquery.plan import make_publish_plan
+from airflow_provider_connect.sinks._bigquery.problems import expiry_problem, target_problems
+from airflow_provider_connect.sinks._bigquery.rejects import RejectTables
+from airflow_provider_connect.sinks._bigquery.script import rehearse_script, sample_publish
+from airflow_provider_connect.sinks._bigquery.snapshot import protected_rows_error, protected_rows_sql
+from airflow_provider_connect.sinks._bigquery.staging import StagingLayout, TableChange, staging_table_for
+from airflow_provider_connect.sinks._bigquery.tables import TargetTables, ensure_tombstones
+from airflow_provider_connect.sinks._bigquery.target import PreparedTarget, ensure_delete_marks, ensure_target
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import choose_load_method
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
+from airflow_provider_connect.stage.soft_deletes import soft_delete_problems
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.sql import Place
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
     from airflow_provider_connect.sink import StreamKey
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
     from airflow_provider_connect.window import SourceKind
 
 
-def _mode_problems(options: BigQueryOptions, target: Place, kind: SourceKind) -> list[str]:
+def _mode_problems(options: BigQueryOptions, target: TableRef, kind: SourceKind) -> list[str]:
     """Say why the options do not fit what the source's rows are."""
     if kind == "snapshot" and options.snapshot == "replace" and options.write_mode == "append":
         return [
@@ -54,7 +54,7 @@ def _mode_problems(options: BigQueryOptions, target: Place, kind: SourceKind) ->
     return []
 
 
-def _deletes_problems(options: BigQueryOptions, target: Place, schema: pa.Schema, kind: SourceKind) -> list[str]:
+def _deletes_problems(options: BigQueryOptions, target: TableRef, schema: pa.Schema, kind: SourceKind) -> list[str]:
     if options.deletes == "hard":
         return []
     # A merge compares by its own key, which is looked at elsewhere.
@@ -63,8 +63,8 @@ def _deletes_problems(options: BigQueryOptions, target: Place, schema: pa.Schema
 
 
 def preflight(
-    api: Api,
-    tables: Tables,
+    api: BigQueryApi,
+    tables: TargetTables,
     ledger: BigQueryLedger,
     schema: pa.Schema,
     dates: Sequence[dt.date],
@@ -79,10 +79,10 @@ def preflight(
     """
     options, target = tables.options, tables.target
     whole = options.replaces_whole(kind)
-    if found := seen(api, tables, schema, kind=kind):
+    if found := inspection_problems(api, tables, schema, kind=kind):
         return found
     # The second look: another first run may make the table, and publish, between the other two.
-    if find(api, target) is None and (lost := len(ledger.days())) and find(api, target) is None:
+    if find_table(api, target) is None and (lost := len(ledger.days())) and find_table(api, target) is None:
         return [
             f"table {target.id} is gone, and {tables.ledger.id} says it held {lost} days: restore the table "
             "(bq cp …@<milliseconds before it was dropped>), or drop the ledger too and load the days again"
@@ -94,22 +94,24 @@ def preflight(
                 f"table {target.id} has no column {RECORD_KEY}, and schema_contract={options.schema_contract!r} adds "
                 "none: add it to the table (STRING), or set deletes='hard'"
             ]
-        ensure_marks(api, target)
-    check_buffer(api, target, ready, dates, options.write_mode, replaces_whole=whole)
+        ensure_delete_marks(api, target)
+    require_no_streamed_rows(api, target, ready, dates, options.write_mode, replaces_whole=whole)
     ensure_tombstones(api, tables, ready.columns)
     rehearse_publish(tables, ledger.key, schema, ready, kind)
     today = dt.datetime.now(dt.UTC).date()
-    if found := [text for date in dates if (text := expired(ready.table, date, today))]:
+    if found := [text for date in dates if (text := expiry_problem(ready.table, date, today))]:
         return found[:1]
     version = ensure_ledger(api, tables.ledger, target, ledger.key, options.write_mode, replaces_whole=whole)
-    if problem := read_list(api, target, version).problem(schema.names):
-        return [f"table {target.id}: {problem}, while no job runs: {emptied(tables.ledger, target)}"]
+    if problem := read_erase_list(api, target, version).column_problem(schema.names):
+        return [f"table {target.id}: {problem}, while no job runs: {empty_list_statements(tables.ledger, target)}"]
     if whole:
-        require_only_newest(api, tables, ledger, ready)
+        require_only_snapshot_rows(api, tables, ledger, ready)
     return []
 
 
-def seen(api: Api, tables: Tables, schema: pa.Schema, *, kind: SourceKind = "day", probes: bool = True) -> list[str]:
+def inspection_problems(
+    api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, kind: SourceKind = "day", creates_probe: bool = True
+) -> list[str]:
     """Return the problems that options, columns, rights and what is there show.
 
     :param probes: whether rights are tried with a table that is made and dropped; else dry.
@@ -118,32 +120,34 @@ def seen(api: Api, tables: Tables, schema: pa.Schema, *, kind: SourceKind = "day
     options, target = tables.options, tables.target
     if found := _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind):
         return found
-    load_method(tables.options, "", schema, columns(schema))
-    return problems(api, tables, schema, probes=probes)
+    choose_load_method(tables.options, "", schema, make_columns(schema))
+    return target_problems(api, tables, schema, creates_probe=creates_probe)
 
 
-def require_only_newest(api: Api, tables: Tables, ledger: BigQueryLedger, ready: Ready) -> None:
+def require_only_snapshot_rows(
+    api: BigQueryApi, tables: TargetTables, ledger: BigQueryLedger, target: PreparedTarget
+) -> None:
     """Check that the table holds nothing that a snapshot must not delete.
 
     :raises ConfigError: it does.
     """
     newest = ledger.newest(dt.date.max, "snapshot")
     day = newest.day if newest else None
-    counted = kept_rows(tables.target, tables.options.write_mode, ready.filter_column, literal(day, "DATE"))
+    counted = protected_rows_sql(tables.target, tables.options.write_mode, target.filter_column, literal(day, "DATE"))
     sql = f"SELECT {counted} AS kept"
-    [found], _ = api.query(sql, doing=f"look for rows to keep in {tables.target.id}", labels={"connect": "preflight"})
+    [found], _ = api.query(sql, action=f"look for rows to keep in {tables.target.id}", labels={"connect": "preflight"})
     if found["kept"]:
-        raise refused_rows(tables.target, found["kept"], day)
+        raise protected_rows_error(tables.target, found["kept"], day)
 
 
 def rehearse_publish(
-    tables: Tables,
+    tables: TargetTables,
     key: StreamKey,
     schema: pa.Schema,
-    ready: Ready,
+    target: PreparedTarget,
     kind: SourceKind = "day",
     *,
-    parts: tuple[Part, ...] | None = None,
+    table_changes: tuple[TableChange, ...] | None = None,
 ) -> None:
     """Make the script of a day that is not there yet: what cannot be written is known before the poll.
 
@@ -152,25 +156,27 @@ def rehearse_publish(
     :raises ConfigError: the script is too long or costs more than it may, or options of merge name columns that
         cannot serve.
     """
-    place = stage_of(tables.staging, uuid.uuid4().hex * 2)
-    made = Staging(
+    place = staging_table_for(tables.staging, uuid.uuid4().hex * 2)
+    made = StagingLayout(
         place,
         None,
-        ready.columns,
-        ready.columns,
+        target.columns,
+        target.columns,
         "storage_write",
-        filter_column=ready.filter_column,
-        parts=parts,
-        marked=True,  # the longer script
+        filter_column=target.filter_column,
+        table_changes=table_changes,
+        has_delete_marks=True,  # the longer script
     )
-    plan = plan_of(tables, sample(key, schema, kind), made, (), Rejects(tables.rejects, tables.rejects))
-    rehearse(plan, tables.options.maximum_bytes_billed)
+    plan = make_publish_plan(
+        tables, sample_publish(key, schema, kind), made, (), RejectTables(tables.rejects, tables.rejects)
+    )
+    rehearse_script(plan, tables.options.maximum_bytes_billed)
 
 
-def check_buffer(
-    api: Api,
-    target: Place,
-    ready: Ready,
+def require_no_streamed_rows(
+    api: BigQueryApi,
+    target: TableRef,
+    prepared: PreparedTarget,
     days: Sequence[dt.date],
     write_mode: WriteMode,
     *,
@@ -185,10 +191,10 @@ def check_buffer(
 
     :raises RetriableError: it would have to.
     """
-    buffer = ready.table.streaming_buffer
+    buffer = prepared.table.streaming_buffer
     if buffer is None or write_mode == "append":
         return
-    if write_mode == "replace" and not replaces_whole and not _has_rows(api, target, days, ready.filter_column):
+    if write_mode == "replace" and not replaces_whole and not _has_rows(api, target, days, prepared.filter_column):
         return
     since = f", the oldest from {buffer.oldest_entry_time:%Y-%m-%d %H:%M} UTC" if buffer.oldest_entry_time else ""
     raise RetriableError(
@@ -199,11 +205,11 @@ def check_buffer(
     )
 
 
-def _has_rows(api: Api, target: Place, days: Sequence[dt.date], filter_column: str | None) -> bool:
+def _has_rows(api: BigQueryApi, target: TableRef, days: Sequence[dt.date], filter_column: str | None) -> bool:
     if not days:
         return False
     among = ", ".join(literal(day) for day in sorted(days))
     where = f"{TARGET}.`day` IN ({among}) AND {any_partition(filter_column, TARGET)}"
     sql = f"SELECT 1 AS there FROM {target.sql} AS {TARGET} WHERE {where} LIMIT 1"
-    found, _ = api.query(sql, doing=f"look for days to replace in {target.id}", labels={"connect": "preflight"})
+    found, _ = api.query(sql, action=f"look for days to replace in {target.id}", labels={"connect": "preflight"})
     return bool(found)

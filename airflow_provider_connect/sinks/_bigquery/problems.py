@@ -16,37 +16,39 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
-from airflow_provider_connect.clients.bigquery.tables import drop, dry_run, fields_of, filter_column, find
+from airflow_provider_connect.clients.bigquery.tables import drop_table, dry_run, fields_of, filter_column, find_table
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET
-from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, compare_schema
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.names import DAY
 from airflow_provider_connect.sinks._bigquery.options import INGESTION_TIME, NONE, RANGE
 from airflow_provider_connect.sinks._bigquery.partitions import (
-    as_options,
-    column_named,
-    partitioning,
-    partitioning_of,
-    ranges_by_hand,
-    spoken,
+    describe_partitioning,
+    partitioning_as_options,
+    range_table_advice,
+    requested_partitioning,
+    table_partitioning,
+    target_column_name,
 )
-from airflow_provider_connect.sinks._bigquery.staging import make_staging, stage_of
-from airflow_provider_connect.sinks._bigquery.target import kind_problem, missing_problem
+from airflow_provider_connect.sinks._bigquery.staging import create_staging_table, staging_table_for
+from airflow_provider_connect.sinks._bigquery.target import missing_table_problem, table_type_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.sql import Place
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
+    from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
-    from airflow_provider_connect.sinks._bigquery.tables import Tables
+    from airflow_provider_connect.sinks._bigquery.tables import TargetTables
 
 _PARTITION_TYPES = ("DATE", "TIMESTAMP", "DATETIME")
 
 
-def problems(api: Api, tables: Tables, schema: pa.Schema, *, probes: bool = True) -> list[str]:
+def target_problems(
+    api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, creates_probe: bool = True
+) -> list[str]:
     """Return what a person has to mend, each with what to do; [] when nothing.
 
     :param probes: whether the right to make tables is tried with one that is made and dropped; else dry, which makes
@@ -56,16 +58,18 @@ def problems(api: Api, tables: Tables, schema: pa.Schema, *, probes: bool = True
     target, options = tables.target, tables.options
     if found := _dataset_problems(api, tables):
         return found
-    table = find(api, target)
-    checks: list[Callable[[], list[str] | None]] = [lambda: _probe(api, tables) if probes else _dry_probe(api, tables)]
+    table = find_table(api, target)
+    checks: list[Callable[[], list[str] | None]] = [
+        lambda: _probe(api, tables) if creates_probe else _dry_probe(api, tables)
+    ]
     if table is None:
-        checks.append(lambda: new_table_problems(target, options, columns(schema)))
-    elif problem := kind_problem(table, target):
+        checks.append(lambda: new_table_problems(target, options, make_columns(schema)))
+    elif problem := table_type_problem(table, target):
         return [problem]
     else:
         existing = fields_of(table)
-        checks.append(lambda: table_problems(table, target, options, columns(schema, existing)))
-        checks.append(lambda: _check_schema(target, existing, columns(schema, existing), options))
+        checks.append(lambda: table_problems(table, target, options, make_columns(schema, existing)))
+        checks.append(lambda: _check_schema(target, existing, make_columns(schema, existing), options))
         checks.append(lambda: _dry_delete(api, table, target))
     for check in checks:
         try:
@@ -75,7 +79,7 @@ def problems(api: Api, tables: Tables, schema: pa.Schema, *, probes: bool = True
     return found
 
 
-def _no_dataset(place: Place, location: str, option: str) -> str:
+def _no_dataset(place: TableRef, location: str, option: str) -> str:
     return (
         f"dataset {place.project}.{place.dataset} does not exist, or the connection's account may not see it: make it "
         f"(bq mk --dataset --location={location} {place.project}:{place.dataset}), give the account the right "
@@ -83,7 +87,7 @@ def _no_dataset(place: Place, location: str, option: str) -> str:
     )
 
 
-def _dataset_problems(api: Api, tables: Tables) -> list[str]:
+def _dataset_problems(api: BigQueryApi, tables: TargetTables) -> list[str]:
     try:
         location = api.locate(tables.target)
     except MissingError:
@@ -93,10 +97,10 @@ def _dataset_problems(api: Api, tables: Tables) -> list[str]:
     return _staging_problems(api, tables.staging, location) if tables.options.staging_dataset else []
 
 
-def _staging_problems(api: Api, place: Place, location: str) -> list[str]:
+def _staging_problems(api: BigQueryApi, place: TableRef, location: str) -> list[str]:
     name = f"{place.project}.{place.dataset}"
     try:
-        found = api.call(f"reading dataset {name}", api.client.get_dataset, name, missing_seconds=SETTLE_SECONDS)
+        found = api.call(f"reading dataset {name}", api.client.get_dataset, name, retry_missing_seconds=SETTLE_SECONDS)
     except MissingError:
         return [_no_dataset(place, location, "staging_dataset=")]
     if str(found.location).lower() != location.lower():
@@ -107,29 +111,31 @@ def _staging_problems(api: Api, place: Place, location: str) -> list[str]:
     return []
 
 
-def new_table_problems(target: Place, options: BigQueryOptions, made: Sequence[Column]) -> list[str]:
+def new_table_problems(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> list[str]:
     """Return what is wrong with making the table as the options say."""
-    if problem := missing_problem(target, options):
+    if problem := missing_table_problem(target, options):
         return [problem]
     found = []
-    fields = {column.name: column.target for column in made} | {DAY: DAY_FIELD}
-    by, size = partitioning(options, made)
+    fields = {column.name: column.target for column in columns} | {DAY: DAY_FIELD}
+    by, size = requested_partitioning(options, columns)
     if by not in (NONE, INGESTION_TIME):
         found += _partition_problems(target, options, by, size, fields[by])
     for name in options.cluster_by:
-        field = fields[column_named(name, made)]
+        field = fields[target_column_name(name, columns)]
         if field["type"] in ("RECORD", "JSON", "FLOAT", "BYTES", "TIME") or field.get("mode") == "REPEATED":
             found.append(f"cluster_by names {name!r}, a {field['type']} column, by which BigQuery does not cluster")
     return found
 
 
-def _partition_problems(target: Place, options: BigQueryOptions, by: str, size: str | None, field: Field) -> list[str]:
+def _partition_problems(
+    target: TableRef, options: BigQueryOptions, by: str, size: str | None, field: Field
+) -> list[str]:
     kind = "REPEATED" if field.get("mode") == "REPEATED" else field["type"]
     if size == RANGE:
         if kind != "INTEGER":
             said = f"partition_by={options.partition_by!r} is a {kind} column"
             return [f"{said}: BigQuery makes ranges of INTEGER columns only"]
-        return [ranges_by_hand(target, by)]
+        return [range_table_advice(target, by)]
     if kind not in _PARTITION_TYPES:
         return [
             f"partition_by={options.partition_by!r} is a {kind} column: "
@@ -140,15 +146,17 @@ def _partition_problems(target: Place, options: BigQueryOptions, by: str, size: 
     return []
 
 
-def table_problems(table: Any, target: Place, options: BigQueryOptions, made: Sequence[Column]) -> list[str]:
+def table_problems(
+    table: Any, target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]
+) -> list[str]:
     """Return where an existing table differs from what the options say, if that would cost or fail."""
     found = []
-    wanted, actual = partitioning(options, made), partitioning_of(table)
+    wanted, actual = requested_partitioning(options, columns), table_partitioning(table)
     if actual != wanted:
-        sources = {column.name: column.source for column in made}
+        sources = {column.name: column.source for column in columns}
         found.append(
-            f"table {target.id} is partitioned otherwise ({spoken(*actual)}) than the options say ({spoken(*wanted)}): "
-            f"{as_options(sources.get(actual[0], actual[0]), actual[1])} takes it as it is; or load into a new table: "
+            f"table {target.id} is partitioned otherwise ({describe_partitioning(*actual)}) than the options say ({describe_partitioning(*wanted)}): "
+            f"{partitioning_as_options(sources.get(actual[0], actual[0]), actual[1])} takes it as it is; or load into a new table: "
             "partitioning cannot be changed"
         )
     if table.expires is not None:
@@ -165,7 +173,7 @@ def table_problems(table: Any, target: Place, options: BigQueryOptions, made: Se
     return found
 
 
-def expired(table: Any, day: dt.date, today: dt.date) -> str | None:
+def expiry_problem(table: Any, day: dt.date, today: dt.date) -> str | None:
     """Return why a day would vanish as soon as it is published; None when it stays.
 
     A partition lives so long after the midnight, UTC, at which it ends, however new the data in it is:
@@ -197,27 +205,29 @@ def _last_of_partition(day: dt.date, kind: str) -> dt.date:
     return day
 
 
-def _check_schema(target: Place, existing: Sequence[Field], made: Sequence[Column], options: BigQueryOptions) -> None:
-    evolution(target.id, existing, made, options.schema_contract)
+def _check_schema(
+    target: TableRef, existing: Sequence[Field], made: Sequence[TargetColumn], options: BigQueryOptions
+) -> None:
+    compare_schema(target.id, existing, made, options.schema_contract)
 
 
-def _probe(api: Api, tables: Tables) -> None:
+def _probe(api: BigQueryApi, tables: TargetTables) -> None:
     """Make and drop a staging table: rights to make tables, and to use the key."""
-    place = stage_of(tables.staging, f"probe-{uuid.uuid4().hex}")
-    make_staging(api, place, [DAY_FIELD])
-    drop(api, place)
+    place = staging_table_for(tables.staging, f"probe-{uuid.uuid4().hex}")
+    create_staging_table(api, place, [DAY_FIELD])
+    drop_table(api, place)
 
 
-def _dry_probe(api: Api, tables: Tables) -> None:
+def _dry_probe(api: BigQueryApi, tables: TargetTables) -> None:
     """Ask whether a staging table could be made: BigQuery refuses it dry as it would be refused.
 
     Seen: https://github.com/mozilla/bigquery-etl/pull/1805 (2026-11).
     """
-    place = stage_of(tables.staging, f"probe-{uuid.uuid4().hex}")
+    place = staging_table_for(tables.staging, f"probe-{uuid.uuid4().hex}")
     api.call(f"try to make table {place.id}", dry_run, api, f"CREATE TABLE {place.sql} ({DAY} DATE)")
 
 
-def _dry_delete(api: Api, table: Any, target: Place) -> None:
+def _dry_delete(api: BigQueryApi, table: Any, target: TableRef) -> None:
     if not any(field["name"].lower() == DAY for field in fields_of(table)):
         return  # it is added, or reported as missing, with the other columns
     condition = f"{TARGET}.{DAY} = {literal(dt.date(1970, 1, 1))} AND {any_partition(filter_column(table), TARGET)}"

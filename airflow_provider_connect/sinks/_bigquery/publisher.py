@@ -20,41 +20,45 @@ from airflow_provider_connect.capabilities.publisher import (
     StagesByExecutors,
     Sweeps,
 )
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
 from airflow_provider_connect.clients.bigquery.errors import GoneError
-from airflow_provider_connect.clients.bigquery.sql import project_of
-from airflow_provider_connect.clients.bigquery.tables import drop, fields_of
+from airflow_provider_connect.clients.bigquery.sql import project_in_name
+from airflow_provider_connect.clients.bigquery.tables import drop_table, fields_of
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.differences import with_differences
-from airflow_provider_connect.sinks._bigquery.erasing.copies import copies_of
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
+from airflow_provider_connect.sinks._bigquery.differences import count_differences
+from airflow_provider_connect.sinks._bigquery.erasing.copies import remaining_copies
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
-from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE, labels
+from airflow_provider_connect.sinks._bigquery.names import POSITION_COLUMN, TABLE_COLUMN, labels
 from airflow_provider_connect.sinks._bigquery.notes import write_note
-from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
-from airflow_provider_connect.sinks._bigquery.preflight import preflight, seen
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, make_publish_plan
+from airflow_provider_connect.sinks._bigquery.preflight import inspection_problems, preflight
 from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, rejects_by_day
-from airflow_provider_connect.sinks._bigquery.snapshot import require_all_keys
-from airflow_provider_connect.sinks._bigquery.split import parts_of, parts_problems, template_problems
+from airflow_provider_connect.sinks._bigquery.snapshot import require_no_rejects
 from airflow_provider_connect.sinks._bigquery.staging import (
-    REJECTS_END,
-    Staging,
-    abandoned,
-    is_kept,
-    kept_before,
-    make_staging,
-    new_stage,
-    sweep,
+    REJECTS_SUFFIX,
+    StagingLayout,
+    abandoned_tables,
+    create_staging_table,
+    drop_abandoned_tables,
+    is_kept_for_retry,
+    new_staging_table,
+    reuse_filled,
 )
-from airflow_provider_connect.sinks._bigquery.tables import Tables
-from airflow_provider_connect.sinks._bigquery.target import ensure_marks, ensure_target, has_marks
-from airflow_provider_connect.sinks._bigquery.turns import confirm, put_or_keep
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load, load_method
+from airflow_provider_connect.sinks._bigquery.tables import TargetTables
+from airflow_provider_connect.sinks._bigquery.target import ensure_delete_marks, ensure_target, has_delete_marks
+from airflow_provider_connect.sinks._bigquery.template_tables import (
+    table_changes_of,
+    template_problems,
+    template_table_problems,
+)
+from airflow_provider_connect.sinks._bigquery.turns import publish_or_keep_staging, run_confirmation
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import choose_load_method, run_load_jobs
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file, stage_rejects
-from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
+from airflow_provider_connect.stage.erase_list import Erasure, ShapingDigest, no_shaping
 from airflow_provider_connect.stage.rejects import DayRejects, Tolerance
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
 
@@ -67,7 +71,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.stage.notes import LedgerNote
 
 _log = logging.getLogger(__name__)
-TIDY_SECONDS = 15.0
+CLEANUP_SECONDS = 15.0
 SWEPT_AFTER = ONE_DAY
 """How long nobody has changed a staging table whose attempt is taken for dead."""
 
@@ -87,17 +91,17 @@ class BigQueryPublisher(
         self.key = key
         self._connection = connection
         self._lock = threading.Lock()
-        self._api: Api | None = None
+        self._api: BigQueryApi | None = None
 
     @property
-    def api(self) -> Api:
+    def api(self) -> BigQueryApi:
         """BigQuery, signed in when it is first needed."""
         with self._lock:
             if self._api is None:
                 options = self.options
-                self._api = Api.open(
+                self._api = BigQueryApi.open(
                     self._connection,
-                    project_of(options.head),
+                    project_in_name(options.head),
                     retry_budget_seconds=options.retry_budget_seconds,
                     maximum_bytes_billed=options.maximum_bytes_billed,
                     labels=labels(options.labels),
@@ -106,9 +110,9 @@ class BigQueryPublisher(
             return self._api
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> TargetTables:
         """Where the target and the tables beside it lie."""
-        return Tables(self.options, self.api.project)
+        return TargetTables(self.options, self.api.project)
 
     @property
     def ledger(self) -> BigQueryLedger:
@@ -136,7 +140,7 @@ class BigQueryPublisher(
             return (
                 template_problems(self.options, schema, kind)
                 or preflight(self.api, self.tables, self.ledger, schema, dates, kind=kind)
-                or parts_problems(self.api, self.tables, self.ledger, schema, dates, kind=kind)
+                or template_table_problems(self.api, self.tables, self.ledger, schema, dates, kind=kind)
             )
         except (ConfigError, DataError) as error:
             return [str(error)]
@@ -152,71 +156,71 @@ class BigQueryPublisher(
             if counted or kept:
                 yield DayRejects(row.day, row.generation, counted, f"table {place.id}", kept)
 
-    def begin(self, publish: Publish) -> Staging:
+    def begin(self, publish: Publish) -> StagingLayout:
         """Bring the table to hold the source's columns, and make this attempt's staging tables."""
         api, tables, options, schema = self.api, self.tables, self.options, publish.schema
         api.locate(tables.target)
         ready = ensure_target(api, tables.target, options, schema)
         softly = options.deletes_softly(publish.kind)
         if softly:
-            ensure_marks(api, tables.target)
+            ensure_delete_marks(api, tables.target)
         if ready.discarded:
             _log.warning("%s lacks columns, which are left out: %s", tables.target.id, ", ".join(ready.discarded))
-        every = columns(schema, fields_of(ready.table))
-        method = load_method(options, publish.stage, schema, every)
-        parts = parts_of(api, tables, self.ledger, publish, ready)
-        table_column = None if parts is None else TABLE
+        every = make_columns(schema, fields_of(ready.table))
+        method = choose_load_method(options, publish.stage, schema, every)
+        parts = table_changes_of(api, tables, self.ledger, publish, ready)
+        table_column = None if parts is None else TABLE_COLUMN
         # A retry publishes what an earlier driver froze, under the same attempt's name. The rows and load jobs that
         # driver left must not count as ours, nor may it drop our table when it comes back late.
-        place = new_stage(tables.staging, publish.manifest.attempt)
+        place = new_staging_table(tables.staging, publish.manifest.attempt)
         sets_aside = options.errors_tolerance == "all" or publish.manifest.polled.rejects
-        made = Staging(
+        made = StagingLayout(
             table=place,
-            rejects=place.sibling(f"{place.table}{REJECTS_END}") if sets_aside else None,
+            rejects=place.sibling(f"{place.table}{REJECTS_SUFFIX}") if sets_aside else None,
             columns=ready.columns,
             # Files go in as they are, with the columns that the target does not take.
-            staged=every if method == "load_job" else ready.columns,
-            discarded=ready.discarded,
+            staged_columns=every if method == "load_job" else ready.columns,
+            discarded_sources=ready.discarded,
             load_method=method,
-            position_column=POSITION if options.write_mode == "merge" else None,
+            position_column=POSITION_COLUMN if options.write_mode == "merge" else None,
             table_column=table_column,
             filter_column=ready.filter_column,
-            parts=parts,
-            marked=softly or has_marks(ready.table, ready.columns),
+            table_changes=parts,
+            has_delete_marks=softly or has_delete_marks(ready.table, ready.columns),
         )
-        if (kept := kept_before(api, publish, made)) is not None:
+        if (kept := reuse_filled(api, publish, made)) is not None:
             _log.info("day %s: its rows are in %s already, and are published from there", publish.day, kept.table.id)
             return kept
         own = self._labels(publish)
         # Each table's INSERT then reads its own rows alone.
-        make_staging(api, made.table, made.fields, own, [table_column] if table_column else [])
+        create_staging_table(api, made.table, made.fields, own, [table_column] if table_column else [])
         if made.rejects is not None:
-            make_staging(api, made.rejects, STAGED_REJECT_FIELDS, own)
+            create_staging_table(api, made.rejects, STAGED_REJECT_FIELDS, own)
         return made
 
-    def put(self, token: Staging, stage: str, share: tuple[StagedFile, ...]) -> FileReceipt | None:
+    def put(self, token: StagingLayout, stage: str, share: tuple[StagedFile, ...]) -> FileReceipt | None:
         """Append a staged file to the staging table, in a write stream of its own; nothing where files are loaded."""
-        if token.load_method == "load_job" or token.kept is not None:
+        if token.load_method == "load_job" or token.filled is not None:
             return None
         (file,) = share
         tolerance = Tolerance(self.options.errors_tolerance, self.options.max_rejects)
         return put_file(self.api, token, stage, file.path, tolerance)
 
-    def commit(self, publish: Publish, token: Staging, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
+    def commit(self, publish: Publish, token: StagingLayout, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
         """Show what was staged, put the day in place, drop the staging tables; may be repeated after a lost answer."""
         sent = [receipt for receipt in receipts if receipt is not None]
         streams = [receipt.rows.name for receipt in sent if receipt.rows.name]
         job_labels = self._labels(publish)
         try:
             self.api.locate(self.tables.target)
-            if token.kept is None:
+            if token.filled is None:
                 self._fill(publish, token, sent, job_labels)
             rejects = stage_rejects(self.api, self.tables, publish, token, [receipt.rejects for receipt in sent])
-            plan = plan_of(self.tables, publish, token, streams, rejects)
+            plan = make_publish_plan(self.tables, publish, token, streams, rejects)
             self._require_nothing_gone(plan)
-            require_all_keys(plan)
-            plan = with_differences(self.api, plan, job_labels)
-            published = put_or_keep(self.api, plan, job_labels)
+            require_no_rejects(plan)
+            plan = count_differences(self.api, plan, job_labels)
+            published = publish_or_keep_staging(self.api, plan, job_labels)
         except GoneError:
             # The staging table is gone: it is dropped once the day is published.
             row = self.ledger.published(publish.day.date, publish.intent.token)
@@ -233,13 +237,15 @@ class BigQueryPublisher(
         self.api.locate(self.tables.target)
         tables = self.tables
         step = LedgerStep(target=tables.target, staging=tables.staging, ledger=tables.ledger, publish=publish)
-        return confirm(self.api, step, self._labels(publish))
+        return run_confirmation(self.api, step, self._labels(publish))
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
         """Count the rows with these values, by day."""
-        return self._eraser(column).found(values)
+        return self._eraser(column).count_rows(values)
 
-    def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
+    def erase(
+        self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
+    ) -> Erasure:
         """Put values on the erase list, and take their rows out of every day, hundreds of days in a transaction."""
         return self._eraser(column).erase(values, kind, shaping)
 
@@ -248,25 +254,25 @@ class BigQueryPublisher(
 
     def copies(self) -> list[str]:
         """Return the target's rejects, its staging tables and Google's copies of deleted rows."""
-        return copies_of(self.api, self.tables)
+        return remaining_copies(self.api, self.tables)
 
-    def abort(self, publish: Publish, token: Staging) -> None:
+    def abort(self, publish: Publish, token: StagingLayout) -> None:
         """Drop this attempt's staging tables, unless they are kept for the next one.
 
         A transaction that still reads them fails as a whole.
         """
-        if not is_kept(publish, token):
+        if not is_kept_for_retry(publish, token):
             self._drop(token)
 
     def sweep(self) -> int:
         """Drop staging tables that nobody has changed for :data:`SWEPT_AFTER`."""
-        with self.api.within(TIDY_SECONDS):
-            return sweep(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEPT_AFTER)
+        with self.api.time_limit(CLEANUP_SECONDS):
+            return drop_abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEPT_AFTER)
 
     def leftovers(self) -> list[str]:
         """Return the staging tables that :meth:`sweep` would drop."""
         self.api.locate(self.tables.target)
-        old = abandoned(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEPT_AFTER)
+        old = abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEPT_AFTER)
         return sorted(place.id for place in old)
 
     def close(self) -> None:
@@ -276,11 +282,11 @@ class BigQueryPublisher(
         if api is not None:
             api.close()
 
-    def _drop(self, made: Staging) -> None:
-        with self.api.within(TIDY_SECONDS):
+    def _drop(self, made: StagingLayout) -> None:
+        with self.api.time_limit(CLEANUP_SECONDS):
             for place in (made.table, made.rejects):
                 if place is not None:
-                    drop(self.api, place)
+                    drop_table(self.api, place)
 
     def _labels(self, publish: Publish) -> dict[str, str]:
         """Return the labels of jobs and staging tables: the user's own, then where to look in Airflow."""
@@ -289,14 +295,14 @@ class BigQueryPublisher(
         return labels({**self.options.labels, **own, "day": str(publish.day)})
 
     def _fill(
-        self, publish: Publish, staging: Staging, receipts: Sequence[FileReceipt], job_labels: dict[str, str]
+        self, publish: Publish, staging: StagingLayout, receipts: Sequence[FileReceipt], job_labels: dict[str, str]
     ) -> None:
         """Load all files into the staging table, or commit their streams once every staged row was sent."""
         files, table = publish.manifest.polled.files, staging.table
         if staging.load_method == "load_job":
             paths = [f"{publish.stage.rstrip('/')}/{file.path}" for file in files]
-            fields = [column.staging for column in staging.staged]
-            load(self.api, table, paths, fields, labels=job_labels, attempt=table.table)
+            fields = [column.staging for column in staging.staged_columns]
+            run_load_jobs(self.api, table, paths, fields, labels=job_labels, attempt=table.table)
             return
         staged = sum(file.rows for file in files)
         sent = sum(receipt.rows.rows + receipt.rejects.rows for receipt in receipts)
@@ -328,6 +334,6 @@ class TablePublisher(BigQueryPublisher, InspectsTarget):
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Find what would fail the publish, as far as columns, what is there and dry runs tell."""
         try:
-            return seen(self.api, self.tables, schema, kind=kind, probes=False)
+            return inspection_problems(self.api, self.tables, schema, kind=kind, creates_probe=False)
         except (ConfigError, DataError) as error:
             return [str(error)]

@@ -19,63 +19,63 @@ import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, literal, names, quoted, texts
+from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list, literal, quoted, string_array
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
-from airflow_provider_connect.publishing import overtaken, require_definition, superseded
+from airflow_provider_connect.publishing import overtaken_error, require_definition, superseded_error
 from airflow_provider_connect.sink import DefinitionInForce, Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.decision import (
-    before,
-    decided,
-    erased_since,
-    mine,
-    moved_on,
-    newest_of,
-    put_in_force,
-    redefined,
-    unfenced,
+    definition_statements,
+    followed_rows_condition,
+    list_changed_condition,
+    missing_fence_error,
+    newest_row_of,
+    overtaken_cases,
+    own_rows_condition,
+    redefined_cases,
+    transaction_script,
 )
-from airflow_provider_connect.sinks._bigquery.ledger import foreign_rows, refused_append
+from airflow_provider_connect.sinks._bigquery.ledger import append_refused_error, foreign_rows_error
 from airflow_provider_connect.sinks._bigquery.ledger_rows import ledger_row, ledger_values
-from airflow_provider_connect.sinks._bigquery.merge import keyless, merge_statements
-from airflow_provider_connect.sinks._bigquery.names import TABLE
+from airflow_provider_connect.sinks._bigquery.merge import keyless_staged_sql, merge_statements
+from airflow_provider_connect.sinks._bigquery.names import TABLE_COLUMN
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.snapshot import (
     IS_DELETED,
     SOFT_COUNTS,
-    delete_softly,
-    delete_vanished,
-    drop_deleted,
-    kept_rows,
-    keyless_published,
-    keyless_rows,
-    newest_day,
-    refused_rows,
+    delete_vanished_statements,
+    keyless_published_error,
+    keyless_published_sql,
+    newest_day_sql,
+    protected_rows_error,
+    protected_rows_sql,
+    purge_soft_deleted_statement,
+    soft_delete_statements,
 )
-from airflow_provider_connect.stage.deleted import DELETED
-from airflow_provider_connect.stage.manifest import Manifest, Polled
+from airflow_provider_connect.stage.manifest import Manifest, PollResult
+from airflow_provider_connect.stage.soft_deletes import DELETED
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.clients.bigquery.sql import Place
-    from airflow_provider_connect.sinks._bigquery.staging import Part
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
+    from airflow_provider_connect.sinks._bigquery.staging import TableChange
 
 MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
 
-VALUES_BYTES = 64_000
+RESERVED_BYTES = 64_000
 """Room for what is known only when a day is published: counts, digest, names of the run and of streams."""
 
-KEPT_STREAMS = 10
+MAX_STREAM_NAMES = 10
 """How many names of write streams the ledger keeps: a day of many files has thousands."""
 
-LEAST_BYTES_OF_TABLE = 10 * 1024 * 1024
+MIN_BILLED_BYTES_PER_TABLE = 10 * 1024 * 1024
 """What a statement is billed for at least, for each table that it names, however small:
 https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11)."""
 
-MOST_TABLES = 3
+MAX_TABLES_PER_STATEMENT = 3
 """How many tables one statement names at the most: ledger and both staging tables, or the three of a merge."""
 
 _DECLARED = f"""DECLARE day_rows INT64;
@@ -83,7 +83,7 @@ DECLARE {NEWEST_DAY} DATE;
 DECLARE kept_rows, vanished, restored, soft_deleted, keyless INT64 DEFAULT 0;
 """
 
-ANSWER = (
+ANSWER_COLUMNS = (
     "outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,\n"
     "  seen.keyless_rows + keyless AS keyless_rows, kept_rows, seen.definition AS in_force"
 )
@@ -94,16 +94,16 @@ class IncompleteError(RetriableError):
     """The staging table does not hold what was sent: it must be sent again."""
 
 
-def sample(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") -> Publish:
-    """Return a day that nobody polled, for :func:`rehearse`."""
+def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") -> Publish:
+    """Return a day that nobody polled, for :func:`rehearse_script`."""
     day = Day(date=dt.date(1970, 1, 1))
-    manifest = Manifest(day=day, attempt="", fingerprint="", polled=Polled())
+    manifest = Manifest(day=day, attempt="", fingerprint="", polled=PollResult())
     intent = Intent(token="", run="")
     return Publish(key=key, day=day, intent=intent, manifest=manifest, schema=schema, stage="", kind=kind)
 
 
 def publish_script(plan: PublishPlan) -> str:
-    """Return the script; its last statement answers with one row for :func:`settle`.
+    """Return the script; its last statement answers with one row for :func:`published_row`.
 
     :raises ConfigError: the script is longer than BigQuery takes.
     """
@@ -111,67 +111,67 @@ def publish_script(plan: PublishPlan) -> str:
     if plan.rejects is not None:
         keep_old = plan.write_mode == "append"
         rejects = plan.rejects.statements(plan.key, plan.row.day, generation=_generation(plan), keep_old=keep_old)
-    fence = f"{mine(plan)} AND {LEDGER}.day IS NULL"
-    newest = f"{before(plan)} AND {LEDGER}.generation = {LEDGER}.newest"
-    script = decided(
+    fence = f"{own_rows_condition(plan)} AND {LEDGER}.day IS NULL"
+    newest = f"{followed_rows_condition(plan)} AND {LEDGER}.generation = {LEDGER}.newest"
+    script = transaction_script(
         plan,
         "published",
-        cases=_cases(plan),
-        changes=[*_data(plan), *rejects, *put_in_force(plan), _ledger_row(plan)],
-        read={
+        outcome_cases=_cases(plan),
+        changes=[*_data(plan), *rejects, *definition_statements(plan), _ledger_row(plan)],
+        seen_columns={
             "day_rows": ("INT64", f"MAX(IF({newest}, {LEDGER}.row_count, NULL))"),
-            "strangers": ("INT64", f"COUNTIF(NOT ({mine(plan)}) AND {LEDGER}.day IS NOT NULL)"),
+            "strangers": ("INT64", f"COUNTIF(NOT ({own_rows_condition(plan)}) AND {LEDGER}.day IS NOT NULL)"),
             "staged_rows": ("INT64", f"(SELECT COUNT(*) FROM {plan.staging.sql})"),
-            "staged_rejects": ("INT64", plan.rejects.staged if plan.rejects else "0"),
-            "keyless_rows": ("INT64", keyless(plan, plan.merge) if plan.merge else "0"),
+            "staged_rejects": ("INT64", plan.rejects.staged_count_sql if plan.rejects else "0"),
+            "keyless_rows": ("INT64", keyless_staged_sql(plan, plan.merge) if plan.merge else "0"),
             "definition": ("STRING", f"MAX(IF({fence}, {LEDGER}.definition, NULL))"),
             "task": ("STRING", f"MAX(IF({fence}, {LEDGER}.run, NULL))"),
         },
-        declared=_DECLARED,
-        looked_up=_look_for_newest(plan),
-        answer=ANSWER,
+        declarations=_DECLARED,
+        lookups=_look_for_newest(plan),
+        answer_columns=ANSWER_COLUMNS,
     )
     _check_length(plan, script, MAX_SCRIPT_BYTES)
     return script
 
 
-def rehearse(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
+def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
     """Make the script before there is anything to publish, to find out whether it is too long.
 
-    :param plan: with the real tables and columns, about what :func:`sample` made up.
+    :param plan: with the real tables and columns, about what :func:`sample_publish` made up.
     :param maximum_bytes_billed: the sink's option.
     :raises ConfigError: the script could become longer than BigQuery takes, or may not be billed for what it must be.
     """
     script = publish_script(plan)
-    _check_length(plan, script, MAX_SCRIPT_BYTES - VALUES_BYTES)
+    _check_length(plan, script, MAX_SCRIPT_BYTES - RESERVED_BYTES)
     check_budget(plan.target, maximum_bytes_billed)
 
 
-def check_budget(target: Place, maximum_bytes_billed: int | None) -> None:
+def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
     """Refuse a bound under which no publish can pass.
 
     :raises ConfigError: with the least that may do.
     """
-    least = MOST_TABLES * LEAST_BYTES_OF_TABLE
+    least = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
     if maximum_bytes_billed is not None and maximum_bytes_billed < least:
         raise ConfigError(
             f"maximum_bytes_billed={maximum_bytes_billed:,} lets no day into {target.id}: a statement of the publish "
-            f"names {MOST_TABLES} tables, and BigQuery bills 10 MiB of each: at least {least:,}, and more where the "
+            f"names {MAX_TABLES_PER_STATEMENT} tables, and BigQuery bills 10 MiB of each: at least {least:,}, and more where the "
             "table is read"
         )
 
 
 def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
     if len(script.encode()) > limit:
-        into = f" of {len(plan.made.parts):,} tables" if plan.made.parts else ""
+        into = f" of {len(plan.layout.table_changes):,} tables" if plan.layout.table_changes else ""
         raise ConfigError(
             f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes and BigQuery takes 1 MB: "
-            f"the {len(plan.made.columns)} columns{into} are too many or their names too long; select fewer in the "
+            f"the {len(plan.layout.columns)} columns{into} are too many or their names too long; select fewer in the "
             "source"
         )
 
 
-def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
+def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row of a script that published, or found the token published already.
 
     :raises SupersededError: a snapshot of a later day is published.
@@ -186,28 +186,28 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     outcome = answer["outcome"]
     if outcome in ("published", "already"):
         return ledger_row(answer)
-    newest = newest_of(answer)
+    newest = newest_row_of(answer)
     if outcome == "superseded" and newest is not None:
-        raise superseded(plan.publish, newest)
+        raise superseded_error(plan.publish, newest)
     if outcome == "redefined":
         require_definition(plan.publish, DefinitionInForce(answer["in_force"], task=""))
     where = f"{plan.key} {plan.row.day} into {plan.target.id}"
     errors: dict[str, ConnectError] = {
-        "overtaken": overtaken(plan.publish, newest, int(answer["erased"] or 0)),
+        "overtaken": overtaken_error(plan.publish, newest, int(answer["erased"] or 0)),
         "incomplete": IncompleteError(
             f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
             f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"
         ),
-        "unfenced": unfenced(plan),
+        "unfenced": missing_fence_error(plan),
         "keyless": DataError(
             f"{where}: {answer['keyless_rows']:,} rows have NULL in the key "
             f"({', '.join(plan.merge.key) if plan.merge else ''}); nothing was changed. Choose a key that is "
             "always there, or mend it in the source"
         ),
-        "refused": refused_append(plan.key, plan.row.day, plan.target, answer["newest"]),
-        "kept": refused_rows(plan.target, answer["kept_rows"], newest.day if newest else None),
-        "uncomparable": keyless_published(plan.target, answer["keyless_rows"]),
-        "stranger": foreign_rows(plan.key, plan.target, plan.ledger),
+        "refused": append_refused_error(plan.key, plan.row.day, plan.target, answer["newest"]),
+        "kept": protected_rows_error(plan.target, answer["kept_rows"], newest.day if newest else None),
+        "uncomparable": keyless_published_error(plan.target, answer["keyless_rows"]),
+        "stranger": foreign_rows_error(plan.key, plan.target, plan.ledger),
     }
     raise errors[outcome]
 
@@ -215,30 +215,30 @@ def settle(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
 def _look_for_newest(plan: PublishPlan) -> str:
     if not plan.follows_stream:
         return ""
-    look = {NEWEST_DAY: newest_day(plan)}
+    look = {NEWEST_DAY: newest_day_sql(plan)}
     if plan.publish.kind != "increment":
-        look["kept_rows"] = kept_rows(plan.target, plan.write_mode, plan.made.filter_column)
-        if plan.softly:
-            look["keyless"] = keyless_rows(plan)
+        look["kept_rows"] = protected_rows_sql(plan.target, plan.write_mode, plan.layout.filter_column)
+        if plan.deletes_softly:
+            look["keyless"] = keyless_published_sql(plan)
     return "".join(f"SET {name} = {found};\n" for name, found in look.items())
 
 
 def _cases(plan: PublishPlan) -> list[tuple[str, str]]:
     rejects = plan.rejects.rows if plan.rejects else 0
-    compared = moved_on(plan)
+    compared = overtaken_cases(plan)
     if plan.write_mode == "append":  # one that only adds refuses any day that somebody has published
         refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
-        compared = [(erased_since(plan.publish.manifest.seen), "overtaken"), *refused]
+        compared = [(list_changed_condition(plan.publish.manifest.seen), "overtaken"), *refused]
     cases = [
         *compared,
-        *redefined(plan.publish),
+        *redefined_cases(plan.publish),
         (f"seen.staged_rows != {plan.row.rows} OR seen.staged_rejects != {rejects}", "incomplete"),
     ]
     if plan.write_mode == "replace" or plan.replaces_whole:
         cases.append(("seen.strangers > 0", "stranger"))
     if plan.replaces_whole:
         cases.append(("kept_rows > 0", "kept"))
-    if plan.softly and not plan.merge:
+    if plan.deletes_softly and not plan.merge:
         cases.append(("keyless > 0", "uncomparable"))
     if plan.merge:
         cases.append(("seen.keyless_rows > 0", "keyless"))
@@ -246,21 +246,24 @@ def _cases(plan: PublishPlan) -> list[tuple[str, str]]:
 
 
 def _data(plan: PublishPlan) -> list[str]:
-    if plan.made.parts is not None:
-        changes = [statement for part in plan.made.parts for statement in _part(plan, part)]
+    if plan.layout.table_changes is not None:
+        changes = [statement for part in plan.layout.table_changes for statement in _part(plan, part)]
         return [*changes, "SET day_rows = seen.staged_rows"]
-    this_day = _this_day(plan, plan.made.filter_column)
+    this_day = _this_day(plan, plan.layout.filter_column)
     if plan.replaces_whole:
-        this_day = any_partition(plan.made.filter_column, TARGET)
-    if plan.softly:
+        this_day = any_partition(plan.layout.filter_column, TARGET)
+    if plan.deletes_softly:
         this_day += f" AND NOT {IS_DELETED}"
     if plan.merge:
         vanished = []
-        if plan.softly:
-            vanished = delete_softly(plan)
+        if plan.deletes_softly:
+            vanished = soft_delete_statements(plan)
         elif plan.replaces_whole:
             # By a key that comes back, a row that was deleted softly would stay deleted.
-            vanished = [*([drop_deleted(plan)] if plan.made.marked else []), *delete_vanished(plan)]
+            vanished = [
+                *([purge_soft_deleted_statement(plan)] if plan.layout.has_delete_marks else []),
+                *delete_vanished_statements(plan),
+            ]
         return [
             *vanished,
             *merge_statements(plan, plan.merge),
@@ -269,8 +272,8 @@ def _data(plan: PublishPlan) -> list[str]:
     insert = _insert(plan, plan.target)
     if plan.write_mode == "append":
         return [insert, "SET day_rows = seen.staged_rows + COALESCE(seen.day_rows, 0)"]
-    if plan.softly:
-        return [*delete_softly(plan), insert, "SET day_rows = seen.staged_rows"]
+    if plan.deletes_softly:
+        return [*soft_delete_statements(plan), insert, "SET day_rows = seen.staged_rows"]
     # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
     delete = (
         f"IF EXISTS (SELECT 1 FROM {plan.target.sql} AS {TARGET} WHERE {this_day}) THEN\n"
@@ -279,13 +282,13 @@ def _data(plan: PublishPlan) -> list[str]:
     return [delete, insert, "SET day_rows = seen.staged_rows"]
 
 
-def _part(plan: PublishPlan, part: Part) -> list[str]:
+def _part(plan: PublishPlan, part: TableChange) -> list[str]:
     """Return what changes one of several tables, which no other stream's publish can change meanwhile."""
     place, changes = plan.target.sibling(part.name), []
     if part.had_rows:
         changes.append(f"DELETE FROM {place.sql} AS {TARGET} WHERE {_this_day(plan, part.filter_column)}")
     if part.has_rows:
-        changes.append(f"{_insert(plan, place)}\n  WHERE {STAGED}.{quoted(TABLE)} = {literal(part.name)}")
+        changes.append(f"{_insert(plan, place)}\n  WHERE {STAGED}.{quoted(TABLE_COLUMN)} = {literal(part.name)}")
     return changes
 
 
@@ -294,19 +297,19 @@ def _this_day(plan: PublishPlan, filter_column: str | None) -> str:
     return this_day if filter_column in (None, "day") else f"{this_day} AND {any_partition(filter_column, TARGET)}"
 
 
-def _insert(plan: PublishPlan, into: Place) -> str:
-    live = [DELETED] if plan.softly else []
-    written = names([*(column.name for column in plan.made.columns), "day", *live])
+def _insert(plan: PublishPlan, into: TableRef) -> str:
+    live = [DELETED] if plan.deletes_softly else []
+    written = column_list([*(column.name for column in plan.layout.columns), "day", *live])
     selected = ", ".join(
-        [*(column.expression for column in plan.made.columns), literal(plan.row.day), *("FALSE" for _ in live)]
+        [*(column.expression for column in plan.layout.columns), literal(plan.row.day), *("FALSE" for _ in live)]
     )
     return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS {STAGED}"
 
 
 def _ledger_row(plan: PublishPlan) -> str:
     tables = {}
-    if plan.made.parts is not None:
-        tables["tables"] = texts(part.name for part in plan.made.parts if part.has_rows)
+    if plan.layout.table_changes is not None:
+        tables["tables"] = string_array(part.name for part in plan.layout.table_changes if part.has_rows)
     values = ledger_values(
         plan.target,
         plan.key,
@@ -314,9 +317,9 @@ def _ledger_row(plan: PublishPlan) -> str:
         generation=_generation(plan),
         row_count="day_rows",
         counts=_counts(plan),
-        load_method=literal(plan.made.load_method),
+        load_method=literal(plan.layout.load_method),
         stream_count=literal(plan.stream_count),
-        streams=texts(plan.streams[:KEPT_STREAMS]),
+        streams=string_array(plan.streams[:MAX_STREAM_NAMES]),
         **tables,
     )
     selected = ", ".join(values.values())
@@ -333,9 +336,9 @@ def _generation(plan: PublishPlan) -> str:
 
 def _counts(plan: PublishPlan) -> str:
     counts = json.dumps(plan.row.counts)
-    if not plan.softly and not (plan.merge and plan.replaces_whole):
+    if not plan.deletes_softly and not (plan.merge and plan.replaces_whole):
         return f"PARSE_JSON({literal(counts)})"
-    counted = SOFT_COUNTS if plan.softly else {"vanished": "vanished"}
+    counted = SOFT_COUNTS if plan.deletes_softly else {"vanished": "vanished"}
     parts, begin = [], counts[:-1] + (", " if plan.row.counts else "")
     for name, variable in counted.items():
         parts += [literal(f'{begin}"{name}": '), f"CAST({variable} AS STRING)"]

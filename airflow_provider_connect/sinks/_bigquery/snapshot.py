@@ -17,30 +17,32 @@ from airflow_provider_connect.clients.bigquery.sql import any_partition, literal
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.aliases import LEDGER, NEWEST_DAY, STAGED, TARGET
 from airflow_provider_connect.sinks._bigquery.ledger import WriteMode
-from airflow_provider_connect.sinks._bigquery.ledger_rows import increment_first, of_stream
-from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT, IN_ALL, RESTORED, SOFT_DELETED
-from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.sinks._bigquery.ledger_rows import increment_order, stream_condition
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
+from airflow_provider_connect.stage.soft_deletes import DELETED, DELETED_AT, RESTORED, SOFT_DELETED, SOFT_DELETED_TOTAL
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.sql import Place
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
+    from airflow_provider_connect.sinks._bigquery.columns.types import TargetColumn
     from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
-    from airflow_provider_connect.stage.manifest import Seen
+    from airflow_provider_connect.stage.manifest import SeenPublish
 
 
-def newest_day(plan: PublishPlan) -> str:
+def newest_day_sql(plan: PublishPlan) -> str:
     """Return SQL for the day of the stream's newest publish, or of the increment that this day's next one follows.
 
     That is the day's own increment, else the stream's newest.
     """
-    rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {of_stream(plan.target, plan.key)}"
+    rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {stream_condition(plan.target, plan.key)}"
     if plan.publish.kind != "increment":
         return f"(SELECT MAX({LEDGER}.day) {rows})"
-    order = increment_first(plan.publish.day.date)
+    order = increment_order(plan.publish.day.date)
     return f"(SELECT {LEDGER}.day {rows} AND {LEDGER}.day IS NOT NULL ORDER BY {order} LIMIT 1)"
 
 
-def kept_rows(target: Place, write_mode: WriteMode, filter_column: str | None, newest: str = NEWEST_DAY) -> str:
+def protected_rows_sql(
+    target: TableRef, write_mode: WriteMode, filter_column: str | None, newest: str = NEWEST_DAY
+) -> str:
     """Return SQL that counts rows which no snapshot brought, or which are kept as a history by day.
 
     :param newest: SQL for the day of the newest published snapshot. A merge leaves rows of earlier days where they are,
@@ -54,7 +56,7 @@ def kept_rows(target: Place, write_mode: WriteMode, filter_column: str | None, n
     return f"(SELECT COUNT(*) FROM {target.sql} AS {TARGET} WHERE {others} AND {any_})"
 
 
-def refused_rows(target: Place, rows: int, newest: dt.date | None) -> ConfigError:
+def protected_rows_error(target: TableRef, rows: int, newest: dt.date | None) -> ConfigError:
     """Return the error for a snapshot that would delete rows of others, or a history."""
     kept = f"besides the newest snapshot ({newest})" if newest else "that no publish of this stream brought"
     return ConfigError(
@@ -63,7 +65,7 @@ def refused_rows(target: Place, rows: int, newest: dt.date | None) -> ConfigErro
     )
 
 
-def stream_moved_on(seen: Seen) -> str:
+def stream_changed_condition(seen: SeenPublish) -> str:
     """Return the condition under which the newest snapshot, or increment, is not the one seen before the poll."""
     if seen.day is None:
         return f"{NEWEST_DAY} IS NOT NULL"
@@ -71,10 +73,10 @@ def stream_moved_on(seen: Seen) -> str:
     return f"{NEWEST_DAY} IS NULL OR {NEWEST_DAY} != {literal(seen.day)} OR NOT ({same})"
 
 
-def delete_vanished(plan: PublishPlan) -> list[str]:
+def delete_vanished_statements(plan: PublishPlan) -> list[str]:
     """Return the statements that count and delete the rows whose key the staged snapshot lacks."""
     gone = (
-        f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.made.filter_column, TARGET)}\n"
+        f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)}\n"
         f"    AND NOT EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
     )
     return [
@@ -86,18 +88,18 @@ def delete_vanished(plan: PublishPlan) -> list[str]:
 
 IS_DELETED = f"COALESCE({TARGET}.{quoted(DELETED)}, FALSE)"
 """The condition that a row of the target is soft-deleted: a row from before soft deletes is not."""
-SOFT_COUNTS = {SOFT_DELETED: "vanished", RESTORED: "restored", IN_ALL: "soft_deleted"}
+SOFT_COUNTS = {SOFT_DELETED: "vanished", RESTORED: "restored", SOFT_DELETED_TOTAL: "soft_deleted"}
 """Names of counts, and the variables of the script that have them."""
 
 
-def delete_softly(plan: PublishPlan) -> list[str]:
+def soft_delete_statements(plan: PublishPlan) -> list[str]:
     """Return the statements that mark what the staged snapshot lacks, and unmark what came back; and count both.
 
     ``replace`` also deletes the rows that the snapshot brings anew, and moves all others to its day: they are shown
     with it, and a partition that expires would take them away. ``merge`` leaves every row where it is, and its own rule
     says whose values count.
     """
-    target, any_ = plan.target.sql, any_partition(plan.made.filter_column, TARGET)
+    target, any_ = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
     rows = f"FROM {target} AS {TARGET} WHERE {any_}"
     came = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
     polled_at = plan.publish.manifest.polled_at
@@ -127,22 +129,24 @@ def delete_softly(plan: PublishPlan) -> list[str]:
     return [*counted, *changes, f"SET soft_deleted = (SELECT COUNT(*) {rows} AND {IS_DELETED})"]
 
 
-def drop_deleted(plan: PublishPlan) -> str:
+def purge_soft_deleted_statement(plan: PublishPlan) -> str:
     """Return the statement that deletes what was soft-deleted: a row of theirs that comes back is a new one."""
-    rows = f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.made.filter_column, TARGET)} AND {IS_DELETED}"
+    rows = (
+        f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)} AND {IS_DELETED}"
+    )
     return f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows};\n  END IF"
 
 
-def keyless_rows(plan: PublishPlan) -> str:
+def keyless_published_sql(plan: PublishPlan) -> str:
     """Return SQL that counts published rows without a key: they would seem to have vanished."""
     if plan.merge is not None:
         return "0"
     key = f"{TARGET}.{quoted(_record_key(plan).name)}"
-    rows = f"{any_partition(plan.made.filter_column, TARGET)} AND {key} IS NULL AND NOT {IS_DELETED}"
+    rows = f"{any_partition(plan.layout.filter_column, TARGET)} AND {key} IS NULL AND NOT {IS_DELETED}"
     return f"(SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {rows})"
 
 
-def keyless_published(target: Place, rows: int) -> ConfigError:
+def keyless_published_error(target: TableRef, rows: int) -> ConfigError:
     """Return the error for published rows without a key."""
     return ConfigError(
         f"table {target.id} holds {rows:,} rows without {RECORD_KEY}, and deletes='soft' cannot tell which of them "
@@ -158,17 +162,17 @@ def _same_row(plan: PublishPlan) -> str:
     return " AND ".join(f"{plan.expressions[name]} = {TARGET}.{quoted(name)}" for name in plan.merge.key)
 
 
-def _record_key(plan: PublishPlan) -> Column:
-    return next(column for column in plan.made.columns if column.source == RECORD_KEY)
+def _record_key(plan: PublishPlan) -> TargetColumn:
+    return next(column for column in plan.layout.columns if column.source == RECORD_KEY)
 
 
-def require_all_keys(plan: PublishPlan) -> None:
+def require_no_rejects(plan: PublishPlan) -> None:
     """Check that no row of a merged snapshot, or of one with soft deletes, was set aside: it would seem to be gone.
 
     :raises DataError: with the number of such rows.
     """
     aside = plan.row.counts.get("rejected", 0)
-    if plan.replaces_whole and (plan.merge is not None or plan.softly) and aside:
+    if plan.replaces_whole and (plan.merge is not None or plan.deletes_softly) and aside:
         raise DataError(
             f"table {plan.target.id}: {aside:,} rows of the snapshot were set aside; without their keys nobody knows "
             "which ones have vanished. Mend them in the source"

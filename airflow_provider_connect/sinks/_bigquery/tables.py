@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.sql import Place
-from airflow_provider_connect.clients.bigquery.tables import again_if_stale, create, fields_of, find, lasting
+from airflow_provider_connect.clients.bigquery.sql import TableRef
+from airflow_provider_connect.clients.bigquery.tables import (
+    create_table,
+    fields_of,
+    find_table,
+    remove_expiration,
+    retry_if_stale,
+)
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.aliases import STREAM
-from airflow_provider_connect.sinks._bigquery.columns.schema import own_fields
-from airflow_provider_connect.sinks._bigquery.staging import beginning_for
-from airflow_provider_connect.sinks._bigquery.target import patch, unordered
+from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
+from airflow_provider_connect.sinks._bigquery.staging import staging_prefix
+from airflow_provider_connect.sinks._bigquery.target import patch_schema, schema_change_failure
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
 _NO_KEY = ("FLOAT", "JSON", "RECORD")
@@ -25,7 +31,7 @@ _NO_ORDER = ("JSON", "RECORD")
 
 
 @dataclass(frozen=True)
-class Merge:
+class MergeRule:
     """What identifies a row, and which of two rows wins.
 
     :param key: names of columns in the table.
@@ -38,26 +44,26 @@ class Merge:
     key: tuple[str, ...]
     newest_by: str | None = None
     delete_where: str | None = None
-    tombstones: Place | None = None
+    tombstones: TableRef | None = None
     may_be_nan: bool = False
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def tombstone_columns(self) -> tuple[str, ...]:
         """The columns that are kept of a deleted row."""
         return tuple(dict.fromkeys((*self.key, *((self.newest_by,) if self.newest_by else ()))))
 
-    def order(self, value: str) -> str:
+    def comparable(self, value: str) -> str:
         """Return SQL that makes a value of ``newest_by`` comparable: NaN, which equals nothing, becomes NULL."""
         return f"IF(IS_NAN({value}), NULL, {value})" if self.may_be_nan else value
 
 
-def merge_of(
-    columns: Sequence[Column],
+def make_merge_rule(
+    columns: Sequence[TargetColumn],
     key: Sequence[str],
     newest_by: str | None,
     delete_where: str | None,
-    tombstones: Place | None,
-) -> Merge:
+    tombstones: TableRef | None,
+) -> MergeRule:
     """Return how to merge; the options name columns as the source does.
 
     :raises ConfigError: naming every option whose column is missing or has an unsuitable type.
@@ -81,7 +87,7 @@ def merge_of(
 
     if not key:
         problems.append("write_mode='merge' needs key=(…), the columns that identify a row")
-    found = Merge(
+    found = MergeRule(
         key=tuple(find("key", source, _NO_KEY) for source in key),
         newest_by=find("newest_by", newest_by, _NO_ORDER) if newest_by else None,
         delete_where=find("delete_where", delete_where, ()) if delete_where else None,
@@ -93,18 +99,18 @@ def merge_of(
     return found
 
 
-def tombstone_fields(merge: Merge, columns: Sequence[Column]) -> list[dict[str, Any]]:
+def tombstone_fields(merge: MergeRule, columns: Sequence[TargetColumn]) -> list[dict[str, Any]]:
     """Return the fields of the table of tombstones: key, ``newest_by``, and the deleting day and stream."""
     by_name = {column.name: column.target for column in columns}
-    own = own_fields(
+    own = sink_fields(
         ("day", "DATE", "The day whose data deleted the key."),
         (STREAM, "STRING", "The stream whose data deleted the key."),
     )
-    return [{**by_name[name], "mode": "NULLABLE"} for name in merge.kept] + own
+    return [{**by_name[name], "mode": "NULLABLE"} for name in merge.tombstone_columns] + own
 
 
 @dataclass(frozen=True)
-class Tables:
+class TargetTables:
     """What the options say about a target and the tables beside it.
 
     :param project: of the target, where its name has none.
@@ -114,31 +120,31 @@ class Tables:
     project: str
 
     @cached_property
-    def target(self) -> Place:
+    def target(self) -> TableRef:
         """The table that is published into; of a template, the head (:mod:`.split`)."""
-        return Place.parse(self.options.head, self.project)
+        return TableRef.parse(self.options.head, self.project)
 
     @property
-    def staging(self) -> Place:
+    def staging(self) -> TableRef:
         """Where staging tables lie, and what their names begin with."""
-        return beginning_for(self.target, self.options.staging_dataset)
+        return staging_prefix(self.target, self.options.staging_dataset)
 
     @property
-    def ledger(self) -> Place:
+    def ledger(self) -> TableRef:
         """The table that remembers every publish."""
         return self.target.sibling(f"{self.target.table}__ledger")
 
     @property
-    def rejects(self) -> Place:
+    def rejects(self) -> TableRef:
         """The table of rows that could not be loaded."""
         return self.target.sibling(f"{self.target.table}__rejects")
 
     @property
-    def tombstones(self) -> Place:
+    def tombstones(self) -> TableRef:
         """The table of deleted keys, which only merges with ``delete_where`` have."""
         return self.target.sibling(f"{self.target.table}__tombstones")
 
-    def merge(self, columns: Sequence[Column]) -> Merge | None:
+    def merge_rule(self, columns: Sequence[TargetColumn]) -> MergeRule | None:
         """Return how rows of these columns are merged; None in the other write modes.
 
         :raises ConfigError: an option names a column that is missing or cannot serve.
@@ -146,12 +152,12 @@ class Tables:
         options = self.options
         if options.write_mode != "merge":
             return None
-        return merge_of(columns, options.key, options.newest_by, options.delete_where, self.tombstones)
+        return make_merge_rule(columns, options.key, options.newest_by, options.delete_where, self.tombstones)
 
 
-def ensure_tombstones(api: Api, tables: Tables, columns: Sequence[Column]) -> None:
+def ensure_tombstones(api: BigQueryApi, tables: TargetTables, columns: Sequence[TargetColumn]) -> None:
     """Make the table of deleted keys if merge needs it and it is missing."""
-    merge = tables.merge(columns)
+    merge = tables.merge_rule(columns)
     if merge is not None and merge.tombstones is not None:
         ensure_table(
             api,
@@ -162,14 +168,14 @@ def ensure_tombstones(api: Api, tables: Tables, columns: Sequence[Column]) -> No
 
 
 def ensure_table(
-    api: Api,
-    place: Place,
+    api: BigQueryApi,
+    table_ref: TableRef,
     fields: Sequence[Field],
     *,
     description: str,
     cluster_by: Sequence[str] = (),
     partition_by: str | None = None,
-    later: Collection[str] = (),
+    added_later: Collection[str] = (),
 ) -> None:
     """Make a table beside the target if it is missing: ledger, rejects or tombstones. It never expires.
 
@@ -179,23 +185,23 @@ def ensure_table(
     """
     from google.cloud import bigquery
 
-    table = find(api, place) or create(
+    table = find_table(api, table_ref) or create_table(
         api,
-        place,
+        table_ref,
         fields,
         description=description,
         cluster_by=cluster_by,
         partitioning=bigquery.TimePartitioning(field=partition_by) if partition_by else None,
     )
     lacking = {one["name"] for one in _lacking(table, fields)}
-    if lacking and lacking <= {*later}:
-        table = _with_columns(api, place, table, fields)
+    if lacking and lacking <= {*added_later}:
+        table = _with_columns(api, table_ref, table, fields)
     elif lacking:
         raise ConfigError(
-            f"table {place.id} is in the way: it was not made by this sink, since it lacks the columns "
-            f"{', '.join(sorted(lacking - {*later}))}. Rename it or drop it"
+            f"table {table_ref.id} is in the way: it was not made by this sink, since it lacks the columns "
+            f"{', '.join(sorted(lacking - {*added_later}))}. Rename it or drop it"
         )
-    lasting(api, place, table)
+    remove_expiration(api, table_ref, table)
 
 
 def _lacking(table: Any, fields: Sequence[Field]) -> list[Field]:
@@ -203,12 +209,12 @@ def _lacking(table: Any, fields: Sequence[Field]) -> list[Field]:
     return [one for one in fields if one["name"].lower() not in known]
 
 
-def _with_columns(api: Api, place: Place, table: Any, fields: Sequence[Field]) -> Any:
+def _with_columns(api: BigQueryApi, place: TableRef, table: Any, fields: Sequence[Field]) -> Any:
     """Give a table that an earlier version made the columns that it lacks; return its metadata."""
     added = [one["name"] for one in _lacking(table, fields)]
 
     def add() -> Any:
-        known = find(api, place) or table  # another job adds them, too
-        return patch(api, known, place, [*fields_of(known), *_lacking(known, fields)], added)
+        known = find_table(api, place) or table  # another job adds them, too
+        return patch_schema(api, known, place, [*fields_of(known), *_lacking(known, fields)], added)
 
-    return again_if_stale(add, unordered(place))
+    return retry_if_stale(add, schema_change_failure(place))

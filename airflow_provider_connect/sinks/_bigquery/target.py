@@ -16,44 +16,49 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, names
+from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list
 from airflow_provider_connect.clients.bigquery.tables import (
-    again_if_stale,
-    create,
+    create_table,
     dry_run,
     fields_of,
     filter_column,
-    find,
+    find_table,
+    retry_if_stale,
 )
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from airflow_provider_connect.patience import Patience, doubling
+from airflow_provider_connect.patience import Patience, doubling_pauses
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET
-from airflow_provider_connect.sinks._bigquery.columns.schema import evolution, fits, new_fields, own_fields
-from airflow_provider_connect.sinks._bigquery.columns.types import columns, plain_type
+from airflow_provider_connect.sinks._bigquery.columns.schema import (
+    compare_schema,
+    fits_columns,
+    new_fields,
+    sink_fields,
+)
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns, rest_type
 from airflow_provider_connect.sinks._bigquery.names import DAY
-from airflow_provider_connect.sinks._bigquery.partitions import column_named, new_partitioning
-from airflow_provider_connect.stage.deleted import DELETED, DELETED_AT, MARKS
+from airflow_provider_connect.sinks._bigquery.partitions import new_partitioning, target_column_name
+from airflow_provider_connect.stage.soft_deletes import DELETED, DELETED_AT, MARK_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.sql import Place
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
+    from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
-MARK_FIELDS = own_fields(
+MARK_FIELDS = sink_fields(
     (DELETED, "BOOLEAN", "Whether the newest snapshot no longer has the row."),
     (DELETED_AT, "TIMESTAMP", "When the source was asked that no longer had the row."),
 )
 COLUMN_WAIT_SECONDS = 60.0
-DAY_IS_NONE = f"{TARGET}.{DAY} = DATE '0001-01-01'"
+NO_DAY_CONDITION = f"{TARGET}.{DAY} = DATE '0001-01-01'"
 # What a query says of a column that it does not know yet: alone, and behind an alias.
 _UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 
 
 @dataclass(frozen=True)
-class Ready:
+class PreparedTarget:
     """A target that holds the source's columns.
 
     :param columns: what to write.
@@ -62,30 +67,30 @@ class Ready:
     :param table: its metadata.
     """
 
-    columns: list[Column]
+    columns: list[TargetColumn]
     filter_column: str | None
     discarded: tuple[str, ...]
     table: Any
 
 
-def ensure_target(api: Api, target: Place, options: BigQueryOptions, schema: pa.Schema) -> Ready:
+def ensure_target(api: BigQueryApi, target: TableRef, options: BigQueryOptions, schema: pa.Schema) -> PreparedTarget:
     """Make the target, or bring it to hold the source's columns; return what to write, and how.
 
     :raises ConfigError: it is missing and may not be made, or is no table.
     :raises DataError: naming every column that does not fit.
     """
-    return ensure_columns(api, target, options, lambda existing: columns(schema, existing))
+    return ensure_columns(api, target, options, lambda existing: make_columns(schema, existing))
 
 
 def ensure_columns(
-    api: Api,
-    target: Place,
+    api: BigQueryApi,
+    target: TableRef,
     options: BigQueryOptions,
-    wanted: Callable[[Sequence[Field]], list[Column]],
+    columns_for: Callable[[Sequence[Field]], list[TargetColumn]],
     *,
     labels: Mapping[str, str] = MappingProxyType({}),
     require: Callable[[Any], None] = lambda table: None,
-) -> Ready:
+) -> PreparedTarget:
     """Do the work of :func:`ensure_target`.
 
     :param wanted: what the columns become in a table that has these fields.
@@ -93,58 +98,62 @@ def ensure_columns(
     :param require: raises if the table is not to be used, or not to be made, where it is None.
     """
 
-    def compare() -> Ready:
-        table = find(api, target)
+    def compare() -> PreparedTarget:
+        table = find_table(api, target)
         require(table)
         if table is None:
-            table = _create_target(api, target, options, wanted([]), labels)
+            table = _create_target(api, target, options, columns_for([]), labels)
             require(table)  # another may have made it first
-        if problem := kind_problem(table, target):
+        if problem := table_type_problem(table, target):
             raise ConfigError(problem)
         existing = fields_of(table)
-        plan = evolution(target.id, existing, wanted(existing), options.schema_contract)
+        plan = compare_schema(target.id, existing, columns_for(existing), options.schema_contract)
         if plan.changed:
-            table = patch(api, table, target, plan.fields, plan.added)
-        return Ready(plan.written, filter_column(table), plan.discarded, table)
+            table = patch_schema(api, table, target, plan.fields, plan.added_names)
+        return PreparedTarget(plan.written_columns, filter_column(table), plan.discarded_sources, table)
 
-    return again_if_stale(compare, unordered(target))
+    return retry_if_stale(compare, schema_change_failure(target))
 
 
-def unordered(target: Place) -> str:
+def schema_change_failure(target: TableRef) -> str:
     """Return what is not done if others keep changing a table's columns."""
     return f"the schema of {target.id}: its columns could not be brought in order"
 
 
 def _create_target(
-    api: Api, target: Place, options: BigQueryOptions, made: Sequence[Column], labels: Mapping[str, str]
+    api: BigQueryApi,
+    target: TableRef,
+    options: BigQueryOptions,
+    made: Sequence[TargetColumn],
+    labels: Mapping[str, str],
 ) -> Any:
-    if problem := missing_problem(target, options):
+    if problem := missing_table_problem(target, options):
         raise ConfigError(problem)
-    return create(
+    return create_table(
         api,
         target,
         new_fields(made),
         labels=labels,
-        cluster_by=[column_named(name, made) for name in options.cluster_by],
+        cluster_by=[target_column_name(name, made) for name in options.cluster_by],
         partitioning=new_partitioning(target, options, made),
     )
 
 
-def missing_problem(target: Place, options: BigQueryOptions) -> str | None:
+def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | None:
     """Return what is wrong with making the table."""
     if options.create_disposition == "never":
         return f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"
     return None
 
 
-def ensure_marks(api: Api, target: Place) -> None:
+def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
     """Give a target the columns of soft deletes, whatever the contract: the sink itself wants them.
 
     :raises DataError: it has columns of these names and of other types.
     """
 
     def compare() -> None:
-        table = find(api, target)
+        table = find_table(api, target)
         existing = {field["name"].lower(): field for field in fields_of(table)} if table is not None else {}
         wanted = [field for field in MARK_FIELDS if field["name"] not in existing]
         there = [field for field in MARK_FIELDS if field not in wanted]
@@ -154,30 +163,30 @@ def ensure_marks(api: Api, target: Place) -> None:
                 "leave deletes out"
             )
         if table is not None and wanted:  # one that is gone by now is found by whoever writes
-            patch(api, table, target, [*fields_of(table), *wanted], [field["name"] for field in wanted])
+            patch_schema(api, table, target, [*fields_of(table), *wanted], [field["name"] for field in wanted])
 
-    again_if_stale(compare, unordered(target))
+    retry_if_stale(compare, schema_change_failure(target))
 
 
-def has_marks(table: Any, written: Sequence[Column]) -> bool:
+def has_delete_marks(table: Any, written_columns: Sequence[TargetColumn]) -> bool:
     """Tell whether a table has the columns of soft deletes, and the source has none of their names."""
     there = {field["name"].lower(): field for field in fields_of(table)}
     mine = all(field["name"] in there and _is_mark(field, there[field["name"]]) for field in MARK_FIELDS)
-    return mine and not any(column.name.lower() in MARKS for column in written)
+    return mine and not any(column.name.lower() in MARK_COLUMNS for column in written_columns)
 
 
 def _is_mark(wanted: Field, found: Field) -> bool:
-    return plain_type(found) == plain_type(wanted) and found.get("mode", "NULLABLE") in ("", "NULLABLE")
+    return rest_type(found) == rest_type(wanted) and found.get("mode", "NULLABLE") in ("", "NULLABLE")
 
 
-def kind_problem(table: Any, target: Place) -> str | None:
+def table_type_problem(table: Any, target: TableRef) -> str | None:
     """Return what is wrong with writing to a thing of this kind."""
     if table.table_type != "TABLE":
         return f"{target.id} is a {table.table_type}, which cannot be written: choose another name for the table"
     return None
 
 
-def patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: Sequence[str]) -> Any:
+def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequence[Field], added: Sequence[str]) -> Any:
     """Give a table its fields, on top of exactly the version that was compared; wait until queries know them.
 
     :param added: names of those that it lacks.
@@ -190,29 +199,31 @@ def patch(api: Api, table: Any, target: Place, fields: Sequence[Field], added: S
     if added:
         by_day = any(one["name"] == DAY for one in fields)
         new = [one for one in fields if one["name"] in added]
-        _await_columns(api, target, new, filter_column(table), DAY_IS_NONE if by_day else "TRUE")
+        _await_columns(api, target, new, filter_column(table), NO_DAY_CONDITION if by_day else "TRUE")
     return table
 
 
-def _await_columns(api: Api, target: Place, added: Sequence[Field], filter_by: str | None, of_no_row: str) -> None:
+def _await_columns(
+    api: BigQueryApi, target: TableRef, added: Sequence[Field], filter_by: str | None, of_no_row: str
+) -> None:
     """Return when queries know the new columns.
 
     :param filter_by: the column that every query must name, None if none.
     :param of_no_row: a condition that bounds what is read; TRUE if the table has no day.
     """
-    listed = names(one["name"] for one in added)
+    listed = column_list(one["name"] for one in added)
     condition = f"{of_no_row} AND {any_partition(filter_by, TARGET)}"
-    columns = names((one["name"] for one in added), TARGET)
+    columns = column_list((one["name"] for one in added), TARGET)
     look = f"SELECT {columns} FROM {target.sql} AS {TARGET} WHERE {condition} LIMIT 0"
-    patience = Patience(COLUMN_WAIT_SECONDS, doubling(0.5, 5.0))
+    patience = Patience(COLUMN_WAIT_SECONDS, doubling_pauses(0.5, 5.0))
     while not _knows_columns(api, target, look):
-        if not patience.look_again():
+        if not patience.wait_and_poll():
             raise RetriableError(
                 f"{target.id}: {listed} were added, and queries do not know them after {COLUMN_WAIT_SECONDS:.0f} s"
             )
 
 
-def _knows_columns(api: Api, target: Place, look: str) -> bool:
+def _knows_columns(api: BigQueryApi, target: TableRef, look: str) -> bool:
     from google.api_core.exceptions import BadRequest
 
     def ask(*, timeout: float, retry: None) -> bool:
@@ -227,10 +238,10 @@ def _knows_columns(api: Api, target: Place, look: str) -> bool:
     return bool(api.call(f"look for the new columns of {target.id}", ask))
 
 
-def schema_moved(api: Api, target: Place, written: Sequence[Column]) -> bool:
+def has_schema_changed(api: BigQueryApi, target: TableRef, written_columns: Sequence[TargetColumn]) -> bool:
     """Tell whether the target is no longer as it was when ``written`` were made for it: begin again then.
 
     A field that another publisher adds inside a struct makes an INSERT fail that did not know it.
     """
-    table = find(api, target)
-    return table is None or not fits(fields_of(table), written)
+    table = find_table(api, target)
+    return table is None or not fits_columns(fields_of(table), written_columns)

@@ -20,25 +20,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_connect.clients.bigquery.api import LONG_WAIT_SECONDS
-from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, GoneError, made_before
+from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError, GoneError, missing_as_gone
 from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError, RetriableError
 from airflow_provider_connect.patience import Clock, Patience
-from airflow_provider_connect.sinks._bigquery.decision import confirm_script, settle_confirmation
+from airflow_provider_connect.sinks._bigquery.decision import confirm_script, confirmed_row
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan
-from airflow_provider_connect.sinks._bigquery.script import IncompleteError, publish_script, settle
+from airflow_provider_connect.sinks._bigquery.script import IncompleteError, publish_script, published_row
 from airflow_provider_connect.sinks._bigquery.staging import (
-    REJECTS_END,
-    Kept,
-    beginning_of,
-    digest_of,
-    list_staging,
-    note_of,
+    REJECTS_SUFFIX,
+    FilledStaging,
+    layout_digest,
+    list_staging_tables,
+    note_name,
+    prefix_of,
 )
-from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS, schema_moved
+from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS, has_schema_changed
 from airflow_provider_connect.stage.storage import Folder
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
     from airflow_provider_connect.sink import LedgerRow
 
 Answer = TypeVar("Answer")
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 PUBLISH_SECONDS = 600.0
 """How long a publish goes on losing its turn before it leaves the rest to Airflow's retry."""
 DML_STATEMENTS, DML_SECONDS = 25, 10.0
-DML_OF_A_PUBLISH = 2
+DML_PER_PUBLISH = 2
 """On the ledger, its fence and its row; no other table has more. A definition that comes into force costs one more."""
 _SHARE = 0.7
 """How much of that limit publishes use; the rest is for chance, and for other people."""
@@ -54,43 +54,43 @@ MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
 
 
-def pause_seconds(publishers: int, chance: float) -> float:
+def pause_seconds(publishers: int, randomness: float) -> float:
     """Return how long to pause after a lost turn.
 
     :param publishers: how many want a turn, this one included.
     :param chance: from 0 to 1.
     """
-    mean = max(publishers, 1) * DML_OF_A_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
-    return min(mean, MAX_PAUSE_SECONDS) * (0.5 + chance)
+    mean = max(publishers, 1) * DML_PER_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
+    return min(mean, MAX_PAUSE_SECONDS) * (0.5 + randomness)
 
 
-def publishers(api: Api, step: LedgerStep) -> int:
+def publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
     """Count the attempts that want a turn at the same ledger, by the target's staging tables. One listing.
 
     Confirmations have none, and nobody can count them. So one that has lost its turn assumes that there are many:
     sixteen daily runs that look back lose at once, and would come back at once.
     """
     try:
-        found = list_staging(api, beginning_of(step.staging))
+        found = list_staging_tables(api, prefix_of(ledger_step.staging))
     except ConnectError:
         return ASSUMED_PUBLISHERS  # a day does not fail for what only tells how long to wait
-    staged = sum(not place.table.endswith(REJECTS_END) for place in found)
-    return staged if isinstance(step, PublishPlan) else staged + ASSUMED_PUBLISHERS
+    staged = sum(not place.table.endswith(REJECTS_SUFFIX) for place in found)
+    return staged if isinstance(ledger_step, PublishPlan) else staged + ASSUMED_PUBLISHERS
 
 
-def put_or_keep(api: Api, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
+def publish_or_keep_staging(api: BigQueryApi, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
     """Put a staged day in place; note that its staging table is filled when a turn is lost, or what fails may pass.
 
     :param labels: of the job.
-    :raises ConnectError: as :func:`put_in_place`.
+    :raises ConnectError: as :func:`run_publish`.
     """
-    folder, name, made = Folder(plan.publish.stage), note_of(plan.publish), plan.made
+    folder, name, made = Folder(plan.publish.stage), note_name(plan.publish), plan.layout
 
     def keep() -> None:
-        kept = Kept(
+        kept = FilledStaging(
             table=made.table.table,
             rejects_table=made.rejects.table if made.rejects else None,
-            digest=digest_of(made),
+            digest=layout_digest(made),
             rejects=plan.rejects.rows if plan.rejects else 0,
             streams=plan.stream_count,
         )
@@ -99,7 +99,7 @@ def put_or_keep(api: Api, plan: PublishPlan, labels: dict[str, str]) -> LedgerRo
             folder.write(name, kept.model_dump_json().encode())
 
     try:
-        return put_in_place(api, plan, labels, keep)
+        return run_publish(api, plan, labels, keep)
     except ConnectError as error:
         if isinstance(error, RetriableError) and not isinstance(error, (OvertakenError, IncompleteError, GoneError)):
             keep()
@@ -109,15 +109,20 @@ def put_or_keep(api: Api, plan: PublishPlan, labels: dict[str, str]) -> LedgerRo
         raise
 
 
-def put_in_place(
-    api: Api, plan: PublishPlan, labels: dict[str, str], keep: Callable[[], None], *, clock: Clock | None = None
+def run_publish(
+    api: BigQueryApi,
+    plan: PublishPlan,
+    labels: dict[str, str],
+    keep_staging: Callable[[], None],
+    *,
+    clock: Clock | None = None,
 ) -> LedgerRow:
     """Run the script until it has an outcome; a lost turn only costs another one.
 
     :param labels: of the job.
     :param keep: called when the first turn is lost: what is staged should outlive this driver.
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; a table of this is gone, or the target's
-        columns are others by now; queries do not know its columns yet; or as :func:`~.script.settle`.
+        columns are others by now; queries do not know its columns yet; or as :func:`~.script.published_row`.
     """
 
     def script(job_id: str) -> str:
@@ -127,18 +132,18 @@ def put_in_place(
     def run() -> LedgerRow:
         job_id = f"connect_publish_{uuid.uuid4().hex}"
         try:
-            with made_before(plan.doing):
-                [answer], _ = api.query(script, doing=plan.doing, labels=labels, job_id=job_id)
+            with missing_as_gone(plan.action):
+                [answer], _ = api.query(script, action=plan.action, labels=labels, job_id=job_id)
         except ConfigError as error:
-            if any(schema_moved(api, place, plan.made.columns) for place in plan.written):
+            if any(has_schema_changed(api, place, plan.layout.columns) for place in plan.changed_tables):
                 raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
             if not isinstance(error, ColumnError):
                 raise
             # Who adds columns waits until queries know them; another publisher sees them in the table before that.
             raise _unknown_columns(error, f"table {plan.target.id}, or its ledger,") from None
-        return settle(plan, dict(answer))
+        return published_row(plan, dict(answer))
 
-    return in_turn(plan.doing, run, lambda: publishers(api, plan), keep=keep, clock=clock)
+    return run_in_turn(plan.action, run, lambda: publishers(api, plan), keep_staging=keep_staging, clock=clock)
 
 
 def _unknown_columns(error: ColumnError, where: str) -> RetriableError:
@@ -150,31 +155,33 @@ def _unknown_columns(error: ColumnError, where: str) -> RetriableError:
     )
 
 
-def confirm(api: Api, step: LedgerStep, labels: dict[str, str], *, clock: Clock | None = None) -> LedgerRow:
+def run_confirmation(
+    api: BigQueryApi, step: LedgerStep, labels: dict[str, str], *, clock: Clock | None = None
+) -> LedgerRow:
     """Run the script of a confirmation until it has an outcome.
 
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as
-        :func:`~.decision.settle_confirmation`.
+        :func:`~.decision.confirmed_row`.
     """
 
     def run() -> LedgerRow:
         job_id = f"connect_confirm_{uuid.uuid4().hex}"
         try:
-            [answer], _ = api.query(confirm_script(step), doing=step.doing, labels=labels, job_id=job_id)
+            [answer], _ = api.query(confirm_script(step), action=step.action, labels=labels, job_id=job_id)
         except ColumnError as error:
             # Another job has just added columns to the ledger of an earlier version.
             raise _unknown_columns(error, "the ledger") from None
-        return settle_confirmation(step, dict(answer))
+        return confirmed_row(step, dict(answer))
 
-    return in_turn(step.doing, run, lambda: publishers(api, step), clock=clock)
+    return run_in_turn(step.action, run, lambda: publishers(api, step), clock=clock)
 
 
-def in_turn(
-    doing: str,
+def run_in_turn(
+    action: str,
     run: Callable[[], Answer],
-    publishers: Callable[[], int],
+    count_publishers: Callable[[], int],
     *,
-    keep: Callable[[], None] = lambda: None,
+    keep_staging: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
 ) -> Answer:
     """Run what changes the stream's fence row until it has an outcome.
@@ -192,11 +199,11 @@ def in_turn(
                 raise
             after = error.retry_after_seconds or 0.0
         if patience.tries == 1:
-            keep()
-        together = publishers()
-        pause = max(pause_seconds(together, random.random()), patience.as_asked(after))  # noqa: S311
+            keep_staging()
+        together = count_publishers()
+        pause = max(pause_seconds(together, random.random()), patience.pause_as_requested(after))  # noqa: S311
         lost = "%s: others were faster %d times; %d want a turn, next try in %.1f s"
-        _log.info(lost, doing, patience.tries, together, pause)
+        _log.info(lost, action, patience.tries, together, pause)
         patience.sleep(pause)
 
 

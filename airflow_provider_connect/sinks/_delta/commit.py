@@ -13,42 +13,42 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.errors import ConfigError, ConnectError
-from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
-from airflow_provider_connect.publishing import confirmed, next_generation, row_of, seen_in
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling_pauses
+from airflow_provider_connect.publishing import confirmed_row, ledger_row, next_generation, seen_publish
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta.definitions import day_transactions, in_force_transactions
+from airflow_provider_connect.sinks._delta.app_transactions import (
+    app_prefix,
+    commit_metadata,
+    confirmation_metadata,
+    confirmation_transactions,
+    deleted_file_id,
+    publish_transactions,
+)
+from airflow_provider_connect.sinks._delta.definitions import day_definition_transactions, in_force_transactions
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
+from airflow_provider_connect.sinks._delta.foreign_writers import require_only_newest_snapshot
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import (
     commit,
     delta_errors,
-    log_errors,
-    lost_race,
+    is_lost_race,
+    make_durable,
     open_table,
-    secure,
+    translate_log_errors,
 )
-from airflow_provider_connect.sinks._delta.others import require_only_newest
-from airflow_provider_connect.sinks._delta.records import (
-    app_prefix,
-    confirming_details,
-    confirming_transactions,
-    deleted_copy_id,
-    details,
-    transactions,
-)
-from airflow_provider_connect.sinks._delta.soft import Deleting
-from airflow_provider_connect.sinks._delta.sweep import claim, discard
+from airflow_provider_connect.sinks._delta.soft_deletes import SoftDeleter
+from airflow_provider_connect.sinks._delta.sweep import claim_files, delete_confirmed_attempt
 from airflow_provider_connect.sinks._delta.table import (
-    allow_local_times,
+    add_local_time_feature,
     delta_columns,
-    merged,
+    merge_columns,
     ownership_problems,
-    soft_columns,
+    soft_delete_columns,
 )
-from airflow_provider_connect.stage.deleted import IN_ALL, deleted_copy
-from airflow_provider_connect.stage.erasing import is_erase_run
+from airflow_provider_connect.stage.erase_list import is_erase_run
 from airflow_provider_connect.stage.manifest import StagedFile
-from airflow_provider_connect.stage.storage import Entry, Folder, storage_error
+from airflow_provider_connect.stage.soft_deletes import SOFT_DELETED_TOTAL, deleted_file_number
+from airflow_provider_connect.stage.storage import Folder, StoredFile, storage_error
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -62,7 +62,7 @@ T = TypeVar("T")
 PUBLISH_SECONDS = 60.0
 RACE_SECONDS = 600.0
 """How long other commits may go on being faster: each of them is somebody's progress, and each try compares anew."""
-_PAUSES = doubling(0.02, 2.0)
+_PAUSES = doubling_pauses(0.02, 2.0)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Commit:
 
     options: DeltaOptions
     publish: Publish
-    deleted: Deleting = field(default_factory=Deleting)
+    soft_deleter: SoftDeleter = field(default_factory=SoftDeleter)
 
     @property
     def path(self) -> str:
@@ -89,7 +89,7 @@ class Commit:
 
     def run(self) -> LedgerRow:
         """Publish, or return the ledger row if this intent has published already."""
-        return until_done(self.path, self._try)
+        return retry_until_decided(self.path, self._try)
 
     def _try(self) -> LedgerRow | None:
         """Decide by the newest version; None if it must be decided again."""
@@ -98,32 +98,32 @@ class Commit:
         row = view.published(self.publish.day.date, self.publish.intent.token)
         if row is None and (row := self._publish(view, table)) is None:
             return None
-        secured(view.folder, table)
+        flush_log(view.folder, table)
         return row
 
     def _publish(self, view: LedgerView, table: DeltaTable) -> LedgerRow | None:
         """Commit on top of exactly this version; None if the table has a newer one."""
         publish, polled, folder = self.publish, self.publish.manifest.polled, view.folder
-        day = view.before(publish.day.date, publish.kind, replaces_whole=self.replaces_whole)
-        generation = next_generation(publish, newest_of(view, publish, day), erased=erase_version(table))
+        day = view.predecessor_day(publish.day.date, publish.kind, replaces_whole=self.replaces_whole)
+        generation = next_generation(publish, find_newest(view, publish, day), erased=erase_version(table))
         if self.replaces_whole:
-            require_only_newest(view)
-        found = claim(folder, view, publish)
-        own = soft_columns() if self.softly else {}
-        columns = merged(table, delta_columns(publish.schema), self.options.schema_contract, self.path, own)
-        if allow_local_times(table, columns):
+            require_only_newest_snapshot(view)
+        found = claim_files(folder, view, publish)
+        own = soft_delete_columns() if self.deletes_softly else {}
+        columns = merge_columns(table, delta_columns(publish.schema), self.options.schema_contract, self.path, own)
+        if add_local_time_feature(table, columns):
             return None
         # What an erase has staged are the table's own rows, deleted ones included: what it lacks is to be gone.
-        deletes = self.softly and not is_erase_run(publish.intent.run)
-        deleted = self.deleted.of(view, publish) if deletes else None
-        rows = sum(file.rows for file in polled.files) - polled.counts.get(IN_ALL, 0)
-        row = row_of(publish, generation, rows=rows, counts=polled.all_counts | (deleted.counts if deleted else {}))
+        deletes = self.deletes_softly and not is_erase_run(publish.intent.run)
+        deleted = self.soft_deleter.write(view, publish) if deletes else None
+        rows = sum(file.rows for file in polled.files) - polled.counts.get(SOFT_DELETED_TOTAL, 0)
+        row = ledger_row(publish, generation, rows=rows, counts=polled.all_counts | (deleted.counts if deleted else {}))
         files = list(polled.files)
         recorded = self._recorded(view, row)
         if deleted is not None:
-            copy = 0 if deleted.file is None else deleted_copy(deleted.file.path) or 0
+            copy = 0 if deleted.file is None else deleted_file_number(deleted.file.path) or 0
             # The files of deleted rows that the attempt's other tries wrote may be swept.
-            recorded[deleted_copy_id(publish.key, publish.manifest.attempt)] = copy
+            recorded[deleted_file_id(publish.key, publish.manifest.attempt)] = copy
             if deleted.file is not None:
                 found |= folder.entries([deleted.file.path])
                 files.append(deleted.file)
@@ -136,7 +136,7 @@ class Commit:
         commit(
             table,
             recorded,
-            details(row, self.publish),
+            commit_metadata(row, self.publish),
             files=files,
             columns=columns,
             mode="overwrite",
@@ -147,7 +147,7 @@ class Commit:
         )
 
     @property
-    def softly(self) -> bool:
+    def deletes_softly(self) -> bool:
         """Whether rows that this publish no longer has stay, as deleted."""
         return self.options.deletes_softly(self.publish.kind)
 
@@ -170,9 +170,9 @@ class Commit:
         So Delta lets only one of two pass, even if they are of different days.
         """
         prefix = app_prefix(self.publish.key)
-        recorded = transactions(row, self.publish.key, view.transaction)
-        recorded |= in_force_transactions(self.publish, view.recorded, prefix)
-        recorded |= day_transactions(self.publish, row.generation, view.recorded, prefix)
+        recorded = publish_transactions(row, self.publish.key, view.transaction)
+        recorded |= in_force_transactions(self.publish, view.app_transactions, prefix)
+        recorded |= day_definition_transactions(self.publish, row.generation, view.app_transactions, prefix)
         if self.replaces_whole:
             recorded[f"{prefix}snapshot"] = int(f"{row.day:%Y%m%d}")
         if row.span is not None and view.transaction(row.day) is None:
@@ -180,17 +180,17 @@ class Commit:
         return recorded
 
 
-def newest_of(view: LedgerView, publish: Publish, day: dt.date) -> LedgerRow | None:
+def find_newest(view: LedgerView, publish: Publish, day: dt.date) -> LedgerRow | None:
     """Return a day's newest publish; with its details if it is not what the attempt saw.
 
     The loser's next step depends on who won.
     """
     newest = view.newest(day, publish.intent.run)
-    seen = seen_in(newest, erase_version(view.table))
+    seen = seen_publish(newest, erase_version(view.table))
     return newest if seen == publish.manifest.seen else view.row(day, publish.intent.run)
 
 
-def add_action(file: StagedFile, publish: Publish, entry: Entry) -> Any:
+def add_action(file: StagedFile, publish: Publish, entry: StoredFile) -> Any:
     from deltalake.transaction import AddAction
 
     return AddAction(
@@ -203,17 +203,17 @@ def add_action(file: StagedFile, publish: Publish, entry: Entry) -> Any:
     )
 
 
-def secured(folder: Folder, table: DeltaTable) -> None:
+def flush_log(folder: Folder, table: DeltaTable) -> None:
     """Flush what is committed to the disk, and note the log's version: then it survives a power cut.
 
     After an error it stays in the log: the next try finds it.
     """
-    with log_errors(table):
+    with translate_log_errors(table):
         table.update_incremental()
-    secure(folder, table)
+    make_durable(folder, table)
 
 
-def until_done(path: str, attempt: Callable[[], T | None]) -> T:
+def retry_until_decided(path: str, try_commit: Callable[[], T | None]) -> T:
     """Try a commit until it is decided: each try reads the log anew.
 
     :param attempt: returns None if it must be decided again.
@@ -224,11 +224,11 @@ def until_done(path: str, attempt: Callable[[], T | None]) -> T:
     while True:
         waits = patience
         try:
-            done = attempt()
+            done = try_commit()
         except delta_errors() as error:
             # The commit may have landed nevertheless: the next turn reads the log first.
             failure = storage_error(path, error)
-            if lost_race(error):
+            if is_lost_race(error):
                 waits = races
                 patience.restart()  # the storage answers
             else:
@@ -237,7 +237,7 @@ def until_done(path: str, attempt: Callable[[], T | None]) -> T:
             if done is not None:
                 return done
             continue
-        if not waits.look_again():
+        if not waits.wait_and_poll():
             raise failure
 
 
@@ -255,14 +255,14 @@ class Confirmation(Commit):
         view = LedgerView(Folder(self.path), table, publish.key)
         row = found = view.published(publish.day.date, publish.intent.token)
         if row is None:
-            row = confirmed(publish, newest_of(view, publish, publish.day.date), erase_version(table))
+            row = confirmed_row(publish, find_newest(view, publish, publish.day.date), erase_version(table))
             self._write(table, row)
-        secured(view.folder, table)
+        flush_log(view.folder, table)
         if found is None:
             with suppress(ConnectError):  # a sweep finds them
-                discard(view.folder, publish)
+                delete_confirmed_attempt(view.folder, publish)
         return row
 
     def _write(self, table: DeltaTable, row: LedgerRow) -> None:
-        recorded = confirming_transactions(row, self.publish.key, self.publish.manifest.attempt)
-        commit(table, recorded, confirming_details(row, self.publish))
+        recorded = confirmation_transactions(row, self.publish.key, self.publish.manifest.attempt)
+        commit(table, recorded, confirmation_metadata(row, self.publish))

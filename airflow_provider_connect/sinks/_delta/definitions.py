@@ -16,50 +16,55 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.publishing import require_definition
 from airflow_provider_connect.sink import DefinitionInForce, Publish
 from airflow_provider_connect.stage.definition import DIGEST_BITS
-from airflow_provider_connect.stage.erasing import is_erase_run
-from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.erase_list import is_erase_run
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.storage import Folder
 
-NOTES = f"{CONTROL}/notes"
+NOTES_FOLDER = f"{CONTROL_FOLDER}/notes"
 _NOTE = ".json"
 _OF_DAY, _GENERATION, _IN_FORCE, _TASK = "/definition", "/definition/of", "definition", "definition/task"
 
 
-def in_force_transactions(publish: Publish, recorded: Mapping[str, int], prefix: str) -> dict[str, int]:
+def in_force_transactions(publish: Publish, app_transactions: Mapping[str, int], prefix: str) -> dict[str, int]:
     """Return those that put a publish's definition in force; none if it is in force, by the same task.
 
     :raises OvertakenError: another definition came into force since the attempt looked.
     """
-    require_definition(publish, definition_in_force(recorded, prefix))
+    require_definition(publish, definition_in_force(app_transactions, prefix))
     if publish.definition is None:
         return {}
     digest, task = int(publish.definition, 16), int(publish.intent.task_digest, 16)
     in_force = {f"{prefix}{_IN_FORCE}": digest, f"{prefix}{_TASK}": task}
-    return in_force if any(recorded.get(app) != version for app, version in in_force.items()) else {}
+    return in_force if any(app_transactions.get(app) != version for app, version in in_force.items()) else {}
 
 
-def day_transactions(publish: Publish, generation: int, recorded: Mapping[str, int], prefix: str) -> dict[str, int]:
+def day_definition_transactions(
+    publish: Publish, generation: int, app_transactions: Mapping[str, int], prefix: str
+) -> dict[str, int]:
     """Return those that record the definition of a day's generation. An erase leaves the day's as it was."""
     app = f"{prefix}{publish.day}"
     if publish.definition is not None:
         return {f"{app}{_OF_DAY}": int(publish.definition, 16), f"{app}{_GENERATION}": generation}
-    is_carried = is_erase_run(publish.intent.run) and definition_of_day(recorded, app) is not None
+    is_carried = is_erase_run(publish.intent.run) and definition_of_day(app_transactions, app) is not None
     return {f"{app}{_GENERATION}": generation} if is_carried else {}
 
 
-def definition_of_day(recorded: Mapping[str, int], app: str) -> str | None:
+def definition_of_day(app_transactions: Mapping[str, int], app: str) -> str | None:
     """Return the digest of the definition that a day's newest generation was loaded with; None if none is recorded.
 
     :param app: the day's application id, which records the generation.
     """
-    is_newest = recorded.get(f"{app}{_GENERATION}") == recorded.get(app)
-    return _digest(recorded.get(f"{app}{_OF_DAY}")) if is_newest else None
+    is_newest = app_transactions.get(f"{app}{_GENERATION}") == app_transactions.get(app)
+    return _digest(app_transactions.get(f"{app}{_OF_DAY}")) if is_newest else None
 
 
-def definition_in_force(recorded: Mapping[str, int], prefix: str) -> DefinitionInForce | None:
+def definition_in_force(app_transactions: Mapping[str, int], prefix: str) -> DefinitionInForce | None:
     """Return the definition of the stream's newest publish; None if none is recorded."""
-    digest, task = _digest(recorded.get(f"{prefix}{_IN_FORCE}")), _digest(recorded.get(f"{prefix}{_TASK}"))
+    digest, task = (
+        _digest(app_transactions.get(f"{prefix}{_IN_FORCE}")),
+        _digest(app_transactions.get(f"{prefix}{_TASK}")),
+    )
     return None if digest is None or task is None else DefinitionInForce(digest, task)
 
 
@@ -72,7 +77,7 @@ def read_notes(folder: Folder) -> list[LedgerNote]:
 
     :raises ConfigError: a file is no note.
     """
-    names = [file.name for file in folder.files(NOTES) if file.name.endswith(_NOTE)]
+    names = [file.name for file in folder.files(NOTES_FOLDER) if file.name.endswith(_NOTE)]
     return [_note(folder, name) for name in names]
 
 
@@ -88,6 +93,6 @@ def _note(folder: Folder, name: str) -> LedgerNote:
 
 def write_note(folder: Folder, note: LedgerNote) -> None:
     """Write a note beside a table unless it exists. The note survives a power cut."""
-    name = f"{NOTES}/{note.kind}-{note.id}{_NOTE}"
+    name = f"{NOTES_FOLDER}/{note.kind}-{note.id}{_NOTE}"
     if not folder.exists(name):
         folder.write(name, note.model_dump_json().encode(), durable=True)

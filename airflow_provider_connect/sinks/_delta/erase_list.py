@@ -10,8 +10,8 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.erasing import EraseList
-from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.erase_list import EraseList
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.stage.storage import Folder
 
 _PROPERTY = "connect.erase_list"
-_FOLDER = f"{CONTROL}/erased"
+_FOLDER = f"{CONTROL_FOLDER}/erased"
 
 
 def erase_version(table: DeltaTable | None) -> int:

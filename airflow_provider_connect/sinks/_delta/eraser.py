@@ -8,33 +8,33 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, OvertakenError, SupersededError
-from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling_pauses
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
+from airflow_provider_connect.sinks._delta.app_transactions import DELETED_SUFFIX, kept_out_counts, late_counts
 from airflow_provider_connect.sinks._delta.commit import Commit
 from airflow_provider_connect.sinks._delta.erase_list import erase_version, read_erase_list, write_erase_list
+from airflow_provider_connect.sinks._delta.foreign_writers import require_only_newest_snapshot
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
-from airflow_provider_connect.sinks._delta.log import delta_errors, lost_race, open_table, secure
-from airflow_provider_connect.sinks._delta.others import require_only_newest
-from airflow_provider_connect.sinks._delta.records import DELETED_ROWS, kept_out_counts, late_counts
-from airflow_provider_connect.sinks._delta.soft import columns_of
+from airflow_provider_connect.sinks._delta.log import delta_errors, is_lost_race, make_durable, open_table
+from airflow_provider_connect.sinks._delta.soft_deletes import columns_of_files
 from airflow_provider_connect.sinks._delta.table import ownership_problems
-from airflow_provider_connect.stage.deleted import IN_ALL, is_deleted
-from airflow_provider_connect.stage.digest import Digest
-from airflow_provider_connect.stage.erasing import (
+from airflow_provider_connect.stage.erase_list import (
     EraseList,
     Eraser,
     Erasure,
     ShapingDigest,
     erase_run,
+    id_type_problem,
     require_integers,
-    type_problem,
 )
-from airflow_provider_connect.stage.manifest import Manifest, Polled, data_file, progress_file
+from airflow_provider_connect.stage.key_digest import KeyDigest
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, data_file, progress_file
 from airflow_provider_connect.stage.parquet import RowWriter
-from airflow_provider_connect.stage.rows import batches, opened
+from airflow_provider_connect.stage.rows import open_parquet, read_batches
+from airflow_provider_connect.stage.soft_deletes import SOFT_DELETED_TOTAL, deleted_mask
 from airflow_provider_connect.stage.storage import Folder, storage_error
 from airflow_provider_connect.values.arrow import is_text
 from airflow_provider_connect.window import Day, SourceKind
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
-ERASES = "erase"
+ERASE_PREFIX = "erase"
 """How the names of its attempts begin; a task's begin with a token, which is hex."""
 _BATCH_BYTES = 8 * 1024 * 1024
 _TRIES = 20
-_PAUSES = doubling(0.05, 2.0)
+_PAUSES = doubling_pauses(0.05, 2.0)
 
 
 @dataclass(frozen=True)
-class TableEraser:
+class DeltaEraser:
     """Erases from one stream's table, or from all tables of its template (:mod:`.tables.eraser`), by one column.
 
     If an attempt is killed, its list and its finished days stay. The next attempt does the rest.
@@ -63,7 +63,7 @@ class TableEraser:
     key: StreamKey
     column: str
 
-    def found(self, values: Sequence[str]) -> dict[dt.date, int]:
+    def count_rows(self, values: Sequence[str]) -> dict[dt.date, int]:
         """Count the rows with these values, by day."""
         view = self._view()
         self._require_values(view, values)
@@ -76,7 +76,7 @@ class TableEraser:
         # What cannot be erased from is found before the list is longer.
         self._tables(view)
         if self.options.replaces_whole(kind):
-            require_only_newest(view)
+            require_only_newest_snapshot(view)
         erased = self._listed(values, shaping)
         rows: dict[dt.date, int] = {}
         for day in self._found(self._view(), erased):
@@ -94,7 +94,7 @@ class TableEraser:
             raise ConfigError(f"there is no table {path}: nothing can be erased from it")
         self._require_own(table, path)
         view = LedgerView(Folder(path), table, self.key)
-        require_published(view, set(view.days()))
+        require_published_days(view, set(view.days()))
         return view
 
     def _require_own(self, table: DeltaTable, path: str, template: str | None = None) -> None:
@@ -107,8 +107,8 @@ class TableEraser:
         problems = ownership_problems(table, self.key, path, template)
         schema = pa.schema(table.schema().to_arrow())
         if self.column not in schema.names:
-            problems.append(f"table {path} has no column {self.column!r}; {nearest(self.column, schema.names)}")
-        elif (problem := type_problem(schema.field(self.column).type)) is not None:
+            problems.append(f"table {path} has no column {self.column!r}; {suggest_nearest(self.column, schema.names)}")
+        elif (problem := id_type_problem(schema.field(self.column).type)) is not None:
             problems.append(f"table {path}: column {self.column!r} {problem}")
         if problems:
             raise ConfigError("; ".join(problems))
@@ -137,25 +137,25 @@ class TableEraser:
                 return listed
             try:
                 write_erase_list(view.folder, view.table, longer)
-                secure(view.folder, view.table)
+                make_durable(view.folder, view.table)
             except delta_errors() as error:
                 # It may have landed nevertheless: the next turn reads the list first.
-                if not lost_race(error) or not patience.again():
+                if not is_lost_race(error) or not patience.wait_and_retry():
                     raise storage_error(self.options.path, error) from error
 
     def _found(self, view: LedgerView, erased: EraseList) -> dict[dt.date, int]:
         rows: dict[dt.date, int] = {}
-        by_column = erased.limited_to([self.column])
+        by_column = erased.for_columns([self.column])
         for table in self._tables(view).values():
             for day, path, _ in table.files:
                 for batch in self._column(table.folder, path):
-                    if count := Eraser(by_column, batch.schema).gone(batch).true_count:
+                    if count := Eraser(by_column, batch.schema).erased_mask(batch).true_count:
                         rows[day] = rows.get(day, 0) + count
         return dict(sorted(rows.items()))
 
     def _column(self, folder: Folder, path: str) -> Iterator[pa.RecordBatch]:
         """Yield one column of a file; nothing if the file is older than the column."""
-        with opened(folder, path) as file:
+        with open_parquet(folder, path) as file:
             if self.column in file.schema_arrow.names:
                 yield from file.iter_batches(columns=[self.column])
 
@@ -164,20 +164,20 @@ class TableEraser:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
             view = self._view()
-            attempt = f"{ERASES}{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
+            attempt = f"{ERASE_PREFIX}{erased.version}-{secrets.token_hex(8)}-{day.date:%Y%m%d}"
             # The table may hold deleted rows although its next snapshot is to delete them hard.
-            softly = self.options.deletes_softly(kind) or bool(view.transaction(day.date, DELETED_ROWS))
+            softly = self.options.deletes_softly(kind) or bool(view.transaction(day.date, DELETED_SUFFIX))
             polled = self._staged(view, day, erased, attempt, softly=softly)
             if not (gone := polled.rows_read - polled.rows_written):
                 return 0
-            before = view.before(day.date, kind, replaces_whole=self.options.replaces_whole(kind))
+            before = view.predecessor_day(day.date, kind, replaces_whole=self.options.replaces_whole(kind))
             newest = view.newest(before)
             manifest = Manifest(
                 day=day,
                 attempt=attempt,
                 fingerprint="",
                 polled=polled,
-                seen=seen_in(newest, erase_version(view.table)),
+                seen=seen_publish(newest, erase_version(view.table)),
                 # The source was not asked: whether to look back at the day must not change.
                 polled_at=view.polled_at(day.date),
                 span=view.spans.get(day.date),
@@ -198,12 +198,12 @@ class TableEraser:
             except (OvertakenError, SupersededError):
                 # Who published meanwhile, the day or a later snapshot, may have polled before the list was there: look
                 # again.
-                if not patience.again():
+                if not patience.wait_and_retry():
                     raise
                 continue
             return gone
 
-    def _staged(self, view: LedgerView, day: Day, erased: EraseList, attempt: str, *, softly: bool) -> Polled:
+    def _staged(self, view: LedgerView, day: Day, erased: EraseList, attempt: str, *, softly: bool) -> PollResult:
         """Write a day's rows anew, file by file, without those of the erased."""
         root, parts = Folder(self.options.root), []
         for part, (folder, table, path) in enumerate(self._files(view, day.date)):
@@ -211,7 +211,7 @@ class TableEraser:
             root.write(progress_file(attempt, part), b"{}")
             target = f"{folder}{data_file(day, attempt, part, secrets.token_hex(4))}"
             parts.append(self._copied(table, path, target, erased, softly))
-        total = Polled.total(parts)
+        total = PollResult.total(parts)
         # A reload must find how many rows are kept out in all, or it would take a cut answer for the work of an erase.
         before = kept_out_counts(view.transaction, day.date)
         # How late the rows came must stay known, too: a measured lookback goes by it.
@@ -228,43 +228,44 @@ class TableEraser:
 
     def _columns(self, view: LedgerView, day: dt.date) -> pa.Schema:
         """Return the columns of a day's files."""
-        return columns_of(view, (path for date, path, _ in view.files if date == day))
+        return columns_of_files(view, (path for date, path, _ in view.files if date == day))
 
     def _commit(self, publish: Publish) -> None:
         Commit(self.options, publish).run()
 
-    def _copied(self, view: LedgerView, path: str, target: str, erased: EraseList, softly: bool) -> Polled:  # noqa: FBT001
-        folder, schema = view.folder, columns_of(view, [path])
-        eraser = Eraser(erased.limited_to(schema.names), schema)
-        digest, read, was_deleted, deleted = Digest(schema), 0, 0, 0
+    def _copied(self, view: LedgerView, path: str, target: str, erased: EraseList, softly: bool) -> PollResult:  # noqa: FBT001
+        folder, schema = view.folder, columns_of_files(view, [path])
+        eraser = Eraser(erased.for_columns(schema.names), schema)
+        digest, read, was_deleted, deleted = KeyDigest(schema), 0, 0, 0
         with RowWriter(Folder(self.options.root), target, schema) as writer:
-            for _, batch in batches(folder.url, path, _BATCH_BYTES):
+            for _, batch in read_batches(folder.url, path, _BATCH_BYTES):
                 typed = batch.cast(schema)
-                kept = eraser.without(typed)
+                kept = eraser.remove_rows(typed)
                 read += batch.num_rows
                 if softly:
-                    was_deleted += is_deleted(typed).true_count
-                    deleted += is_deleted(kept).true_count
+                    was_deleted += deleted_mask(typed).true_count
+                    deleted += deleted_mask(kept).true_count
                 digest.add(kept)
                 writer.write(kept)
         written = writer.file.rows if writer.file else 0
-        return Polled(
+        return PollResult(
             files=(writer.file,) if writer.file else (),
             rows_read=read,
             rows_written=written,
             # The source has not those that were deleted, so that a reload will not miss them.
-            counts={"erased": read - written - (was_deleted - deleted)} | ({IN_ALL: deleted} if softly else {}),
+            counts={"erased": read - written - (was_deleted - deleted)}
+            | ({SOFT_DELETED_TOTAL: deleted} if softly else {}),
             digest=digest.text,
         )
 
 
-def require_published(view: LedgerView, published: Collection[dt.date]) -> None:
+def require_published_days(view: LedgerView, published_days: Collection[dt.date]) -> None:
     """Check that all rows of a table belong to published days.
 
     :raises ConfigError: the table has rows of an unpublished day, and an erase would publish that day.
     """
     assert view.table is not None
-    strange = sorted({str(day) for day, _, _ in view.files if day not in published})
+    strange = sorted({str(day) for day, _, _ in view.files if day not in published_days})
     if len(view.files) != len(view.table.file_uris()):
         strange.append("no day")
     if strange:

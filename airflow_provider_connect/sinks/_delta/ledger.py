@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.sink import DefinitionInForce, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.sinks._delta import definitions
-from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
-from airflow_provider_connect.sinks._delta.log import log_errors, open_table, recorded_transactions, secure
-from airflow_provider_connect.sinks._delta.records import (
-    CONFIRMATION,
+from airflow_provider_connect.sinks._delta.app_transactions import (
+    CONFIRMED_FIELDS,
     HALF_BITS,
     MICROSECOND,
-    UNIX,
+    UNIX_EPOCH,
     app_id,
     app_prefix,
     attempt_id,
     check_version,
-    deleted_copy_id,
+    deleted_file_id,
     kept_out_counts,
     late_counts,
     recorded_spans,
 )
-from airflow_provider_connect.sinks._delta.table import OWNER
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
+from airflow_provider_connect.sinks._delta.log import make_durable, open_table, read_transactions, translate_log_errors
+from airflow_provider_connect.sinks._delta.table import OWNER_PROPERTY
+from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.stage.storage import Folder
@@ -52,14 +52,14 @@ class LedgerView:
     table: DeltaTable | None
     key: StreamKey
 
-    def transaction(self, day: dt.date, what: str = "") -> int | None:
+    def transaction(self, day: dt.date, suffix: str = "") -> int | None:
         """Return the version of a day's application transaction, None if there is none."""
-        return self.recorded.get(app_id(self.key, day) + what)
+        return self.app_transactions.get(app_id(self.key, day) + suffix)
 
     def polled_at(self, day: dt.date) -> dt.datetime | None:
         """Return when a day's newest answer was polled, as its transaction records it."""
         microseconds = self.transaction(day, "/polled")
-        return UNIX + MICROSECOND * microseconds if microseconds else None
+        return UNIX_EPOCH + MICROSECOND * microseconds if microseconds else None
 
     def checks(self, day: dt.date, generation: int) -> int:
         """Return how often a day's newest generation was confirmed."""
@@ -73,25 +73,25 @@ class LedgerView:
             return None
         return "".join(f"{half % (1 << HALF_BITS):016x}" for half in halves if half is not None)
 
-    def attempt(self, attempt: str) -> int | None:
+    def attempt_generation(self, attempt: str) -> int | None:
         """Return the generation that an attempt published, :data:`.records.SWEPT`, or None if neither is recorded."""
-        return self.recorded.get(attempt_id(self.key, attempt))
+        return self.app_transactions.get(attempt_id(self.key, attempt))
 
-    def deleted_copy(self, attempt: str) -> int | None:
+    def deleted_file_number(self, attempt: str) -> int | None:
         """Return which file of deleted rows an attempt published: the number in its name, 0 for none of them.
 
         None if that is not recorded: it deleted no row softly, or an earlier version of this package published it.
         """
-        return self.recorded.get(deleted_copy_id(self.key, attempt))
+        return self.app_transactions.get(deleted_file_id(self.key, attempt))
 
     @cached_property
-    def recorded(self) -> dict[str, int]:
+    def app_transactions(self) -> dict[str, int]:
         """Every application transaction of this stream."""
         if self.table is None:
             return {}
-        return recorded_transactions(self.folder, self.table.version(), app_prefix(self.key))
+        return read_transactions(self.folder, self.table.version(), app_prefix(self.key))
 
-    def before(self, day: dt.date, kind: SourceKind, *, replaces_whole: bool) -> dt.date:
+    def predecessor_day(self, day: dt.date, kind: SourceKind, *, replaces_whole: bool) -> dt.date:
         """Return the day whose newest publish the next one of ``day`` must follow.
 
         That is ``day`` itself, or the stream's newest day where a snapshot replaces the whole table. The first
@@ -104,12 +104,12 @@ class LedgerView:
     @cached_property
     def spans(self) -> dict[dt.date, Span]:
         """What the increment of each day has read; nothing of other days."""
-        return recorded_spans(self.recorded, app_prefix(self.key))
+        return recorded_spans(self.app_transactions, app_prefix(self.key))
 
     @property
-    def replaced_until(self) -> dt.date:
+    def last_snapshot_day(self) -> dt.date:
         """The day of the last snapshot that replaced the whole table: no earlier day need have rows any more."""
-        written = self.recorded.get(f"{app_prefix(self.key)}snapshot")
+        written = self.app_transactions.get(f"{app_prefix(self.key)}snapshot")
         return dt.date.min if written is None else dt.date.fromisoformat(str(written))
 
     def newest(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
@@ -138,7 +138,7 @@ class LedgerView:
             answer=self.answer(day, generation),
             counts=kept_out_counts(self.transaction, day),
             span=self.spans.get(day),
-            definition=definitions.definition_of_day(self.recorded, app_id(self.key, day)),
+            definition=definitions.definition_of_day(self.app_transactions, app_id(self.key, day)),
         )
 
     def row(self, day: dt.date, run: str | None = None) -> LedgerRow | None:
@@ -150,7 +150,7 @@ class LedgerView:
         if not newest.checks:
             return row
         last = self._confirmation(day, checks=newest.checks, generation=newest.generation)
-        return row.model_copy(update=last or newest.model_dump(include={*CONFIRMATION}))
+        return row.model_copy(update=last or newest.model_dump(include={*CONFIRMED_FIELDS}))
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
         """Return the publish of one intent, None if there is none."""
@@ -177,8 +177,8 @@ class LedgerView:
         """Return what the last confirmation says of a row; None if none is in the log that is as wanted."""
         for commit in self._commits_of(day, **wanted):
             if "connect.counts" not in commit:
-                row = LedgerRow.model_validate(_fields(commit, ("day", "generation", *CONFIRMATION)) | {"rows": 0})
-                return row.model_dump(include={*CONFIRMATION})
+                row = LedgerRow.model_validate(_fields(commit, ("day", "generation", *CONFIRMED_FIELDS)) | {"rows": 0})
+                return row.model_dump(include={*CONFIRMED_FIELDS})
         return None
 
     def _commits_of(self, day: dt.date, **wanted: Any) -> Iterator[dict[str, Any]]:
@@ -190,22 +190,22 @@ class LedgerView:
 
     def days(self) -> DaySet:
         """Return every published day, also empty ones."""
-        if not self.is_mine:
+        if not self.belongs_to_stream:
             return DaySet()
-        names = (app.removeprefix(app_prefix(self.key)) for app in self.recorded)
-        return DaySet.of(dt.date.fromisoformat(name) for name in names if _DATE.fullmatch(name))
+        names = (app.removeprefix(app_prefix(self.key)) for app in self.app_transactions)
+        return DaySet.from_dates(dt.date.fromisoformat(name) for name in names if _DATE.fullmatch(name))
 
     @property
-    def is_mine(self) -> bool:
+    def belongs_to_stream(self) -> bool:
         """Whether there is a table, and it belongs to this stream."""
-        return self.table is not None and self.table.metadata().configuration.get(OWNER) == str(self.key)
+        return self.table is not None and self.table.metadata().configuration.get(OWNER_PROPERTY) == str(self.key)
 
     @cached_property
     def commits(self) -> list[dict[str, Any]]:
         """All commits still in the log, newest first."""
         if self.table is None:
             return []
-        with log_errors(self.table):
+        with translate_log_errors(self.table):
             return self.table.history()
 
     @cached_property
@@ -218,7 +218,7 @@ class LedgerView:
             return []
         import pyarrow as pa
 
-        with log_errors(self.table):
+        with translate_log_errors(self.table):
             actions = pa.table(self.table.get_add_actions(flatten=True))
         ordinals = actions["partition.day"].cast(pa.int32()).to_pylist()
         columns = (actions[name].to_pylist() for name in ("path", "num_records"))
@@ -263,17 +263,17 @@ class DeltaLedger(Ledger):
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that a day's next one must follow; without details that only the history has."""
         view = self.view()
-        row = view.newest(view.before(day, kind, replaces_whole=self.options.replaces_whole(kind)))
+        row = view.newest(view.predecessor_day(day, kind, replaces_whole=self.options.replaces_whole(kind)))
         return row and row.model_copy(update={"polled_at": view.polled_at(row.day)})
 
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish."""
-        return definitions.definition_in_force(self.view().recorded, app_prefix(self.key))
+        return definitions.definition_in_force(self.view().app_transactions, app_prefix(self.key))
 
     def notes(self) -> list[LedgerNote]:
         """Return the notes beside the table, which belong to the stream that owns it."""
         view = self.view()
-        return definitions.read_notes(view.folder) if view.is_mine else []
+        return definitions.read_notes(view.folder) if view.belongs_to_stream else []
 
     def erased(self) -> EraseList:
         """Return whose rows are kept out of the stream."""
@@ -289,7 +289,7 @@ class DeltaLedger(Ledger):
         view = self.view()
         row = view.published(day, token)
         if row is not None and view.table is not None:
-            secure(view.folder, view.table)
+            make_durable(view.folder, view.table)
         return row
 
     def days(self) -> DaySet:

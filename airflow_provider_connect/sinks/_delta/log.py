@@ -27,8 +27,8 @@ from urllib.parse import unquote
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Patience
-from airflow_provider_connect.stage.manifest import CONTROL, DATA_FILE
-from airflow_provider_connect.stage.storage import Folder, named_errors, storage_error
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, DATA_FILE_PATTERN
+from airflow_provider_connect.stage.storage import Folder, storage_error, translate_errors
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction, RemoveAction
 
 
-LOG = "_delta_log"
-NOTES = f"{CONTROL}/log"
+LOG_FOLDER = "_delta_log"
+VERSION_NOTES_FOLDER = f"{CONTROL_FOLDER}/log"
 _OPEN_TRIES = 5
 _OPEN_AGAIN_SECONDS = 0.2
-_NOTE = re.compile(rf"{NOTES}/(?P<version>\d{{20}})-(?P<table>.+)")
-_PART_OF_A_LOG = re.compile(rf"{LOG}/(\d{{20}}\..*(json|parquet)|_last_checkpoint)")
-_HINT_NAME = f"{LOG}/_last_checkpoint"
+_NOTE = re.compile(rf"{VERSION_NOTES_FOLDER}/(?P<version>\d{{20}})-(?P<table>.+)")
+_PART_OF_A_LOG = re.compile(rf"{LOG_FOLDER}/(\d{{20}}\..*(json|parquet)|_last_checkpoint)")
+_HINT_NAME = f"{LOG_FOLDER}/_last_checkpoint"
 _HINT = re.compile(rb'"version"\s*:\s*(\d+)')
 # How delta-rs 1.6 reports commits missing from the log, at its beginning or between two others.
 _GAP = re.compile(r"No table metadata or protocol found|Expected contiguous commit files")
@@ -53,7 +53,7 @@ _MEND = "restore {path}/_delta_log as it was; or, for a new table, delete {path}
 _READERS = 8
 # In one file, in one file under a UUID, or in parts.
 _CHECKPOINT = re.compile(
-    rf"{LOG}/(?P<version>\d{{20}})\.checkpoint\.([0-9a-f-]{{36}}\.|\d{{10}}\.(?P<parts>\d{{10}})\.)?(parquet|json)"
+    rf"{LOG_FOLDER}/(?P<version>\d{{20}})\.checkpoint\.([0-9a-f-]{{36}}\.|\d{{10}}\.(?P<parts>\d{{10}})\.)?(parquet|json)"
 )
 
 
@@ -65,7 +65,7 @@ def delta_errors() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def log_errors(table: DeltaTable) -> Iterator[None]:
+def translate_log_errors(table: DeltaTable) -> Iterator[None]:
     """Turn errors of delta-rs while it reads an open table's log into ours, which name the table."""
     try:
         yield
@@ -73,14 +73,14 @@ def log_errors(table: DeltaTable) -> Iterator[None]:
         raise storage_error(unquote(table.table_uri.removeprefix("file://")).rstrip("/"), error) from error
 
 
-def lost_race(error: Exception) -> bool:
+def is_lost_race(error: Exception) -> bool:
     """Tell whether a commit failed because another was faster, not because of the storage."""
     from deltalake.exceptions import CommitFailedError
 
     return isinstance(error, CommitFailedError) and "os error" not in str(error)
 
 
-def open_table(path: str, *, may_hold_staged: bool = False) -> DeltaTable | None:
+def open_table(path: str, *, may_hold_staged_files: bool = False) -> DeltaTable | None:
     """Return the newest version of the table, None if there never was a table.
 
     :param may_hold_staged: whether files of a table that is not made yet may lie there.
@@ -89,9 +89,9 @@ def open_table(path: str, *, may_hold_staged: bool = False) -> DeltaTable | None
     """
     folder = Folder(path)
     patience = Patience(pauses=(_OPEN_AGAIN_SECONDS,), tries=_OPEN_TRIES)
-    while isinstance(opened := _try_to_open(folder, may_hold_staged=may_hold_staged), ConnectError):
+    while isinstance(opened := _try_to_open(folder, may_hold_staged=may_hold_staged_files), ConnectError):
         # Another process may have made the table, or cleaned its log, just now.
-        if not patience.again():
+        if not patience.wait_and_retry():
             raise opened
     return opened
 
@@ -108,7 +108,7 @@ def _try_to_open(folder: Folder, *, may_hold_staged: bool) -> DeltaTable | Confi
     except TableNotFoundError as error:
         return _no_table(folder, error, may_hold_staged=may_hold_staged)
     except delta_errors() as error:
-        if folder.local and folder.is_file():
+        if folder.is_local and folder.is_file():
             raise ConfigError(f"path={folder.url!r} is a file: name a folder, or an unused path") from error
         if not _GAP.search(str(error)):
             raise storage_error(folder.url, error) from error
@@ -122,7 +122,7 @@ def _try_to_open(folder: Folder, *, may_hold_staged: bool) -> DeltaTable | Confi
         return table
     return ConfigError(
         f"the log of table {folder.url} {what}, so its list of loaded days is wrong: "
-        f"{_MEND.format(path=folder.url)}; or, to continue from this older state, delete {folder.url}/{NOTES}"
+        f"{_MEND.format(path=folder.url)}; or, to continue from this older state, delete {folder.url}/{VERSION_NOTES_FOLDER}"
     )
 
 
@@ -131,10 +131,10 @@ def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> Con
     names = [file.name for file in folder.files()]
     if any(_PART_OF_A_LOG.fullmatch(name) for name in names):
         return storage_error(folder.url, error)
-    ours = (f"{CONTROL}/attempts/", f"{NOTES}/")
+    ours = (f"{CONTROL_FOLDER}/attempts/", f"{VERSION_NOTES_FOLDER}/")
     if may_hold_staged:
-        names = [name for name in names if not DATA_FILE.fullmatch(name)]
-    left = next((name for name in names if name.startswith(ours) or DATA_FILE.fullmatch(name)), None)
+        names = [name for name in names if not DATA_FILE_PATTERN.fullmatch(name)]
+    left = next((name for name in names if name.startswith(ours) or DATA_FILE_PATTERN.fullmatch(name)), None)
     if left is None:
         return None
     return ConfigError(
@@ -144,13 +144,13 @@ def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> Con
 
 def _notes(folder: Folder) -> list[tuple[int, str]]:
     """Return version and table of every note."""
-    matches = (_NOTE.fullmatch(file.name) for file in folder.files(NOTES))
+    matches = (_NOTE.fullmatch(file.name) for file in folder.files(VERSION_NOTES_FOLDER))
     return [(int(match["version"]), match["table"]) for match in matches if match]
 
 
 def commit(
     table: DeltaTable,
-    recorded: Mapping[str, int],
+    app_transactions: Mapping[str, int],
     metadata: dict[str, str],
     *,
     files: Sequence[AddAction | RemoveAction] = (),
@@ -178,12 +178,12 @@ def commit(
         commit_properties=CommitProperties(
             custom_metadata=metadata,
             max_commit_retries=retries,
-            app_transactions=[Transaction(app, version) for app, version in recorded.items()],
+            app_transactions=[Transaction(app, version) for app, version in app_transactions.items()],
         ),
     )
 
 
-def secure(folder: Folder, table: DeltaTable) -> None:
+def make_durable(folder: Folder, table: DeltaTable) -> None:
     """Flush the log up to this version to the disk, then note the version and delete older notes.
 
     Noted versions are on the disk already, so this costs little if nothing is new.
@@ -206,7 +206,7 @@ def _sync_log(folder: Folder, version: int, noted: int) -> None:
 
     A checkpoint is written after its commit, perhaps even after the note, and by any writer; readers use all of them.
     """
-    if not folder.local:
+    if not folder.is_local:
         return
     hinted = hinted_checkpoint(folder)
     # A checkpoint whose writer was killed has no hint, but readers find it after the hinted one.
@@ -233,12 +233,12 @@ def hinted_checkpoint(folder: Folder) -> int | None:
 
 def checkpoint_name(version: int) -> str:
     """Return the name of a version's single-file checkpoint under the table's root."""
-    return f"{LOG}/{version:020d}.checkpoint.parquet"
+    return f"{LOG_FOLDER}/{version:020d}.checkpoint.parquet"
 
 
 def commit_name(version: int) -> str:
     """Return the name of a version's commit under the table's root."""
-    return f"{LOG}/{version:020d}.json"
+    return f"{LOG_FOLDER}/{version:020d}.json"
 
 
 def _id(table: DeltaTable) -> str:
@@ -246,10 +246,10 @@ def _id(table: DeltaTable) -> str:
 
 
 def _name(version: int, table_id: str) -> str:
-    return f"{NOTES}/{version:020d}-{table_id}"
+    return f"{VERSION_NOTES_FOLDER}/{version:020d}-{table_id}"
 
 
-def recorded_transactions(folder: Folder, version: int, prefix: str) -> dict[str, int]:
+def read_transactions(folder: Folder, version: int, prefix: str) -> dict[str, int]:
     """Return application id to version for each id that begins with ``prefix``, as version ``version`` has them.
 
     :raises RetriableError: a file of the log was just cleaned up, or is damaged.
@@ -264,7 +264,7 @@ def recorded_transactions(folder: Folder, version: int, prefix: str) -> dict[str
     except (FileNotFoundError, ValueError) as error:
         raise RetriableError(
             f"the log of table {folder.url} cannot be read up to version {version} ({type(error).__name__}): somebody "
-            f"may have cleaned it up just now; if it stays, restore {folder.url}/{LOG}"
+            f"may have cleaned it up just now; if it stays, restore {folder.url}/{LOG_FOLDER}"
         ) from error
     return {app: at for app, at in found.items() if app.startswith(prefix)}
 
@@ -275,7 +275,7 @@ def _newest_checkpoint(folder: Folder, version: int) -> tuple[int, list[str]]:
     if hinted is not None and hinted <= version and folder.exists(name := checkpoint_name(hinted)):
         return hinted, [name]
     found: dict[tuple[int, int], list[str]] = {}
-    for file in folder.files(LOG):
+    for file in folder.files(LOG_FOLDER):
         match = _CHECKPOINT.fullmatch(file.name)
         if match and int(match["version"]) <= version:
             found.setdefault((int(match["version"]), int(match["parts"] or 1)), []).append(file.name)
@@ -291,7 +291,10 @@ def _transactions(folder: Folder, name: str) -> dict[str, int]:
         return {txn["appId"]: txn["version"] for action in actions if (txn := action.get("txn"))}
     import pyarrow.parquet as pq
 
-    with named_errors(f"{folder.url}/{name}"), folder.filesystem.open_input_file(folder.path(name)) as file:
+    with (
+        translate_errors(f"{folder.url}/{name}"),
+        folder.filesystem.open_input_file(folder.path_in_filesystem(name)) as file,
+    ):
         table = pq.ParquetFile(file).read(["txn"])
     rows = table["txn"].drop_null().to_pylist() if "txn" in table.column_names else []
     return {txn["appId"]: txn["version"] for txn in rows}

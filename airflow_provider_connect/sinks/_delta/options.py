@@ -10,9 +10,9 @@ from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.deleted import DELETES_HELP, Deletes, soft_kind_problems
-from airflow_provider_connect.stage.storage import normalised
-from airflow_provider_connect.stage.tables import HEAD, Tables, template_problem
+from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
+from airflow_provider_connect.stage.storage import normalise_path
+from airflow_provider_connect.stage.tables import HEAD_FOLDER, TableTemplate, template_problem
 from airflow_provider_connect.window import ONE_DAY, SourceKind
 
 _SCHEMES = ("s3", "s3a", "gs", "abfss")
@@ -54,10 +54,10 @@ class DeltaOptions(Options):
     )
 
     @property
-    def tables(self) -> Tables | None:
+    def tables(self) -> TableTemplate | None:
         """Which table a row belongs to; None where the path is one table's."""
         template = self.path.rpartition("/")[2]
-        return Tables(template=template, most=self.max_tables) if "{" in template else None
+        return TableTemplate(template=template, most=self.max_tables) if "{" in template else None
 
     @property
     def root(self) -> str:
@@ -67,7 +67,7 @@ class DeltaOptions(Options):
     @property
     def ledger_path(self) -> str:
         """The root of the table whose log holds the ledger."""
-        return self.path if self.tables is None else f"{self.root}/{HEAD}"
+        return self.path if self.tables is None else f"{self.root}/{HEAD_FOLDER}"
 
     def replaces_whole(self, kind: SourceKind) -> bool:
         """Tell whether a publish takes the place of everything in the table, not of its own day alone."""
@@ -86,7 +86,7 @@ class DeltaOptions(Options):
     def _one_spelling(cls, path: str) -> str:
         given = path
         try:
-            path = normalised(path)
+            path = normalise_path(path)
         except ConfigError as error:
             raise ValueError(str(error)) from None
         if "://" in path and path.partition("://")[0] not in _SCHEMES:

@@ -21,31 +21,35 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._delta.commit import Commit, Confirmation
 from airflow_provider_connect.sinks._delta.definitions import write_note
-from airflow_provider_connect.sinks._delta.eraser import TableEraser
+from airflow_provider_connect.sinks._delta.eraser import DeltaEraser
+from airflow_provider_connect.sinks._delta.foreign_writers import (
+    describe_foreign_changes,
+    locking_problems,
+    require_only_newest_snapshot,
+)
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
-from airflow_provider_connect.sinks._delta.log import secure
+from airflow_provider_connect.sinks._delta.log import make_durable
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
-from airflow_provider_connect.sinks._delta.others import foreign_changes, locking_problems, require_only_newest
 from airflow_provider_connect.sinks._delta.rejects import rejects_of
-from airflow_provider_connect.sinks._delta.soft import require_published_keys
+from airflow_provider_connect.sinks._delta.soft_deletes import require_published_keys
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import (
-    create,
+    create_table,
     delta_columns,
-    merged,
+    merge_columns,
     ownership_problems,
-    probe,
+    probe_root,
     require_writable,
-    soft_columns,
+    soft_delete_columns,
 )
-from airflow_provider_connect.stage.deleted import soft_delete_problems, with_marks
-from airflow_provider_connect.stage.differences import Differences, differences
-from airflow_provider_connect.stage.erasing import Erasure, ShapingDigest, unshaped
-from airflow_provider_connect.stage.manifest import CONTROL, MANIFEST
+from airflow_provider_connect.stage.differences import Differences, compare_states
+from airflow_provider_connect.stage.erase_list import Erasure, ShapingDigest, no_shaping
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, MANIFEST_NAME
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rejects import DayRejects
+from airflow_provider_connect.stage.soft_deletes import soft_delete_problems, with_mark_columns
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.temporary import polled_copies
+from airflow_provider_connect.stage.temporary import describe_polled_copies
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
@@ -95,15 +99,23 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
             if (table := self.ledger.view().table) is None:
                 if not makes:
                     return []
-                probe(options.root)
-                table = create(path, self._key, with_marks(schema) if options.deletes == "soft" else schema, template)
+                probe_root(options.root)
+                table = create_table(
+                    path, self._key, with_mark_columns(schema) if options.deletes == "soft" else schema, template
+                )
             if problems := ownership_problems(table, self._key, path, template):
                 return problems
             # The head has the columns of all tables.
-            merged(table, columns, options.schema_contract, path, soft_columns() if options.deletes == "soft" else {})
+            merge_columns(
+                table,
+                columns,
+                options.schema_contract,
+                path,
+                soft_delete_columns() if options.deletes == "soft" else {},
+            )
             if makes:
-                probe(options.root)
-                secure(Folder(path), table)
+                probe_root(options.root)
+                make_durable(Folder(path), table)
             self._look_at_rows(table, kind, warns=makes)
         except (ConfigError, DataError) as error:
             return [str(error)]
@@ -122,9 +134,11 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
         """Count the rows that :meth:`erase` would take out, by day; reads one column of every file."""
-        return self._eraser(column).found(values)
+        return self._eraser(column).count_rows(values)
 
-    def erase(self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = unshaped) -> Erasure:
+    def erase(
+        self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
+    ) -> Erasure:
         """Take rows out: of each day that has some, every file is written anew.
 
         Older versions of a table hold the rows until they are vacuumed, and a day's rejects may hold them as well.
@@ -132,7 +146,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
         return self._eraser(column).erase(values, kind, shaping)
 
     @abstractmethod
-    def _eraser(self, column: str) -> TableEraser: ...
+    def _eraser(self, column: str) -> DeltaEraser: ...
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield what the source set aside of each published day, from the files beside the tables."""
@@ -144,7 +158,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
 
     def leftovers(self) -> list[str]:
         """Return the unpublished files that :meth:`sweep` would delete."""
-        return self._sweeper(self._options.sweep_after).listed()
+        return self._sweeper(self._options.sweep_after).list_files()
 
     @abstractmethod
     def _sweeper(self, silent: dt.timedelta) -> Sweeper: ...
@@ -157,14 +171,14 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
         """
         options = self._options
         root, tables = Folder(options.root), options.path if options.tables is None else f"{options.root}/*"
-        unpublished = self._sweeper(dt.timedelta(0)).listed()
-        attempts = [entry.name for entry in root.files(f"{CONTROL}/attempts")]
+        unpublished = self._sweeper(dt.timedelta(0)).list_files()
+        attempts = [entry.name for entry in root.files(f"{CONTROL_FOLDER}/attempts")]
         rejects = sum("/rejects-" in name for name in attempts)
-        manifests = sum(name.endswith(f"/{MANIFEST}") for name in attempts)
+        manifests = sum(name.endswith(f"/{MANIFEST_NAME}") for name in attempts)
         places = []
         if rejects:
             places.append(
-                f"rejects ({rejects:,} times {root.url}/{CONTROL}/attempts/*/rejects-*.parquet): no column "
+                f"rejects ({rejects:,} times {root.url}/{CONTROL_FOLDER}/attempts/*/rejects-*.parquet): no column "
                 "says whose a rejected record is. Delete those of the erased by hand"
             )
         if unpublished:
@@ -173,10 +187,10 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
                 "load publishes them. 'airflow connect sweep' deletes them "
                 f"{options.sweep_after / dt.timedelta(hours=1):g} hours after their attempt's last sign of life"
             )
-        places += polled_copies(root)
+        places += describe_polled_copies(root)
         if manifests:
             places.append(
-                f"manifests ({manifests:,} times {root.url}/{CONTROL}/attempts/*/{MANIFEST}), which hold each file's "
+                f"manifests ({manifests:,} times {root.url}/{CONTROL_FOLDER}/attempts/*/{MANIFEST_NAME}), which hold each file's "
                 "smallest and largest number: where ids are numbers, delete those of published days by hand"
             )
         places.append(
@@ -203,10 +217,10 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
     def _look_at_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
         view = LedgerView(Folder(self._options.path), table, self._key)
         if self._options.replaces_whole(kind):
-            require_only_newest(view)
+            require_only_newest_snapshot(view)
         if self._options.deletes == "soft":
             require_published_keys(view)
-        if warns and (changes := foreign_changes(view)):
+        if warns and (changes := describe_foreign_changes(view)):
             _LOG.warning("table %s: %s", self._options.path, changes)
 
     def differences(self, publish: Publish) -> Differences | None:
@@ -220,7 +234,7 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
         before = [path for date, path, _ in view.files if date == day]
         after = [file.path for file in publish.manifest.polled.files]
         softly = self._options.deletes_softly(publish.kind)
-        return differences(view.folder, before, after, publish.schema, live_only=softly)
+        return compare_states(view.folder, before, after, publish.schema, live_only=softly)
 
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
         """Replace the day, or the whole, by the staged files and write its ledger row, in one commit to the log."""
@@ -230,8 +244,8 @@ class DeltaPublisher(LakePublisher, Confirms, TellsDifferences):
         """Write the day's ledger row again with one more check, in a commit to the log without a file."""
         return Confirmation(self._options, publish).run()
 
-    def _eraser(self, column: str) -> TableEraser:
-        return TableEraser(self._options, self._key, column)
+    def _eraser(self, column: str) -> DeltaEraser:
+        return DeltaEraser(self._options, self._key, column)
 
     def _sweeper(self, silent: dt.timedelta) -> Sweeper:
         return Sweeper(Folder(self._options.path), self._key, silent)

@@ -11,23 +11,23 @@ import datetime as dt
 import json
 from collections.abc import Iterator
 
-from airflow_provider_connect.sinks._delta.eraser import ERASES
+from airflow_provider_connect.sinks._delta.app_transactions import app_prefix
+from airflow_provider_connect.sinks._delta.eraser import ERASE_PREFIX
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
-from airflow_provider_connect.sinks._delta.records import app_prefix
 from airflow_provider_connect.stage.manifest import (
-    CONTROL,
+    CONTROL_FOLDER,
     Manifest,
     StagedFile,
     attempt_folder,
-    day_of,
+    day_of_attempt,
     manifest_file,
     require_own_files,
 )
-from airflow_provider_connect.stage.rejects import DayRejects, of_source
+from airflow_provider_connect.stage.rejects import DayRejects, stored_source_rejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 
-_ATTEMPTS = f"{CONTROL}/attempts"
+_ATTEMPTS = f"{CONTROL_FOLDER}/attempts"
 _Answer = tuple[dt.date, int]
 """A day and the generation that published an answer of the source."""
 
@@ -38,7 +38,7 @@ def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -
     :param view: of the table whose log holds the ledger.
     :param stage: what the attempts lie under.
     """
-    if not view.is_mine:
+    if not view.belongs_to_stream:
         return
     answers, counts, attempts = _answers(view), _counts(view), _setting_aside(view, stage)
     for day in (first + ONE_DAY * i for i in range((last - first).days + 1)):
@@ -48,7 +48,7 @@ def rejects_of(view: LedgerView, stage: Folder, first: dt.date, last: dt.date) -
         counted, attempt = counts.get((day, generation)), attempts.get((day, generation))
         if counted or attempt is not None:
             where = f"{stage.url}/{_ATTEMPTS}"
-            records = () if attempt is None else of_source(stage.url, _files(stage, attempt))
+            records = () if attempt is None else stored_source_rejects(stage.url, _files(stage, attempt))
             yield DayRejects(day, generation, counted, where, records)
 
 
@@ -56,8 +56,8 @@ def _answers(view: LedgerView) -> dict[dt.date, int]:
     """Return of each published day the generation of its newest answer: an erase publishes rows that are there."""
     made: dict[dt.date, set[int]] = {}
     for attempt, generation in _attempts(view).items():
-        day = day_of(attempt)
-        if day is not None and attempt.startswith(ERASES):
+        day = day_of_attempt(attempt)
+        if day is not None and attempt.startswith(ERASE_PREFIX):
             made.setdefault(day, set()).add(generation)
     found = {}
     for day in view.days():
@@ -85,7 +85,7 @@ def _setting_aside(view: LedgerView, stage: Folder) -> dict[_Answer, str]:
     found = {}
     for entry in stage.files(_ATTEMPTS):
         attempt, _, name = entry.name.removeprefix(f"{_ATTEMPTS}/").partition("/")
-        day, generation = day_of(attempt), generations.get(attempt, 0)
+        day, generation = day_of_attempt(attempt), generations.get(attempt, 0)
         if day is not None and generation > 0 and name.startswith("rejects-"):
             found[day, generation] = attempt
     return found
@@ -110,4 +110,4 @@ def _files(stage: Folder, attempt: str) -> list[StagedFile]:
 def _attempts(view: LedgerView) -> dict[str, int]:
     """Return each attempt of which the ledger knows what became, with the generation that it published."""
     prefix = f"{app_prefix(view.key)}attempt/"
-    return {app.removeprefix(prefix): made for app, made in view.recorded.items() if app.startswith(prefix)}
+    return {app.removeprefix(prefix): made for app, made in view.app_transactions.items() if app.startswith(prefix)}

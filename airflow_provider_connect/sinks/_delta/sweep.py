@@ -34,26 +34,26 @@ from pydantic import ValidationError
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import Publish, StreamKey
+from airflow_provider_connect.sinks._delta.app_transactions import SWEPT, attempt_id
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
-from airflow_provider_connect.sinks._delta.log import commit, delta_errors, open_table, secure
-from airflow_provider_connect.sinks._delta.records import SWEPT, attempt_id
-from airflow_provider_connect.stage.deleted import deleted_copy
+from airflow_provider_connect.sinks._delta.log import commit, delta_errors, make_durable, open_table
 from airflow_provider_connect.stage.manifest import (
-    CONTROL,
-    DATA_FILE,
-    MANIFEST,
+    CONTROL_FOLDER,
+    DATA_FILE_PATTERN,
+    MANIFEST_NAME,
     Manifest,
     attempt_folder,
     manifest_file,
 )
-from airflow_provider_connect.stage.plans import marks_of
-from airflow_provider_connect.stage.storage import Entry, Folder, storage_error
+from airflow_provider_connect.stage.poll_plans import plan_file_prefixes
+from airflow_provider_connect.stage.soft_deletes import deleted_file_number
+from airflow_provider_connect.stage.storage import Folder, StoredFile, storage_error
 
-PUBLISHING, SETTLED = "publishing.json", "published.json"
+PUBLISHING_NAME, SETTLED_NAME = "publishing.json", "published.json"
 _COMMIT_TRIES = 20
 
 
-def claim(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, Entry]:
+def claim_files(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, StoredFile]:
     """Mark an attempt as alive, and return its data files, checked against the manifest.
 
     :param view: the version of the table that the commit will build on.
@@ -62,22 +62,22 @@ def claim(folder: Folder, view: LedgerView, publish: Publish) -> dict[str, Entry
     attempt = publish.manifest.attempt
     control = attempt_folder(attempt)
     expected = {file.path: file.size_bytes for file in publish.manifest.polled.files}
-    what = "a sweep found it dead" if view.attempt(attempt) == SWEPT else None
+    what = "a sweep found it dead" if view.attempt_generation(attempt) == SWEPT else None
     if what is None:
-        folder.write(f"{control}/{PUBLISHING}", b"{}")
+        folder.write(f"{control}/{PUBLISHING_NAME}", b"{}")
     found = folder.entries([*expected])
     wrong = [path for path, size in expected.items() if path not in found or found[path].size_bytes != size]
     if what is None and wrong:
         what = f"{wrong[0]} is missing or has another size"
     if what is not None:
-        folder.delete(f"{control}/{MANIFEST}")
+        folder.delete(f"{control}/{MANIFEST_NAME}")
         raise RetriableError(
             f"the stage of {publish.day} under {folder.url} is no longer complete ({what}): poll the day again"
         )
     return found
 
 
-def discard(folder: Folder, publish: Publish) -> None:
+def delete_confirmed_attempt(folder: Folder, publish: Publish) -> None:
     """Delete what an attempt staged whose answer confirmed a day: the log has it as swept."""
     sweeper = Sweeper(folder, publish.key, dt.timedelta(0))
     sweeper._bury(publish.manifest.attempt, [file.path for file in publish.manifest.polled.files])
@@ -89,9 +89,9 @@ class Sweeper:
 
     folder: Folder
     key: StreamKey
-    silent: dt.timedelta
-    deleted: int = 0
-    pattern: ClassVar[re.Pattern[str]] = DATA_FILE
+    silent_for: dt.timedelta
+    deleted_files: int = 0
+    pattern: ClassVar[re.Pattern[str]] = DATA_FILE_PATTERN
     """The names of data files under the folder."""
 
     def run(self) -> int:
@@ -106,9 +106,9 @@ class Sweeper:
                 self._bury(attempt, files)
             else:
                 self._settle(view, attempt, files)
-        return self.deleted
+        return self.deleted_files
 
-    def listed(self) -> list[str]:
+    def list_files(self) -> list[str]:
         """Return the files that a sweep would delete now."""
         view, attempts = self._candidates(marks=False)
         return [
@@ -125,7 +125,7 @@ class Sweeper:
         :param marks: whether undecided ones are recorded as swept first. If not, they only count as dead.
         """
         view = self._view()
-        if not view.is_mine or not (attempts := self._silent_attempts()):
+        if not view.belongs_to_stream or not (attempts := self._silent_attempts()):
             return view, []
         data = self._data_files(attempts)
         if marks:
@@ -133,11 +133,11 @@ class Sweeper:
         live = {path for _, path, _ in view.files}
         free = {attempt: [path for path in data[attempt] if path not in live] for attempt in attempts}
         dead = {attempt for attempt in attempts if self._is_dead(view, attempt, live, data[attempt])}
-        known = [attempt for attempt in attempts if attempt in dead or view.attempt(attempt) is not None]
+        known = [attempt for attempt in attempts if attempt in dead or view.attempt_generation(attempt) is not None]
         return view, [(attempt, attempt in dead, free[attempt]) for attempt in known]
 
     def _is_dead(self, view: LedgerView, attempt: str, live: set[str], names: list[str]) -> bool:
-        return view.attempt(attempt) == SWEPT or self._is_undecided(view, attempt, live, names)
+        return view.attempt_generation(attempt) == SWEPT or self._is_undecided(view, attempt, live, names)
 
     def _view(self) -> LedgerView:
         return LedgerView(self.folder, open_table(self.folder.url), self.key)
@@ -146,14 +146,14 @@ class Sweeper:
         """Return attempts whose newest file is old, unless an earlier sweep settled them."""
         newest: dict[str, dt.datetime] = {}
         settled = set()
-        for file in self.folder.files(f"{CONTROL}/attempts"):
-            attempt, _, name = file.name.removeprefix(f"{CONTROL}/attempts/").partition("/")
-            if name == SETTLED:
+        for file in self.folder.files(f"{CONTROL_FOLDER}/attempts"):
+            attempt, _, name = file.name.removeprefix(f"{CONTROL_FOLDER}/attempts/").partition("/")
+            if name == SETTLED_NAME:
                 settled.add(attempt)
             newest[attempt] = max(newest.get(attempt, file.modified), file.modified)
         if not newest.keys() - settled:
             return []
-        silent_since = self.folder.now() - self.silent
+        silent_since = self.folder.storage_time() - self.silent_for
         return sorted(a for a, modified in newest.items() if a not in settled and modified < silent_since)
 
     def _data_files(self, attempts: list[str]) -> dict[str, list[str]]:
@@ -177,17 +177,17 @@ class Sweeper:
             undecided = [a for a in attempts if self._is_undecided(view, a, live, data.get(a, []))]
             if not undecided:
                 assert view.table is not None
-                secure(view.folder, view.table)
+                make_durable(view.folder, view.table)
                 return view
             try:
                 self._record(view, undecided)
             except delta_errors() as error:
-                if not patience.again():
+                if not patience.wait_and_retry():
                     raise storage_error(self.folder.url, error) from error
 
     def _is_undecided(self, view: LedgerView, attempt: str, live: set[str], names: list[str]) -> bool:
         """Whether the log neither says what became of an attempt nor names a file of it."""
-        return view.attempt(attempt) is None and not live.intersection(names)
+        return view.attempt_generation(attempt) is None and not live.intersection(names)
 
     def _record(self, view: LedgerView, attempts: list[str]) -> None:
         assert view.table is not None
@@ -197,13 +197,13 @@ class Sweeper:
     def _settle(self, view: LedgerView, attempt: str, files: list[str]) -> None:
         """Keep the published files, the rejects and the manifest; delete what failed tasks wrote."""
         self._delete(self._files_to_settle(view, attempt, files))
-        self.folder.write(f"{attempt_folder(attempt)}/{SETTLED}", b"{}")
+        self.folder.write(f"{attempt_folder(attempt)}/{SETTLED_NAME}", b"{}")
 
     def _files_to_settle(self, view: LedgerView, attempt: str, files: list[str]) -> list[str]:
         """Return which files of a published attempt nobody needs any more."""
         kept = self._kept(view, attempt, files)
         control = attempt_folder(attempt)
-        marks = (f"{control}/progress-", f"{control}/{PUBLISHING}", *marks_of(attempt))
+        marks = (f"{control}/progress-", f"{control}/{PUBLISHING_NAME}", *plan_file_prefixes(attempt))
         marked = [file.name for file in self.folder.files(control) if file.name.startswith(marks)]
         return [*(path for path in files if path not in kept), *marked]
 
@@ -216,8 +216,8 @@ class Sweeper:
             manifest = Manifest.model_validate_json(self.folder.read(manifest_file(attempt)))
         except (FileNotFoundError, ValidationError):  # never finished, or cannot be read: it does not say what may go
             return {*files}
-        copy = view.deleted_copy(attempt)
-        numbers = {path: deleted_copy(path) for path in files}
+        copy = view.deleted_file_number(attempt)
+        numbers = {path: deleted_file_number(path) for path in files}
         deleted = {path for path, number in numbers.items() if number is not None and copy in (None, number)}
         return {file.path for file in manifest.polled.files} | deleted
 
@@ -235,4 +235,4 @@ class Sweeper:
     def _delete(self, names: Iterable[str]) -> None:
         for name in names:
             self.folder.delete(name)
-            self.deleted += 1
+            self.deleted_files += 1

@@ -15,8 +15,8 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table
-from airflow_provider_connect.stage.deleted import with_marks
-from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
+from airflow_provider_connect.stage.soft_deletes import with_mark_columns
 from airflow_provider_connect.stage.storage import Folder, storage_error
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from deltalake import Field as DeltaField
 
 
-OWNER = "connect.stream"
-TEMPLATE = "connect.tables"
+OWNER_PROPERTY = "connect.stream"
+TEMPLATE_PROPERTY = "connect.tables"
 """The property that names the template of a table that is one of several."""
 _ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
@@ -41,17 +41,17 @@ def ownership_problems(table: DeltaTable, key: StreamKey, path: str, template: s
     :param template: of the tables that this one has to belong to; None for a table by itself.
     """
     metadata = table.metadata()
-    owner = metadata.configuration.get(OWNER)
+    owner = metadata.configuration.get(OWNER_PROPERTY)
     if owner is not None and owner != str(key):
         return [f"table {path} belongs to stream {owner}: give {key} a path of its own"]
     problems = []
-    if owner is not None and (found := metadata.configuration.get(TEMPLATE)) != template:
+    if owner is not None and (found := metadata.configuration.get(TEMPLATE_PROPERTY)) != template:
         whose, mine = (f"the tables {each!r}" if each else "no template" for each in (found, template))
         return [f"table {path} belongs to {whose}, and path= to {mine}: choose another path"]
     if owner is None:
         problems.append(
             f"table {path} does not belong to {key}: choose another path, or make the table with the property "
-            f"'{OWNER}' = '{key}'"
+            f"'{OWNER_PROPERTY}' = '{key}'"
         )
     if metadata.partition_columns != ["day"]:
         problems.append(f"table {path} is partitioned by {metadata.partition_columns}, not by ['day']")
@@ -136,12 +136,12 @@ def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
     return columns
 
 
-def merged(
+def merge_columns(
     table: DeltaTable,
     columns: dict[str, DeltaField],
-    contract: Literal["evolve", "freeze"],
+    schema_contract: Literal["evolve", "freeze"],
     path: str,
-    own: Mapping[str, DeltaField] = MappingProxyType({}),
+    sink_columns: Mapping[str, DeltaField] = MappingProxyType({}),
 ) -> list[DeltaField]:
     """Return the table's columns, followed by those of ``columns`` and ``own`` that it lacks.
 
@@ -153,9 +153,9 @@ def merged(
     fields = list(table.schema().fields)
     by_lower = {field.name.lower(): field for field in fields}
     problems = []
-    for name, column in {**columns, **own}.items():
+    for name, column in {**columns, **sink_columns}.items():
         old = by_lower.get(name.lower())
-        if old is None and contract == "freeze" and name not in own:
+        if old is None and schema_contract == "freeze" and name not in sink_columns:
             problems.append(f"column {name!r} is new; schema_contract='freeze' does not add it")
         elif old is None:
             fields.append(column)
@@ -176,14 +176,14 @@ def merged(
     return fields
 
 
-def soft_columns() -> dict[str, DeltaField]:
+def soft_delete_columns() -> dict[str, DeltaField]:
     """Return the two columns of soft deletes."""
     import pyarrow as pa
 
-    return delta_columns(with_marks(pa.schema([])))
+    return delta_columns(with_mark_columns(pa.schema([])))
 
 
-def allow_local_times(table: DeltaTable, fields: list[DeltaField]) -> bool:
+def add_local_time_feature(table: DeltaTable, fields: list[DeltaField]) -> bool:
     """Add the table feature that timestamps without a time zone need; tell whether it was missing.
 
     delta-rs would commit such a column without the feature, and then nobody could open the table. Afterwards ``table``
@@ -202,16 +202,16 @@ def _plain(field: DeltaField) -> str:
     return str(getattr(field.type, "type", field.type))
 
 
-def create(path: str, key: StreamKey, schema: pa.Schema, template: str | None = None) -> DeltaTable:
+def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | None = None) -> DeltaTable:
     """Make a stream's table; return it, or the one that another process just made.
 
     :param template: of the tables that it is one of; None for a table by itself.
     """
     from deltalake import CommitProperties, DeltaTable, Schema
 
-    properties = {OWNER: str(key), "delta.checkpointInterval": _CHECKPOINT_INTERVAL}
+    properties = {OWNER_PROPERTY: str(key), "delta.checkpointInterval": _CHECKPOINT_INTERVAL}
     if template is not None:
-        properties[TEMPLATE] = template
+        properties[TEMPLATE_PROPERTY] = template
     patience = Patience(pauses=(0.1,), jitter=FROM_NONE, tries=20)
     while True:
         try:
@@ -226,20 +226,20 @@ def create(path: str, key: StreamKey, schema: pa.Schema, template: str | None = 
             )
         except delta_errors() as error:
             failure = storage_error(path, error)
-        if (table := open_table(path, may_hold_staged=template is not None)) is not None:
+        if (table := open_table(path, may_hold_staged_files=template is not None)) is not None:
             return table
-        if not patience.again():
+        if not patience.wait_and_retry():
             raise failure
 
 
-def probe(path: str) -> None:
+def probe_root(path: str) -> None:
     """Write and delete a small file under a root.
 
     :raises ConfigError: it cannot be written, or its parent folder does not exist.
     """
     require_parent(path)
     folder = Folder(path)
-    probe = f"{CONTROL}/probe-{uuid.uuid4().hex}"
+    probe = f"{CONTROL_FOLDER}/probe-{uuid.uuid4().hex}"
     folder.write(probe, b"\0" * 65536)
     folder.delete(probe)
 
@@ -250,7 +250,7 @@ def require_parent(path: str) -> None:
     :raises ConfigError: it does not.
     """
     parent = Folder(path.rpartition("/")[0] or "/")
-    if Folder(path).local and not parent.exists():
+    if Folder(path).is_local and not parent.exists():
         raise ConfigError(f"{parent.url} does not exist: make it, or correct path={path!r}")
 
 
@@ -261,9 +261,9 @@ def require_writable(path: str) -> None:
     """
     require_parent(path)
     folder = Folder(path)
-    if not folder.local:
+    if not folder.is_local:
         return
-    there = Path(folder.path(""))
+    there = Path(folder.path_in_filesystem(""))
     there = there if there.exists() else there.parent
     if not os.access(there, os.W_OK | os.X_OK):
         raise ConfigError(

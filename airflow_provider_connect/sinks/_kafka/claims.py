@@ -11,33 +11,33 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.records import Claim, LedgerKey, parsed
-from airflow_provider_connect.sinks._kafka.records import Plan
+from airflow_provider_connect.sinks._kafka.ledger.kafka_ledger import KafkaLedger
+from airflow_provider_connect.sinks._kafka.ledger.records import Claim, LedgerKey, parse_record
+from airflow_provider_connect.sinks._kafka.record_encoder import DayPlan
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
 
-class Claims:
+class DayClaims:
     """The claims of one publish's day.
 
     :param plan: of the publish; its generation does not matter here, as the claims choose it.
     """
 
-    def __init__(self, options: KafkaOptions, ledger: KafkaLedger, plan: Plan) -> None:
+    def __init__(self, options: KafkaOptions, ledger: KafkaLedger, plan: DayPlan) -> None:
         self.options = options
         self.ledger = ledger
         self.plan = plan
-        self.key: LedgerKey = ledger.about(plan.publish.day.date, "claim")
-        self.where = f"{ledger.key} {plan.publish.day} into {options.topic!r}"
+        self.ledger_key: LedgerKey = ledger.key_for(plan.publish.day.date, "claim")
+        self.description = f"{ledger.key} {plan.publish.day} into {options.topic!r}"
         """What is being published, for messages."""
 
-    def newest(self) -> Claim | None:
+    def newest_claim(self) -> Claim | None:
         """Return who began last to publish the day; None if nobody ever did."""
-        return self.ledger.newest_claim(self.key)
+        return self.ledger.newest_claim(self.ledger_key)
 
-    def record(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
+    def new_claim(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
         """Return a claim, which remembers what those before it may have left behind.
 
         :param parts: how many transactions of their own the day's files get.
@@ -48,17 +48,17 @@ class Claims:
             run=publish.intent.run,
             attempt=publish.manifest.attempt,
             generation=generation,
-            used=earlier.highest if earlier else 0,
+            used=earlier.highest_generation if earlier else 0,
             parts=max(parts, earlier.parts if earlier else 0),
-            begun=self.plan.begun,
+            begun=self.plan.begin_id,
             at=dt.datetime.now(dt.UTC),
         )
 
-    def write(self, earlier: Claim | None, generation: int | None = None) -> None:
+    def write_claim(self, earlier: Claim | None, generation: int | None = None) -> None:
         """Claim the day, outside of any transaction."""
-        self.ledger.write(self.key, self.record(earlier, generation))
+        self.ledger.write_record(self.ledger_key, self.new_claim(earlier, generation))
 
-    def lost_to(self, generation: int, read_to: dict[int, int]) -> int | None:
+    def find_conflicting_generation(self, generation: int, read_positions: dict[int, int]) -> int | None:
         """Return the highest generation that is claimed, where somebody else has claimed this one first; else None.
 
         Two that look before either writes claim the same one. Both read on when they have written: the first claim in
@@ -67,10 +67,10 @@ class Claims:
 
         :param read_to: how far the ledger was read when the generation was chosen: later claims were not seen.
         """
-        records = self.ledger.written_since(self.key, read_to)
-        found = [parsed(Claim, value, self.options.ledger_topic) for value in records]
+        records = self.ledger.records_since(self.ledger_key, read_positions)
+        found = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
         for claim in found:
-            if claim.begun == self.plan.begun and claim.generation == generation:
+            if claim.begun == self.plan.begin_id and claim.generation == generation:
                 return None
             if claim.generation == generation and not self.is_same_try(claim):
                 return max(other.generation or 0 for other in found)
@@ -82,48 +82,48 @@ class Claims:
         mine = (publish.intent.token, publish.manifest.attempt)
         return claim is not None and (claim.token, claim.attempt) == mine
 
-    def used_before(self) -> int:
+    def highest_used_generation(self) -> int:
         """Return the highest generation that a claim before this one may have sent records of.
 
         :raises ConfigError: the ledger does not know what ``begin`` wrote into it.
         """
-        claim = self.newest()
+        claim = self.newest_claim()
         if claim is None:
             raise ConfigError(
-                f"{self.where}: ledger topic {self.options.ledger_topic!r} was deleted or emptied since this "
+                f"{self.description}: ledger topic {self.options.ledger_topic!r} was deleted or emptied since this "
                 "publish began: nothing is sent. Restore it, or publish into another topic with another ledger_topic"
             )
         return claim.used
 
-    def is_own(self) -> bool:
+    def is_held(self) -> bool:
         """Tell whether nobody has begun to publish the day since, not even another try of the same intent."""
-        claim = self.newest()
-        return claim is not None and claim.begun == self.plan.begun
+        claim = self.newest_claim()
+        return claim is not None and claim.begun == self.plan.begin_id
 
-    def require_own(self) -> None:
+    def require_held(self) -> None:
         """Refuse to go on where another run, or another try of this one, has claimed the day.
 
         :raises RetriableError: it has.
         """
-        claim = self.newest()
-        if claim is None or claim.begun != self.plan.begun:
+        claim = self.newest_claim()
+        if claim is None or claim.begun != self.plan.begin_id:
             raise RetriableError(
-                f"{self.where}: {claim.run if claim else 'another run'} has begun to publish this day too; "
+                f"{self.description}: {claim.run if claim else 'another run'} has begun to publish this day too; "
                 "the next try finds out whose answer counts"
             )
 
-    def who_fenced(self, transaction: Transaction, error: str) -> str:
+    def fencing_message(self, transaction: Transaction, error: str) -> str:
         """Say who fenced a producer, as far as the ledger knows."""
         try:
-            claim = self.newest()
+            claim = self.newest_claim()
         except (RetriableError, ConfigError):
-            return f"{self.where}: {error}"
+            return f"{self.description}: {error}"
         if claim is not None and claim.attempt != self.plan.publish.manifest.attempt:
             began = f"which began to publish at {claim.at:%F %T} UTC"
-            return f"{self.where}: fenced by {claim.run} (attempt {claim.attempt}), {began}"
-        if transaction.seconds > self.options.transaction_timeout_seconds:
+            return f"{self.description}: fenced by {claim.run} (attempt {claim.attempt}), {began}"
+        if transaction.open_seconds > self.options.transaction_timeout_seconds:
             return (
-                f"{self.where}: the broker ended the transaction, which was open for {transaction.seconds:.0f} s and "
+                f"{self.description}: the broker ended the transaction, which was open for {transaction.open_seconds:.0f} s and "
                 f"may be for {self.options.transaction_timeout_seconds:.0f} s: raise transaction_timeout_seconds, or "
                 "set atomicity='partition'"
             )
@@ -131,4 +131,4 @@ class Claims:
             "another task of this same attempt, a retry of it, the clean-up of an earlier one, or a run that found the "
             "day unchanged"
         )
-        return f"{self.where}: fenced by {others}"
+        return f"{self.description}: fenced by {others}"

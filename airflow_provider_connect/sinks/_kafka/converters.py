@@ -2,7 +2,7 @@
 
 A key is made of the key fields' columns: a text, or a record of them. The same row must get the same bytes in every
 run, else a tombstone buries nothing and compaction keeps both. So no key depends on the day, and one with a schema is
-always written by the same registered schema: see :meth:`.registry.Registry.for_keys`.
+always written by the same registered schema: see :meth:`.registry.SchemaResolver.key_schema`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_connect.values.arrays import Piece, Refused
+from airflow_provider_connect.values.arrays import Piece, RefusedRows
 from airflow_provider_connect.values.arrow import is_text
 from airflow_provider_connect.values.avro.encoding import AvroConverter
-from airflow_provider_connect.values.encoded import BytesConverter, Converter, Encoded, SchemaRef, StringConverter
+from airflow_provider_connect.values.converters import (
+    BytesConverter,
+    Converter,
+    EncodedBatch,
+    SchemaRef,
+    StringConverter,
+)
 from airflow_provider_connect.values.json.envelope import EnvelopeConverter
 from airflow_provider_connect.values.json.schema import JsonSchemaConverter
-from airflow_provider_connect.values.json.text import JsonConverter, Writer
+from airflow_provider_connect.values.json.text import JsonConverter, JsonWriter
 from airflow_provider_connect.values.protobuf.encoding import ProtobufConverter
 
 if TYPE_CHECKING:
@@ -37,10 +43,10 @@ _CONVERTERS: dict[ConverterName, type[Converter]] = {
 KeyConverterName = Literal["string", "json", "avro", "json_schema", "protobuf"]
 
 
-def converter(
+def make_converter(
     name: ConverterName, schema: pa.Schema, day: dt.date | None, *, record_name: str, value_field: str | None = None
 ) -> Converter:
-    """Return the converter of that name; :meth:`.Converter.problems` tells whether it can write the schema's rows.
+    """Return the converter of that name; :meth:`.CsvConverter.problems` tells whether it can write the schema's rows.
 
     :param day: the value of every record's first field, ``day``; None leaves it out, as the raw converters do.
     :param value_field: the column that is the whole value; for ``string`` and ``bytes`` alone.
@@ -48,7 +54,7 @@ def converter(
     return _CONVERTERS[name](schema, day, record_name, value_field)
 
 
-class Keys:
+class KeyEncoder:
     """Makes the keys of one sink's records. A single field that is NULL makes no key.
 
     :param name: ``string`` writes one string as it is, one column of another type as its JSON text, and several as a
@@ -68,7 +74,7 @@ class Keys:
         made = pa.schema(own)
         self.converter: Converter | None = None
         if name != "string" and fields:
-            self.converter = converter(name, made, None, record_name=record_name)
+            self.converter = make_converter(name, made, None, record_name=record_name)
         elif len(own) == 1 and is_text(own[0].type):
             self.converter = StringConverter(made, None, record_name, fields[0])
         elif fields:
@@ -78,13 +84,13 @@ class Keys:
         """Name the columns that cannot be part of a key; [] when there is none."""
         return [f"key_fields: {text}" for text in self.converter.problems()] if self.converter else []
 
-    def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> Encoded:
+    def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> EncodedBatch:
         """Return the key of each row; a row whose key cannot be written (NaN, text that is not UTF-8) is refused.
 
         :param ref: the registered schema; None where the converter has none.
         """
         if self.converter is None:
-            return Encoded([None] * batch.num_rows, {})
+            return EncodedBatch([None] * batch.num_rows, {})
         if not self._may_lack or not batch.column(self.fields[0]).null_count:
             return self.converter.encode(batch, ref)
         there = batch.column(self.fields[0]).is_valid()
@@ -93,15 +99,15 @@ class Keys:
         found: list[bytes | None] = [None] * batch.num_rows
         for row, value in zip(rows, some.values, strict=True):
             found[row] = value
-        return Encoded(found, {rows[place]: why for place, why in some.refused.items()})
+        return EncodedBatch(found, {rows[place]: why for place, why in some.refused.items()})
 
 
 class _JsonKeys(Converter):
-    form = "JSON"
+    format_name = "JSON"
 
-    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
         pieces: list[Piece] = []
         for field in self.schema:
-            array, refuse = refused.column(batch, field)
-            pieces += [b",", *Writer().pieces(array, field, refuse)]
+            array, refuse = refused.read_column(batch, field)
+            pieces += [b",", *JsonWriter().pieces(array, field, refuse)]
         return [b"[", *pieces[1:], b"]"] if len(self.schema) > 1 else pieces[1:]

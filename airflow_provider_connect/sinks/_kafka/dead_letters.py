@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_connect.clients.kafka.outbox import Headers, Outbox
-from airflow_provider_connect.clients.kafka.partitions import reading
+from airflow_provider_connect.clients.kafka.topic_reader import open_topic
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
-from airflow_provider_connect.sinks._kafka.records import Plan, Refused
-from airflow_provider_connect.stage.rejects import DayRejects, SetAside, read_rejects
-from airflow_provider_connect.stage.rows import POSITION_BITS, place_of
+from airflow_provider_connect.sinks._kafka.record_encoder import DayPlan, RejectedRow
+from airflow_provider_connect.stage.rejects import DayRejects, RejectedRecord, read_rejects
+from airflow_provider_connect.stage.rows import POSITION_BITS, partition_and_row
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -29,7 +29,7 @@ _OF_SOURCE = "TASK_POLL"
 """Connect's word for the stage in which a source sets something aside."""
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """One dead letter."""
 
     key: bytes | None
@@ -37,33 +37,35 @@ class Letter(NamedTuple):
     headers: Headers
 
 
-class DeadLetters:
+class DeadLetterSender:
     """Makes and sends the dead letters of one publish; none where its plan has no topic for them.
 
     :param topic: the sink's own, as it was given: where the source's rejects would have gone.
     """
 
-    def __init__(self, plan: Plan, outbox: Outbox, topic: str) -> None:
+    def __init__(self, plan: DayPlan, outbox: Outbox, topic: str) -> None:
         self.plan = plan
         self.outbox = outbox
         self.topic = topic
 
-    def send_refused(self, refused: Iterable[Refused]) -> None:
+    def send_refused(self, refused: Iterable[RejectedRow]) -> None:
         """Send the rows that the sink refused."""
-        self._send(self.of_refused(refused))
+        self._send(self.make_refused_letters(refused))
 
     def send_source_rejects(self) -> int:
         """Send what the source set aside; return how many."""
-        return self._send(self.of_source())
+        return self._send(self.make_source_letters())
 
-    def of_refused(self, refused: Iterable[Refused]) -> Iterator[Letter]:
+    def make_refused_letters(self, refused: Iterable[RejectedRow]) -> Iterator[DeadLetter]:
         """Make the letters of rows that the sink refused; the value is the row as JSON."""
         for row in refused:
-            part, number = place_of(row.position)
+            part, number = partition_and_row(row.position)
             reason = f"column {row.column!r}: {row.reason}" if row.column else row.reason
-            yield Letter(row.key, row.record(), self._headers(row.topic, part, number, row.stage, reason, _SINK_CLASS))
+            yield DeadLetter(
+                row.key, row.make_json(), self._headers(row.topic, part, number, row.stage, reason, _SINK_CLASS)
+            )
 
-    def of_source(self) -> Iterator[Letter]:
+    def make_source_letters(self) -> Iterator[DeadLetter]:
         """Make the letters of what the source set aside; the value is what it sent, its place a byte of the answer."""
         publish = self.plan.publish
         origin = publish.key.connector
@@ -71,11 +73,11 @@ class DeadLetters:
             for rejects in read_rejects(publish.stage, file, _BATCH_BYTES):
                 for reject in rejects:
                     headers = self._headers(self.topic, part, reject.position, _OF_SOURCE, reject.reason, origin)
-                    yield Letter(None, reject.record, headers)
+                    yield DeadLetter(None, reject.record, headers)
 
-    def _send(self, letters: Iterable[Letter]) -> int:
+    def _send(self, letters: Iterable[DeadLetter]) -> int:
         """Send letters; one that is too large even for their topic is cut, and says so."""
-        topic, sent = self.plan.dead_letters, 0
+        topic, sent = self.plan.dead_letter_topic, 0
         if topic is None:
             return 0
         room = self.plan.limits[topic].max_message_bytes - _HEADERS_BYTES
@@ -108,26 +110,26 @@ class DeadLetters:
         return [*headers, ("connect.day", str(publish.day).encode())]
 
 
-def letters_of(cluster: Cluster, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
+def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_records: int) -> Iterator[DayRejects]:
     """Yield what was set aside of each published day, as far as the topic of dead letters still has it.
 
     The topic is read once, from its beginning: no clock says where a day's letters begin.
 
     :param records: of how many of a day's letters the record is kept in memory.
     """
-    topic = cluster.options.dead_letters
+    topic = cluster.options.effective_dead_letter_topic
     counted = {
         row.attempt: row
         for row in cluster.ledger.between(first, last)
         if row.attempt is not None and row.counts.get("rejected")
     }
-    found: dict[str, dict[tuple[str, ...], SetAside]] = {attempt: {} for attempt in counted}
+    found: dict[str, dict[tuple[str, ...], RejectedRecord]] = {attempt: {} for attempt in counted}
     for headers, message in _letters(cluster, topic) if counted else ():
         letters = found.get(headers.get("task.id", ""))
         if letters is not None and headers.get("connector.name") == str(cluster.key):
             # A retry without a transaction sends the same letters again.
             place = tuple(headers.get(name, "") for name in ("stage", "topic", "partition", "offset"))
-            letters.setdefault(place, _as_set_aside(headers, message, whole=len(letters) < records))
+            letters.setdefault(place, _as_set_aside(headers, message, whole=len(letters) < max_records))
     for attempt, row in sorted(counted.items(), key=lambda each: each[1].day):
         where = f"topic {topic!r}"
         yield DayRejects(row.day, row.generation, row.counts["rejected"], where, found[attempt].values())
@@ -135,8 +137,8 @@ def letters_of(cluster: Cluster, first: dt.date, last: dt.date, records: int) ->
 
 def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Message]]:
     """Yield the committed records of a topic with the headers that Connect names; nothing if there is no such topic."""
-    with reading(cluster.connection, topic, cluster.options.timeout_seconds) as partitions:
-        for messages in partitions.all():
+    with open_topic(cluster.connection, topic, cluster.options.timeout_seconds) as partitions:
+        for messages in partitions.read_all():
             for message in messages:
                 headers = {
                     name.removeprefix(_PREFIX): value.decode(errors="replace")
@@ -146,13 +148,13 @@ def _letters(cluster: Cluster, topic: str) -> Iterator[tuple[dict[str, str], Mes
                 yield headers, message
 
 
-def _as_set_aside(headers: dict[str, str], message: Message, *, whole: bool) -> SetAside:
+def _as_set_aside(headers: dict[str, str], message: Message, *, whole: bool) -> RejectedRecord:
     value, is_source = message.value(), headers.get("stage") == _OF_SOURCE
     record = value if isinstance(value, bytes) and value else None
     is_cut = _CUT in headers
     part, offset = (int(headers.get(name, "0")) for name in ("partition", "offset"))
     reason = headers.get("exception.message", "")
-    return SetAside(
+    return RejectedRecord(
         origin="source" if is_source else "sink",
         position=offset if is_source else (part << POSITION_BITS) + offset,
         reason=f"{reason} (the record is cut, from {headers[_CUT]} bytes)" if is_cut else reason,

@@ -4,7 +4,7 @@ Both are the topic's, whichever stream wrote a record: streams that write into o
 
 Both are written in one transaction, in the topic's turn. Whatever was published before that turn the erase finds in the
 topic. Whoever takes a later turn reads the list again before its first record, and if it polled under an older one, it
-is refused and polls anew (:mod:`.stage.erasing`). So no turn, no erase: the options that do without are refused.
+is refused and polls anew (:mod:`.stage.erase_list`). So no turn, no erase: the options that do without are refused.
 
 The topic is read once, from its beginning, for the partitions where these keys lie: their number may have grown since.
 Memory holds an entry for each key that is looked for. Kafka itself removes what a tombstone covers when it compacts:
@@ -21,17 +21,17 @@ from dataclasses import dataclass
 
 from airflow_provider_connect.clients.kafka.errors import FencedError
 from airflow_provider_connect.clients.kafka.outbox import Headers
-from airflow_provider_connect.clients.kafka.partitions import reading
+from airflow_provider_connect.clients.kafka.topic_reader import open_topic
 from airflow_provider_connect.clients.kafka.transaction import Transaction, UndecidedError, transactional_id
 from airflow_provider_connect.errors import ConfigError, refuse_text
-from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling_pauses
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
 from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, erase_list_key
 from airflow_provider_connect.sinks._kafka.turn import PassedOverError
-from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDigest, erase_run, unshaped
+from airflow_provider_connect.stage.erase_list import EraseList, Erasure, ShapingDigest, erase_run, no_shaping
 
 _TRIES = 5
-_PAUSES = doubling(0.5, 8.0)
+_PAUSES = doubling_pauses(0.5, 8.0)
 _MOST_LIST_BYTES = 900_000
 """A topic takes records of a megabyte by default (``message.max.bytes``), the ledger's as well."""
 
@@ -55,9 +55,9 @@ class KafkaEraser:
         :raises ConfigError: the topic's keys do not name people, or the sink takes no turns.
         """
         self._require_keys()
-        return _by_day(self._live(values, self.cluster.ends([self.topic], committed=True)[self.topic]))
+        return _by_day(self._live(values, self.cluster.end_offsets([self.topic], committed=True)[self.topic]))
 
-    def erase(self, values: Sequence[str], shaping: ShapingDigest = unshaped) -> Erasure:
+    def erase(self, values: Sequence[str], shaping: ShapingDigest = no_shaping) -> Erasure:
         """Write list and tombstones; safe to repeat.
 
         :raises ConfigError: as above, or the list becomes too long.
@@ -73,7 +73,7 @@ class KafkaEraser:
             except (UndecidedError, PassedOverError, FencedError):
                 # The next try finds out what became of it, or queues again. All erases of a topic share one id, so two
                 # that begin at the same moment take it from each other.
-                if not patience.again():
+                if not patience.wait_and_retry():
                     raise
 
     @property
@@ -98,7 +98,7 @@ class KafkaEraser:
             problems.append("a publish at the same time could not be kept from it without turns")
         if not options.headers:
             problems.append("without headers the records do not say which stream wrote them")
-        if not problems and not self.cluster.topics().limits(self.topic).compacted:
+        if not problems and not self.cluster.topics().limits(self.topic).is_compacted:
             problems.append("it is not compacted: a tombstone would take nothing out of it")
         if problems:
             raise ConfigError(
@@ -116,20 +116,20 @@ class KafkaEraser:
         who = f"an erase of {cluster.key} from {self.topic!r}"
         cluster.ledger.erased()  # reads the ledger on; the queue is followed from there
         with cluster.turn(cluster.ledger.view, transactional_id(*names), [self.topic], who, uuid.uuid4().hex) as turn:
-            turn.wait_for_own_day()
-            transaction = cluster.transaction(turn.id, what=who)
+            turn.wait_for_same_day()
+            transaction = cluster.transaction(turn.id, description=who)
             try:
                 with transaction:
-                    turn.end_fenced()
-                    turn.take()
+                    turn.close_fenced_tickets()
+                    turn.wait_for_turn()
                     listed = cluster.ledger.erased()
                     erased = listed.with_values(self.column, values, shaping)
-                    found = self._live(values, cluster.ends([self.topic])[self.topic])
+                    found = self._live(values, cluster.end_offsets([self.topic])[self.topic])
                     if erased is not listed or found:
                         rows.update(_by_day(found))  # now: if the commit's answer is lost, the next try finds none
                         self._write(transaction, erased, found)
             finally:
-                turn.leave(is_over=transaction.is_over)
+                turn.leave_queue(transaction_is_over=transaction.is_over)
         return erased
 
     def _write(self, transaction: Transaction, erased: EraseList, found: dict[_Place, dt.date]) -> None:
@@ -152,8 +152,8 @@ class KafkaEraser:
         ]
         transaction.begin()
         # An earlier version of this package reads its stream's record alone: it cannot read this one, and stops.
-        for about in (erase_list_key(self.topic), self.cluster.ledger.about(NO_DAY, "erased")):
-            transaction.send(options.ledger_topic, about.encoded(), text, [])
+        for about in (erase_list_key(self.topic), self.cluster.ledger.key_for(NO_DAY, "erased")):
+            transaction.send(options.ledger_topic, about.encode(), text, [])
         for record_key, partition in found:
             transaction.send(self.topic, record_key, None, constant, partition)
         transaction.flush()
@@ -164,8 +164,8 @@ class KafkaEraser:
         refuse_text("values", values)
         wanted = {value.encode("utf-8", "surrogatepass") for value in values}
         found: dict[_Place, dt.date] = {}
-        with reading(self.cluster.connection, self.topic, self.cluster.options.timeout_seconds) as partitions:
-            for messages in partitions.batches(dict.fromkeys(ends, 0), ends):
+        with open_topic(self.cluster.connection, self.topic, self.cluster.options.timeout_seconds) as partitions:
+            for messages in partitions.read_batches(dict.fromkeys(ends, 0), ends):
                 for message in messages:
                     record_key = message.key()
                     if not isinstance(record_key, bytes) or record_key not in wanted:

@@ -10,12 +10,17 @@ from urllib.parse import quote
 from pydantic import Field, field_validator, model_validator
 
 from airflow_provider_connect.sink import Sink
-from airflow_provider_connect.sinks._kafka.converters import ConverterName, KeyConverterName, Keys, converter
-from airflow_provider_connect.sinks._kafka.names import MAX_NAME, check_template, check_topic, template_column
+from airflow_provider_connect.sinks._kafka.converters import ConverterName, KeyConverterName, KeyEncoder, make_converter
+from airflow_provider_connect.sinks._kafka.topic_names import (
+    MAX_TOPIC_NAME,
+    template_column,
+    topic_name_problem,
+    topic_template_problem,
+)
 from airflow_provider_connect.sinks._kafka.topic_rules import TopicGroup, TopicRules
-from airflow_provider_connect.stage.deleted import Deletes, soft_kind_problems
 from airflow_provider_connect.stage.rejects import Tolerance
-from airflow_provider_connect.values.encoded import Converter
+from airflow_provider_connect.stage.soft_deletes import Deletes, soft_kind_problems
+from airflow_provider_connect.values.converters import Converter
 from airflow_provider_connect.window import SourceKind
 
 if TYPE_CHECKING:
@@ -159,7 +164,7 @@ class KafkaOptions(Sink):
     @field_validator("topic")
     @classmethod
     def _is_topic(cls, topic: str) -> str:
-        if problem := check_template(topic):
+        if problem := topic_template_problem(topic):
             raise ValueError(problem)
         return topic
 
@@ -178,11 +183,14 @@ class KafkaOptions(Sink):
             problems.append("tombstones and compacted topics need key_fields")
         problems += [
             f"{option}: {problem}"
-            for option, name in (("dead_letter_topic", self.dead_letters), ("ledger_topic", self.ledger_topic))
-            if (problem := check_topic(name))
+            for option, name in (
+                ("dead_letter_topic", self.effective_dead_letter_topic),
+                ("ledger_topic", self.ledger_topic),
+            )
+            if (problem := topic_name_problem(name))
         ]
         problems += self._without_effect()
-        if len({self.topic, self.ledger_topic, self.dead_letters}) < 3:
+        if len({self.topic, self.ledger_topic, self.effective_dead_letter_topic}) < 3:
             problems.append("topic, ledger_topic and dead_letter_topic must be three topics")
         if problems:
             raise ValueError("; ".join(problems))
@@ -248,36 +256,36 @@ class KafkaOptions(Sink):
         return template_column(self.topic)
 
     @property
-    def dead_letters(self) -> str:
+    def effective_dead_letter_topic(self) -> str:
         """The topic of dead letters."""
         if self.dead_letter_topic is not None:
             return self.dead_letter_topic
         name = re.sub(r"[^A-Za-z0-9._-]", "_", re.sub(r"[{}]", "", self.topic))
-        return f"{name[: MAX_NAME - len(_DEAD_LETTERS)]}{_DEAD_LETTERS}"
+        return f"{name[: MAX_TOPIC_NAME - len(_DEAD_LETTERS)]}{_DEAD_LETTERS}"
 
     @property
-    def full_record_name(self) -> str:
+    def default_record_name(self) -> str:
         """The record's name in its schema, where the source has none."""
         words = re.findall(r"[A-Za-z0-9]+", self.topic)
         name = "".join(word[0].upper() + word[1:] for word in words) or "Record"
         return self.record_name or f"connect.{'_' if name[0].isdigit() else ''}{name}"
 
-    def name_of(self, schema: pa.Schema) -> str:
+    def record_name_for(self, schema: pa.Schema) -> str:
         """Return the record's name in its schema: the option, or the source's own, or one made from the topic."""
         own = (schema.metadata or {}).get(b"record_name", b"").decode()
-        return self.record_name or own or self.full_record_name
+        return self.record_name or own or self.default_record_name
 
-    def converter(self, schema: pa.Schema, day: dt.date) -> Converter:
+    def value_converter_for(self, schema: pa.Schema, day: dt.date) -> Converter:
         """Return what makes the values; in a compacted topic, which shows each key's newest state, without the day."""
-        shown, name = None if self.cleanup == "compact" else day, self.name_of(schema)
-        return converter(self.value_converter, schema, shown, record_name=name, value_field=self.value_field)
+        shown, name = None if self.cleanup == "compact" else day, self.record_name_for(schema)
+        return make_converter(self.value_converter, schema, shown, record_name=name, value_field=self.value_field)
 
-    def keys(self, schema: pa.Schema) -> Keys:
+    def key_encoder_for(self, schema: pa.Schema) -> KeyEncoder:
         """Return what makes the keys of rows of a schema."""
-        return Keys(self.key_converter, schema, self.key_fields, f"{self.name_of(schema)}Key")
+        return KeyEncoder(self.key_converter, schema, self.key_fields, f"{self.record_name_for(schema)}Key")
 
     @property
-    def rules(self) -> TopicRules:
+    def topic_rules(self) -> TopicRules:
         """How topics of the data are made."""
         return TopicRules(
             create_disposition=self.create_disposition,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.clients.kafka.transaction import transactional_id
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
-from airflow_provider_connect.sinks._kafka.history import History
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry
-from airflow_provider_connect.sinks._kafka.names import topic_names
-from airflow_provider_connect.sinks._kafka.plan import Planner, check_time
-from airflow_provider_connect.sinks._kafka.topics import Topics
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.sinks._kafka.ledger.records import DayEntry
+from airflow_provider_connect.sinks._kafka.ledger_check import LedgerCheck
+from airflow_provider_connect.sinks._kafka.planner import Planner, require_transaction_time
+from airflow_provider_connect.sinks._kafka.topic_names import topic_names
+from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
+from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
@@ -34,18 +34,19 @@ class Preflight:
         self.planner = Planner(cluster, schema)
 
     @cached_property
-    def topics(self) -> Topics:
+    def topics(self) -> TopicAdmin:
         """The cluster's topics, each looked at once."""
         return self.cluster.topics()
 
     def problems(self) -> list[str]:
         """Return all problems that can be found at once; make topics when there are none."""
-        found = self.seen()
+        found = self.problems_without_changes()
         if found := found or self._problems_of(self._transactional_id):
             return found
-        found = self._problems_of(lambda: self.topics.ensure_ledger(self.options.ledger_topic))
+        found = self._problems_of(lambda: self.topics.ensure_ledger_topic(self.options.ledger_topic))
         if not found and (
-            wrong := self._problems_of(self._rights) or self._problems_of(History(self.cluster, self.topics).problems)
+            wrong := self._problems_of(self._rights)
+            or self._problems_of(LedgerCheck(self.cluster, self.topics).problems)
         ):
             return wrong  # a topic that is missing because it was deleted is not made again
         for step in (self._topics, self._ledger, self._erased):
@@ -55,7 +56,7 @@ class Preflight:
             found += self._problems_of(lambda: self.planner.schema_problems(self.options.topic))
         return found
 
-    def seen(self) -> list[str]:
+    def problems_without_changes(self) -> list[str]:
         """Return the problems that can be found without making or taking anything."""
         found = self._columns() + self.planner.snapshot_problems(self.kind)
         found = found or self._problems_of(self._reach)
@@ -94,14 +95,14 @@ class Preflight:
             found.append(f"timestamp_field: column {options.timestamp_field!r} holds no timestamps")
         if options.delete_where and not pa.types.is_boolean(schema.field(options.delete_where).type):
             found.append(f"delete_where: column {options.delete_where!r} holds no booleans")
-        found += options.keys(schema).problems()
-        return found + options.converter(schema, dt.date.min).problems()
+        found += options.key_encoder_for(schema).problems()
+        return found + options.value_converter_for(schema, dt.date.min).problems()
 
     def _erased(self) -> list[str]:
         """Return the problems of this stream with the topic's erase list."""
         options = self.options
         listed = EraseList() if options.route_column is not None else self.cluster.ledger.erased()
-        found = [problem] if (problem := listed.problem(self.schema.names)) is not None else []
+        found = [problem] if (problem := listed.column_problem(self.schema.names)) is not None else []
         if listed.version and not options.takes_turns:
             found.append(
                 f"topic {options.topic!r} has an erase list, and without turns an erase could not be kept apart from a "
@@ -111,7 +112,7 @@ class Preflight:
         return found
 
     def _reach(self) -> list[str]:
-        self.topics.reach()
+        self.topics.wait_until_reachable()
         return []
 
     def _rights_of_a_first_publish(self) -> list[str]:
@@ -127,8 +128,8 @@ class Preflight:
             compared = self.kind == "snapshot" and options.cleanup == "compact"
             needed[options.topic] = ("READ", "WRITE") if compared or reads else ("WRITE",)
         if options.errors_tolerance == "all":
-            needed[options.dead_letters] = ("WRITE",)
-        return self.topics.lacking(needed)
+            needed[options.effective_dead_letter_topic] = ("WRITE",)
+        return self.topics.missing_rights(needed)
 
     def _transactional_id(self) -> list[str]:
         """Take a transactional id that no day has: only that tells whether the user may, and for so long."""
@@ -140,19 +141,19 @@ class Preflight:
 
     def _foreseen(self) -> list[str]:
         """Judge the topics that are missing as they would be made, while nothing is."""
-        options, topics, writing = self.options, self.topics, self.planner.writing(self.oldest)
-        found = topics.foreseen_ledger(options.ledger_topic)
+        options, topics, writing = self.options, self.topics, self.planner.intended_writes(self.oldest)
+        found = topics.ledger_problems_if_created(options.ledger_topic)
         if options.errors_tolerance == "all":
-            found += topics.foreseen_plain(options.dead_letters)
+            found += topics.dead_letter_problems_if_created(options.effective_dead_letter_topic)
         if options.route_column is None:
-            return found + topics.foreseen([options.topic], writing)
+            return found + topics.problems_if_created([options.topic], writing)
         [example] = topic_names(options.topic, ["example"]).values()
-        return found + topics.foreseen_example(example, writing)
+        return found + topics.example_problems_if_created(example, writing)
 
     def _topics(self) -> list[str]:
         options, topics, found = self.options, self.topics, []
         if options.errors_tolerance == "all":
-            found += topics.ensure_plain(options.dead_letters)
+            found += topics.ensure_dead_letter_topic(options.effective_dead_letter_topic)
         if options.route_column is not None:
             return found  # made with the day that has their values
         return found + self.planner.topic_problems(topics, [options.topic], self.oldest)
@@ -175,10 +176,10 @@ class Preflight:
         newest = ledger.newest_entries(1)
         if not newest:
             return []
-        check_time(options, newest[0].row.rows if options.is_one_transaction else 0, ledger)
+        require_transaction_time(options, newest[0].row.rows if options.is_one_transaction else 0, ledger)
         return self._drift(newest[0])
 
-    def _drift(self, newest: Entry) -> list[str]:
+    def _drift(self, newest: DayEntry) -> list[str]:
         """Say which columns are not what they were, where no registry decides."""
         options = self.options
         if options.value_is_registered or options.schema_contract == "ignore":

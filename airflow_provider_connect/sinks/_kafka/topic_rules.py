@@ -78,18 +78,18 @@ class TopicRules(Wire):
     config: dict[str, str] = Field(default_factory=dict)
     groups: tuple[TopicGroup, ...] = ()
 
-    def plan(self, name: str) -> TopicPlan:
+    def settings_for(self, name: str) -> NewTopicSettings:
         """Return what a new topic of this name is made with."""
         return self._plan(name, next((group for group in self.groups if group.matches(name)), None))
 
-    def plans(self, name: str) -> list[TopicPlan]:
+    def possible_settings_for(self, name: str) -> list[NewTopicSettings]:
         """Return what a new topic is made with by no group, and by each, where its name is only an example."""
         return [self._plan(name, group) for group in (None, *self.groups)]
 
-    def _plan(self, name: str, group: TopicGroup | None) -> TopicPlan:
+    def _plan(self, name: str, group: TopicGroup | None) -> NewTopicSettings:
         if group is None:
-            return TopicPlan(name, self.partitions, self.replication_factor, self.config)
-        return TopicPlan(
+            return NewTopicSettings(name, self.partitions, self.replication_factor, self.config)
+        return NewTopicSettings(
             name,
             group.partitions or self.partitions,
             group.replication_factor or self.replication_factor,
@@ -98,7 +98,7 @@ class TopicRules(Wire):
 
 
 @dataclass(frozen=True)
-class TopicPlan:
+class NewTopicSettings:
     """What one new topic is made with; None leaves a number to the cluster."""
 
     name: str
@@ -107,31 +107,31 @@ class TopicPlan:
     config: dict[str, str] = field(default_factory=dict)
 
     @property
-    def compacted(self) -> bool:
+    def is_compacted(self) -> bool:
         """Whether of records with one key the last is kept."""
         return "compact" in _words(self.config.get("cleanup.policy", ""))
 
-    def foreseen(self, brokers: Mapping[str, str]) -> FoundTopic:
+    def as_created(self, broker_settings: Mapping[str, str]) -> TopicState:
         """Return the topic as it would be made.
 
         :param brokers: a broker's settings, which fill what the plan leaves out; empty where they may not be read.
         """
-        config = {name: value for name, own in _BROKERS.items() if (value := brokers.get(own))}
+        config = {name: value for name, own in _BROKERS.items() if (value := broker_settings.get(own))}
         for name, milliseconds in _RETENTIONS:
-            if "retention.ms" not in config and (given := brokers.get(name)):
+            if "retention.ms" not in config and (given := broker_settings.get(name)):
                 config["retention.ms"] = str(int(given) * milliseconds)
         config |= self.config
-        found = FoundTopic(self.name, self.partitions or 1, 1, config)
-        replicas = self.replication_factor or brokers.get("default.replication.factor")
-        return replace(found, replicas=int(replicas or found.number("min.insync.replicas", 1)))
+        found = TopicState(self.name, self.partitions or 1, 1, config)
+        replicas = self.replication_factor or broker_settings.get("default.replication.factor")
+        return replace(found, replicas=int(replicas or found.number_setting("min.insync.replicas", 1)))
 
 
-def dead_letter_plan(name: str, replication_factor: int | None) -> TopicPlan:
+def dead_letter_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
     """Return what the topic of dead letters is made with, as Connect makes it: one partition."""
-    return TopicPlan(name, 1, replication_factor, {"cleanup.policy": "delete"})
+    return NewTopicSettings(name, 1, replication_factor, {"cleanup.policy": "delete"})
 
 
-def ledger_plan(name: str, replication_factor: int | None) -> TopicPlan:
+def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
     """Return what the ledger's topic is made with: one partition, which gives it one order, and no record ever lost."""
     config = {
         "cleanup.policy": "compact",
@@ -140,11 +140,11 @@ def ledger_plan(name: str, replication_factor: int | None) -> TopicPlan:
         # Only closed segments are compacted; the ledger's are closed early so that reading it stays short.
         "segment.bytes": str(16 * 2**20),
     }
-    return TopicPlan(name, 1, replication_factor, config)
+    return NewTopicSettings(name, 1, replication_factor, config)
 
 
 @dataclass(frozen=True)
-class Limits:
+class TopicLimits:
     """What a topic accepts.
 
     :param max_message_bytes: of one batch of records, compressed.
@@ -157,11 +157,11 @@ class Limits:
     timestamp_after_max_ms: int
     timestamp_before_max_ms: int
     partitions: int
-    compacted: bool
+    is_compacted: bool
 
 
 @dataclass(frozen=True)
-class FoundTopic:
+class TopicState:
     """A topic that is there.
 
     :param replicas: of the partition that has fewest.
@@ -172,27 +172,27 @@ class FoundTopic:
     name: str
     partitions: int
     replicas: int
-    config: Mapping[str, str] = field(default_factory=dict)
-    operations: frozenset[str] | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    authorized_operations: frozenset[str] | None = None
 
-    def number(self, name: str, otherwise: int) -> int:
+    def number_setting(self, name: str, default: int) -> int:
         """Return a setting that is a number; what is not a number, the cluster itself refuses."""
-        value = self.config.get(name, "")
-        return int(value) if _NUMBER.fullmatch(value) else otherwise
+        value = self.settings.get(name, "")
+        return int(value) if _NUMBER.fullmatch(value) else default
 
     @property
-    def policy(self) -> set[str]:
+    def cleanup_policies(self) -> set[str]:
         """The words of ``cleanup.policy``; none where it may not be read."""
-        return _words(self.config.get("cleanup.policy", ""))
+        return _words(self.settings.get("cleanup.policy", ""))
 
-    def limits(self) -> Limits:
+    def limits(self) -> TopicLimits:
         """Return what it accepts; a setting that may not be read counts as Kafka's own default."""
-        return Limits(
-            max_message_bytes=self.number("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES),
-            timestamp_after_max_ms=self.number("message.timestamp.after.max.ms", _FOREVER),
-            timestamp_before_max_ms=self.number("message.timestamp.before.max.ms", _FOREVER),
+        return TopicLimits(
+            max_message_bytes=self.number_setting("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES),
+            timestamp_after_max_ms=self.number_setting("message.timestamp.after.max.ms", _FOREVER),
+            timestamp_before_max_ms=self.number_setting("message.timestamp.before.max.ms", _FOREVER),
             partitions=self.partitions,
-            compacted="compact" in self.policy,
+            is_compacted="compact" in self.cleanup_policies,
         )
 
 
@@ -201,7 +201,7 @@ def _words(policy: str) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Writing:
+class IntendedWrites:
     """What is about to be written, as far as a topic's settings matter.
 
     :param keyed: every record has a key.
@@ -210,79 +210,81 @@ class Writing:
     :param compacted: the topic is meant to keep only the last record of a key, as the rules for its name say.
     """
 
-    keyed: bool
+    has_keys: bool
     timestamps: Timestamps = "now"
-    oldest: dt.datetime | None = None
-    compacted: bool = False
+    oldest_start: dt.datetime | None = None
+    keeps_newest_only: bool = False
 
 
-def topic_problems(topic: FoundTopic, writing: Writing, now: dt.datetime) -> list[str]:
+def topic_problems(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> list[str]:
     """Say what would lose records, or have them refused; an empty list when nothing would."""
     return [f"topic {topic.name!r}: {text}" for text in _misfits(topic, writing, now)]
 
 
-def planned_problems(plan: TopicPlan, brokers: Mapping[str, str], writing: Writing, now: dt.datetime) -> list[str]:
+def new_topic_problems(
+    new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, now: dt.datetime
+) -> list[str]:
     """Say why a topic would be no use as it would be made: nothing changes it afterwards.
 
-    :param brokers: as for :meth:`TopicPlan.foreseen`.
+    :param brokers: as for :meth:`NewTopicSettings.as_created`.
     """
     return [
-        f"topic {plan.name!r} is missing, and would not fit as topic_config and the cluster's defaults have it: {text}"
-        for text in _misfits(plan.foreseen(brokers), writing, now)
+        f"topic {new_topic.name!r} is missing, and would not fit as topic_config and the cluster's defaults have it: {text}"
+        for text in _misfits(new_topic.as_created(broker_settings), writing, now)
     ]
 
 
-def _misfits(topic: FoundTopic, writing: Writing, now: dt.datetime) -> list[str]:
+def _misfits(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> list[str]:
     return [*_policy(topic, writing), *_acknowledged(topic), *_times(topic, writing, now)]
 
 
-def _policy(topic: FoundTopic, writing: Writing) -> Iterator[str]:
-    if "compact" in topic.policy and not writing.keyed:
+def _policy(topic: TopicState, writing: IntendedWrites) -> Iterator[str]:
+    if "compact" in topic.cleanup_policies and not writing.has_keys:
         yield "its cleanup.policy is compact, which refuses records without a key: use key_fields=, or another topic"
-    elif "compact" in topic.policy and not writing.compacted:
+    elif "compact" in topic.cleanup_policies and not writing.keeps_newest_only:
         yield (
             "its cleanup.policy is compact: of records with one key it keeps the last; use cleanup='compact' if that "
             "is meant, else cleanup.policy=delete on the topic"
         )
-    elif topic.policy and topic.policy != {"compact"} and writing.compacted:
+    elif topic.cleanup_policies and topic.cleanup_policies != {"compact"} and writing.keeps_newest_only:
         yield (
             "its cleanup.policy has delete in it, which forgets rows that do not change: set it to compact alone, or "
             "use cleanup='delete'"
         )
 
 
-def _acknowledged(topic: FoundTopic) -> Iterator[str]:
-    wanted = topic.number("min.insync.replicas", 1)
+def _acknowledged(topic: TopicState) -> Iterator[str]:
+    wanted = topic.number_setting("min.insync.replicas", 1)
     if wanted > topic.replicas:
         yield f"min.insync.replicas is {wanted} and it has {topic.replicas}: lower the one or raise the other"
 
 
-def _times(topic: FoundTopic, writing: Writing, now: dt.datetime) -> Iterator[str]:
+def _times(topic: TopicState, writing: IntendedWrites, now: dt.datetime) -> Iterator[str]:
     if writing.timestamps == "now":
         return
-    if topic.config.get("message.timestamp.type") == "LogAppendTime":
+    if topic.settings.get("message.timestamp.type") == "LogAppendTime":
         yield "message.timestamp.type is LogAppendTime: set it to CreateTime, or leave timestamp_field out"
-    if writing.oldest is None:
+    if writing.oldest_start is None:
         return
-    age_ms = (now - writing.oldest) / dt.timedelta(milliseconds=1)
-    before = topic.number("message.timestamp.before.max.ms", _FOREVER)
+    age_ms = (now - writing.oldest_start) / dt.timedelta(milliseconds=1)
+    before = topic.number_setting("message.timestamp.before.max.ms", _FOREVER)
     if age_ms > before:
         yield (
             f"message.timestamp.before.max.ms is {before}, and the oldest day's events are older: raise it, or leave "
             "timestamp_field out"
         )
-    retention = topic.number("retention.ms", -1)
-    if "compact" not in topic.policy and 0 <= retention < age_ms:
+    retention = topic.number_setting("retention.ms", -1)
+    if "compact" not in topic.cleanup_policies and 0 <= retention < age_ms:
         yield (
             f"retention.ms is {retention}, counted from the time of an event: the oldest day would be deleted as soon "
             "as it is written; raise it (-1 keeps all), or leave timestamp_field out"
         )
 
 
-def ledger_problems(topic: FoundTopic) -> list[str]:
+def ledger_problems(topic: TopicState) -> list[str]:
     """Say why a topic cannot be the ledger; an empty list when it can. Settings that may not be read pass."""
     found = list(_acknowledged(topic))
-    if topic.policy and topic.policy != {"compact"}:
+    if topic.cleanup_policies and topic.cleanup_policies != {"compact"}:
         found.append("its cleanup.policy must be compact alone, else days that were published are forgotten")
     if topic.partitions != 1:
         found.append(f"it has {topic.partitions} partitions and must have one")

@@ -10,26 +10,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.clients.kafka.errors import (
+    ClientErrors,
     DeniedError,
     ExistsError,
-    Heard,
     UnknownTopicError,
     classify,
 )
-from airflow_provider_connect.clients.kafka.listeners import other_protocol
-from airflow_provider_connect.clients.kafka.partitions import LISTED_SECONDS
+from airflow_provider_connect.clients.kafka.listeners import find_protocol_mismatch
+from airflow_provider_connect.clients.kafka.topic_reader import TOPIC_LISTING_SECONDS
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sinks._kafka.topic_rules import (
-    FoundTopic,
-    Limits,
-    TopicPlan,
+    IntendedWrites,
+    NewTopicSettings,
+    TopicLimits,
     TopicRules,
-    Writing,
-    dead_letter_plan,
-    ledger_plan,
+    TopicState,
+    dead_letter_topic_settings,
     ledger_problems,
-    planned_problems,
+    ledger_topic_settings,
+    new_topic_problems,
     topic_problems,
 )
 
@@ -43,7 +43,7 @@ _AGAIN_SECONDS = 0.05
 
 
 @dataclass
-class Topics:
+class TopicAdmin:
     """Topics as one admin client sees them.
 
     :param timeout_seconds: for each question to the cluster.
@@ -54,11 +54,11 @@ class Topics:
     client: AdminClient
     rules: TopicRules
     timeout_seconds: float = 60.0
-    heard: Heard = field(default_factory=Heard)
+    client_errors: ClientErrors = field(default_factory=ClientErrors)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    _known: dict[str, FoundTopic] = field(default_factory=dict)
+    _known: dict[str, TopicState] = field(default_factory=dict)
 
-    def reach(self) -> int:
+    def wait_until_reachable(self) -> int:
         """Wait until the cluster answers; return how many brokers it has.
 
         :raises ConfigError: it refuses the sign-in, TLS fails, it speaks another protocol; known at the first refusal.
@@ -71,57 +71,61 @@ class Topics:
             try:
                 return len(self._brokers(max(min(left, _ANSWER_SECONDS), 0.1)))
             except RetriableError:
-                if not explained and (why := other_protocol(self.settings)):
+                if not explained and (why := find_protocol_mismatch(self.settings)):
                     raise ConfigError(f"connecting to the cluster: {why}") from None
                 explained = True
                 if left <= _ANSWER_SECONDS:
                     raise
 
-    def foreseen(self, names: Sequence[str], writing: Writing) -> list[str]:
+    def problems_if_created(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
         """Say what would be wrong with those of the topics that are missing, or why they cannot be made.
 
         Nothing is made: settings are judged as they would be, and the cluster is asked whether it would make the topic.
         """
-        return self._foreseen([self.rules.plan(name) for name in dict.fromkeys(names)], writing)
+        return self._foreseen([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
 
-    def foreseen_example(self, name: str, writing: Writing) -> list[str]:
+    def example_problems_if_created(self, name: str, writing: IntendedWrites) -> list[str]:
         """Judge a name that is only an example of many; problems only where no rule would make a topic that fits."""
-        found = [self._foreseen([plan], writing) for plan in self.rules.plans(name)]
+        found = [self._foreseen([plan], writing) for plan in self.rules.possible_settings_for(name)]
         return found[0] if all(found) else []
 
-    def foreseen_plain(self, name: str) -> list[str]:
+    def dead_letter_problems_if_created(self, name: str) -> list[str]:
         """Say what would be wrong with a topic of dead letters that is missing; nothing is made."""
-        return self._foreseen([dead_letter_plan(name, self.rules.replication_factor)], Writing(keyed=False))
+        return self._foreseen(
+            [dead_letter_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=False)
+        )
 
-    def foreseen_ledger(self, name: str) -> list[str]:
+    def ledger_problems_if_created(self, name: str) -> list[str]:
         """Say what would be wrong with a ledger that is missing; nothing is made."""
-        return self._foreseen([ledger_plan(name, self.rules.replication_factor)], Writing(keyed=True))
+        return self._foreseen(
+            [ledger_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=True)
+        )
 
-    def ensure(self, names: Sequence[str]) -> list[str]:
+    def create_missing(self, names: Sequence[str]) -> list[str]:
         """Make the topics that are missing and wait until the cluster lists them; return what could not be made."""
-        return self._ensure([self.rules.plan(name) for name in dict.fromkeys(names)])
+        return self._ensure([self.rules.settings_for(name) for name in dict.fromkeys(names)])
 
-    def ensure_plain(self, name: str) -> list[str]:
+    def ensure_dead_letter_topic(self, name: str) -> list[str]:
         """Make a topic for dead letters if it is missing; say what is wrong with one that is there."""
-        wrong = self._ensure([dead_letter_plan(name, self.rules.replication_factor)])
-        return wrong or self._wrong(name, Writing(keyed=False))
+        wrong = self._ensure([dead_letter_topic_settings(name, self.rules.replication_factor)])
+        return wrong or self._wrong(name, IntendedWrites(has_keys=False))
 
-    def ensure_ledger(self, name: str) -> list[str]:
+    def ensure_ledger_topic(self, name: str) -> list[str]:
         """Make the ledger's topic if it is missing; say why one that is there cannot be the ledger."""
-        wrong = self._ensure([ledger_plan(name, self.rules.replication_factor)])
+        wrong = self._ensure([ledger_topic_settings(name, self.rules.replication_factor)])
         return wrong or ledger_problems(self._known[name])
 
-    def lacking(self, needed: Mapping[str, Collection[str]]) -> list[str]:
+    def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
         """Say which operations the connection's user may not do with the topics that are there.
 
-        A topic that is missing needs the right to make it, which :meth:`foreseen` tells.
+        A topic that is missing needs the right to make it, which :meth:`problems_if_created` tells.
 
         :param needed: operations by topic, as access lists call them: ``READ``, ``WRITE``.
         """
-        _, hidden = self._look([name for name in needed if name not in self._known])
+        _, hidden = self._look([name for name in needed_rights if name not in self._known])
         found = []
-        for name, wanted in needed.items():
-            may = self._known[name].operations if name in self._known else None
+        for name, wanted in needed_rights.items():
+            may = self._known[name].authorized_operations if name in self._known else None
             lacks = {*wanted, "DESCRIBE"} if name in hidden else set(wanted) - may if may is not None else set()
             if lacks:
                 has = f" (it has {', '.join(sorted(may))})" if may else ""
@@ -134,26 +138,28 @@ class Topics:
         name = self.settings.get("sasl.username")
         return f"user {name!r}" if name else "the connection's user"
 
-    def problems(self, names: Sequence[str], writing: Writing) -> list[str]:
+    def problems(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
         """Say what is wrong with those of the topics that are there; an empty list if nothing."""
         self._find([name for name in names if name not in self._known])
         return [
             text
             for name in names
             if name in self._known
-            for text in self._wrong(name, replace(writing, compacted=self.rules.plan(name).compacted))
+            for text in self._wrong(
+                name, replace(writing, keeps_newest_only=self.rules.settings_for(name).is_compacted)
+            )
         ]
 
-    def there(self, names: Sequence[str]) -> list[str]:
+    def existing_topics(self, names: Sequence[str]) -> list[str]:
         """Return which topics are there; wait a little for one that a broker does not know yet."""
-        return self._listed(names, LISTED_SECONDS)
+        return self._listed(names, TOPIC_LISTING_SECONDS)
 
-    def limits(self, name: str) -> Limits:
+    def limits(self, name: str) -> TopicLimits:
         """Return what a topic accepts; wait a little for one that a broker does not know yet.
 
         :raises UnknownTopicError: it is not there.
         """
-        if name not in self._known and not self.there([name]):
+        if name not in self._known and not self.existing_topics([name]):
             raise UnknownTopicError(f"no such topic: {name!r}; create it, or correct its name")
         return self._known[name].limits()
 
@@ -167,18 +173,18 @@ class Topics:
         asked = self.client.describe_cluster(request_timeout=timeout_seconds)
         return [node.id_string for node in self._answer(asked, "connecting to the cluster").nodes]
 
-    def _wrong(self, name: str, writing: Writing) -> list[str]:
+    def _wrong(self, name: str, writing: IntendedWrites) -> list[str]:
         return topic_problems(self._known[name], writing, dt.datetime.now(dt.UTC))
 
-    def _foreseen(self, plans: Sequence[TopicPlan], writing: Writing) -> list[str]:
+    def _foreseen(self, plans: Sequence[NewTopicSettings], writing: IntendedWrites) -> list[str]:
         self._find([plan.name for plan in plans if plan.name not in self._known])
         missing = [plan for plan in plans if plan.name not in self._known]
         now = dt.datetime.now(dt.UTC)
         found = [
             text
             for plan in missing
-            for text in planned_problems(
-                plan, self._new_topics_settings, replace(writing, compacted=plan.compacted), now
+            for text in new_topic_problems(
+                plan, self._new_topics_settings, replace(writing, keeps_newest_only=plan.is_compacted), now
             )
         ]
         if found or self.rules.create_disposition == "never":
@@ -206,7 +212,7 @@ class Topics:
         """Return which of the topics are there, and which an access list hides, whether they are or not."""
         from confluent_kafka import TopicCollection
 
-        found: dict[str, FoundTopic] = {}
+        found: dict[str, TopicState] = {}
         hidden: list[str] = []
         for some in _portions(names):
             wanted = TopicCollection(some)
@@ -221,13 +227,13 @@ class Topics:
                     hidden.append(name)
                     continue
                 replicas = min(len(partition.replicas) for partition in described.partitions)
-                may = operations(described.authorized_operations)
-                found[name] = FoundTopic(name, len(described.partitions), replicas, operations=may)
+                may = authorized_operations(described.authorized_operations)
+                found[name] = TopicState(name, len(described.partitions), replicas, authorized_operations=may)
         configs = self._configs("TOPIC", list(found))
-        self._known |= {name: replace(topic, config=configs[name]) for name, topic in found.items()}
+        self._known |= {name: replace(topic, settings=configs[name]) for name, topic in found.items()}
         return list(found), hidden
 
-    def _ensure(self, plans: Sequence[TopicPlan]) -> list[str]:
+    def _ensure(self, plans: Sequence[NewTopicSettings]) -> list[str]:
         there = self._find([plan.name for plan in plans])
         missing = [plan for plan in plans if plan.name not in there]
         if missing and self.rules.create_disposition == "never":
@@ -247,11 +253,11 @@ class Topics:
     def _listed(self, names: Sequence[str], seconds: float) -> list[str]:
         """Return which topics the brokers know, as soon as that is all of them."""
         patience = Patience(seconds, (_AGAIN_SECONDS,))
-        while len(found := self._find(names)) < len(names) and patience.look_again():
+        while len(found := self._find(names)) < len(names) and patience.wait_and_poll():
             pass
         return found
 
-    def _create(self, plans: Sequence[TopicPlan], mode: Literal["make", "rehearse"]) -> list[str]:
+    def _create(self, plans: Sequence[NewTopicSettings], mode: Literal["make", "rehearse"]) -> list[str]:
         from confluent_kafka.cimpl import NewTopic
 
         wrong: list[str] = []
@@ -298,13 +304,13 @@ class Topics:
             # The client's own timeout comes first; this one is for a client that says nothing at all.
             answer = future.result(timeout=self.timeout_seconds + 10)
         except (KafkaException, TimeoutError) as error:
-            self.heard.listen(self.client)
-            raise classify(error, doing, self.heard) from None
-        self.heard.answered(self.client)
+            self.client_errors.poll(self.client)
+            raise classify(error, doing, self.client_errors) from None
+        self.client_errors.note_answer(self.client)
         return answer
 
 
-def operations(described: Sequence[Any] | None) -> frozenset[str] | None:
+def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | None:
     """Return the names of a described resource's authorized operations; None where the cluster does not know them.
 
     Whoever gets a description may DESCRIBE: an answer without that word says nothing.
@@ -313,7 +319,7 @@ def operations(described: Sequence[Any] | None) -> frozenset[str] | None:
     return names if "DESCRIBE" in names else None
 
 
-def _command(plan: TopicPlan) -> str:
+def _command(plan: NewTopicSettings) -> str:
     """Return how a person makes the topic."""
     settings = " ".join(f"--config {shlex.quote(f'{name}={value}')}" for name, value in plan.config.items())
     numbers = f"--partitions {plan.partitions} " if plan.partitions else ""

@@ -8,7 +8,7 @@ turns. No two clocks are compared, there is no group and no server, and no furth
 2. The ticket's offset is its place. Of the tickets that share a topic, the owner of the first sends.
 3. The first in line gives a sign of life every second. After six silent seconds those who wait pass it over. That calls
    the roll: everybody who waits shows that it lives, so that many dead cost no more time than one. A pass asks the
-   owners of the tickets before it, and only who saw it happen judges by it (:class:`.Queue`).
+   owners of the tickets before it, and only who saw it happen judges by it (:class:`.TurnQueue`).
 4. Whoever's turn begins takes the ids of all who were passed over. They had taken them before their tickets, so their
    producers are fenced wherever they were stopped: nothing of theirs is open, or can be opened.
 5. Whoever takes a day's id ends at once the tickets of that day which it had read before. A driver whose executor died
@@ -29,21 +29,21 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.kafka.connection import producer
-from airflow_provider_connect.clients.kafka.errors import Heard, classify, kafka_errors
-from airflow_provider_connect.clients.kafka.partitions import Partitions, reading
+from airflow_provider_connect.clients.kafka.connection import make_producer
+from airflow_provider_connect.clients.kafka.errors import ClientErrors, classify, translate_kafka_errors
+from airflow_provider_connect.clients.kafka.topic_reader import TopicReader, open_topic
 from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
-from airflow_provider_connect.sinks._kafka.ledger.view import TURNS as TURN_KEYS
-from airflow_provider_connect.sinks._kafka.ledger.view import View
+from airflow_provider_connect.sinks._kafka.ledger.view import TURN_KEY_PREFIX as TURN_KEYS
+from airflow_provider_connect.sinks._kafka.ledger.view import TopicView
 from airflow_provider_connect.sinks._kafka.turn_queue import (
-    Queue,
     Ticket,
     TicketRecord,
-    beat_key,
+    TurnQueue,
+    heartbeat_key,
     new_number,
     state_key,
 )
@@ -74,7 +74,7 @@ class Turn:
     :param name: transactional id of the day.
     :param topics: it sends into.
     :param who: publishes what, for people who wait for it.
-    :param begun: see :class:`.records.Plan`.
+    :param begun: see :class:`.records.DayPlan`.
     :param transaction_timeout_seconds: as nobody's transaction may be open for longer, so long one and the same ticket
         is waited for before the next try is left to Airflow.
     """
@@ -82,28 +82,28 @@ class Turn:
     def __init__(  # noqa: PLR0917
         self,
         connection: Connection,
-        view: View,
-        name: str,
+        view: TopicView,
+        transactional_id: str,
         topics: list[str],
-        who: str,
-        begun: str,
+        description: str,
+        begin_id: str,
         transaction_timeout_seconds: float,
         timeout_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.connection = connection
-        self.id = name
+        self.id = transactional_id
         self.topics = tuple(sorted(topics))
-        self.who = who
-        self.begun = begun
+        self.who = description
+        self.begun = begin_id
         self.transaction_timeout_seconds = transaction_timeout_seconds
         self.timeout_seconds = timeout_seconds
-        self.queue = Queue(clock)
+        self.queue = TurnQueue(clock)
         self._clock = clock
         self._ledger = view.topic
         self._position = view.positions.get(0, 0)
         for number, (offset, value) in sorted(view.tickets.items(), key=lambda item: item[1][0]):
-            self.queue.note(offset, number, value)
+            self.queue.add_record(offset, number, value)
         self._own: int | None = None
         self._to_fence: set[int] = set()
         self._beating = threading.Event()
@@ -115,8 +115,8 @@ class Turn:
     def __enter__(self) -> Turn:
         """Open the ledger's topic."""
         self._notes = _Notes(self.connection, self._ledger, self.timeout_seconds)
-        ledger = reading(self.connection, self._ledger, self.timeout_seconds, "read_uncommitted", "ledger topic")
-        self._reader: Partitions = self._stack.enter_context(ledger)
+        ledger = open_topic(self.connection, self._ledger, self.timeout_seconds, "read_uncommitted", "ledger topic")
+        self._reader: TopicReader = self._stack.enter_context(ledger)
         return self
 
     def __exit__(self, *raised: Any) -> None:
@@ -124,7 +124,7 @@ class Turn:
         self._stop_beating()
         self._stack.__exit__(*raised)
 
-    def wait_for_own_day(self) -> None:
+    def wait_for_same_day(self) -> None:
         """Wait until no other run that lives is about to send this day: taking its id would only fence it.
 
         The id is to be taken right after this. That fences every ticket of the day that was read by now, as its own
@@ -133,14 +133,14 @@ class Turn:
         :raises RetriableError: it is not over in time.
         """
         self._wait(None)
-        self.note_own_day()
+        self.note_own_tickets()
 
-    def note_own_day(self) -> None:
+    def note_own_tickets(self) -> None:
         """Remember the tickets of this day, which will be over when its id is taken."""
         self._look()
         self._to_fence = {ticket.number for ticket in self.queue.with_id(self.id)}
 
-    def take(self) -> None:
+    def wait_for_turn(self) -> None:
         """Queue, and wait until it is this publish's turn. The day's id is taken already.
 
         :raises PassedOverError: others went on without it.
@@ -153,16 +153,16 @@ class Turn:
         self._beat_on(number)
         self._look()
         mine = self._mine(number)
-        for dead in self.queue.passed(mine):
+        for dead in self.queue.passed_over(mine):
             if dead.record.id == self.id:
                 raise PassedOverError(f"{self.who}: another run of the same day took its id at the same time")
             self._fence(dead)
             self._over(dead)
         self._look()
-        if self.queue.before(self._mine(number)):
+        if self.queue.tickets_ahead(self._mine(number)):
             raise PassedOverError(f"{self.who}: lost its turn")
 
-    def leave(self, *, is_over: bool) -> None:
+    def leave_queue(self, *, transaction_is_over: bool) -> None:
         """Let the next one begin.
 
         :param is_over: whether this publish's transaction is known to have ended; if not, whoever comes next ends it.
@@ -172,12 +172,12 @@ class Turn:
             return
         with contextlib.suppress(ConnectError):  # then it is passed over in some seconds
             mine = self.queue.tickets.get(number)
-            if is_over:
+            if transaction_is_over:
                 self._tombstones(number)
-            elif mine is not None and not mine.passed:
+            elif mine is not None and not mine.is_passed_over:
                 self._pass(mine)
 
-    def end_fenced(self) -> None:
+    def close_fenced_tickets(self) -> None:
         """End the tickets of this day that were noted before its id was taken, which is done now.
 
         Not first in its own turn: a day that turns out to be published takes none, and a ticket that was passed over
@@ -195,10 +195,10 @@ class Turn:
         that, whichever of the two began first; and it ends an orphan itself before it sends, as does everybody who
         passes one over. So what is left alone here costs others some seconds, and what is taken nobody's work.
         """
-        self.note_own_day()
+        self.note_own_tickets()
         found = self.queue.with_id(self.id)
         own = [ticket for ticket in found if ticket.record.begun == self.begun]
-        return bool(own) and all(ticket in own or ticket.passed for ticket in found)
+        return bool(own) and all(ticket in own or ticket.is_passed_over for ticket in found)
 
     # Waiting
 
@@ -211,7 +211,7 @@ class Turn:
         while True:
             self._look()
             before = self._rivals() if number is None else self._before(number)
-            overdue = self.queue.overdue(before)
+            overdue = self.queue.silent_tickets(before)
             if number is None:
                 before = [ticket for ticket in before if ticket not in overdue]
             if not before:
@@ -246,34 +246,36 @@ class Turn:
         )
 
     def _rivals(self) -> list[Ticket]:
-        found = [ticket for ticket in self.queue.with_id(self.id) if ticket.number != self._own and not ticket.passed]
-        return sorted(found, key=lambda ticket: ticket.place)
+        found = [
+            ticket for ticket in self.queue.with_id(self.id) if ticket.number != self._own and not ticket.is_passed_over
+        ]
+        return sorted(found, key=lambda ticket: ticket.offset)
 
     def _before(self, number: int) -> list[Ticket]:
         mine = self._mine(number)
         for other in self.queue.with_id(self.id):
             if other.number in self._to_fence:
                 self._over(other)
-            elif other.place < mine.place and not other.passed:
+            elif other.offset < mine.offset and not other.is_passed_over:
                 raise PassedOverError(f"{self.who}: another run of the same day queued at the same time")
-        return self.queue.before(mine)
+        return self.queue.tickets_ahead(mine)
 
     def _mine(self, number: int) -> Ticket:
         mine = self.queue.tickets.get(number)
-        if mine is None or mine.passed:
+        if mine is None or mine.is_passed_over:
             raise PassedOverError(f"{self.who}: gave no sign of life for a while, and others went on without it")
         return mine
 
     def _look(self) -> None:
         """Read the queue to its end."""
-        with kafka_errors(f"reading ledger topic {self._ledger!r}"):
-            _, end = self._reader.bounds(0)
+        with translate_kafka_errors(f"reading ledger topic {self._ledger!r}"):
+            _, end = self._reader.read_bounds(0)
             if end > self._position:
-                for records in self._reader.batches({0: self._position}, {0: end}):
+                for records in self._reader.read_batches({0: self._position}, {0: end}):
                     for message in records:
                         self._note(message)
-                self._position = self._reader.stopped[0]
-                self._reader.rest()
+                self._position = self._reader.stop_offsets[0]
+                self._reader.pause()
         now = self._clock()
         if now - self._last_look > _MOST_LOOK_SECONDS + _AWAY_SECONDS:
             self.queue.restart_clock()
@@ -285,17 +287,19 @@ class Turn:
         if isinstance(raw, bytes) and raw.startswith(TURN_KEYS):
             number = LedgerKey.parse(raw).part
             if number is not None:
-                self.queue.note(message.offset() or 0, number, value if isinstance(value, bytes) else None)
+                self.queue.add_record(message.offset() or 0, number, value if isinstance(value, bytes) else None)
 
     # Signs of life
 
     def _beat(self, number: int) -> None:
         self._beaten_at = self._clock()
-        self._notes.write(beat_key(self.topics[0], number), b"{}")
+        self._notes.write(heartbeat_key(self.topics[0], number), b"{}")
 
     def _answer_roll_call(self, number: int) -> None:
         last = self._beaten_at
-        if self.queue.is_asked(number) and (last is None or self._clock() - last > _ROLL_CALL_BEAT_SECONDS):
+        if self.queue.must_answer_roll_call(number) and (
+            last is None or self._clock() - last > _ROLL_CALL_BEAT_SECONDS
+        ):
             self._beat(number)
 
     def _beat_on(self, number: int) -> None:
@@ -322,18 +326,18 @@ class Turn:
     def _pass(self, ticket: Ticket) -> None:
         if ticket.number != self._own:
             _LOG.warning("%s: %s gives no sign of life, and is passed over", self.who, ticket.record.who)
-        record = ticket.record.model_copy(update={"what": "pass", "place": ticket.place})
+        record = ticket.record.model_copy(update={"what": "pass", "place": ticket.offset})
         self._write(ticket.number, record)
 
     def _over(self, ticket: Ticket) -> None:
-        for key in (state_key, beat_key):
+        for key in (state_key, heartbeat_key):
             self._notes.write(key(ticket.record.topics[0], ticket.number), None)
         self.queue.tickets.pop(ticket.number, None)
 
     def _tombstones(self, number: int) -> None:
         self._notes.write(state_key(self.topics[0], number), None)
         if self._beaten_at is not None:
-            self._notes.write(beat_key(self.topics[0], number), None)
+            self._notes.write(heartbeat_key(self.topics[0], number), None)
 
     def _fence(self, dead: Ticket) -> None:
         """End what a ticket that was passed over may have open, and all that it could open."""
@@ -351,9 +355,9 @@ class _Notes:
     def __init__(self, connection: Connection, topic: str, timeout_seconds: float) -> None:
         self.topic = topic
         self.timeout_seconds = timeout_seconds
-        self._heard = Heard()
+        self._heard = ClientErrors()
         own = {"enable.idempotence": False, "linger.ms": 0, "message.timeout.ms": int(timeout_seconds * 1000)}
-        self._producer = producer(connection, self._heard, **own)
+        self._producer = make_producer(connection, self._heard, **own)
 
     def write(self, key: bytes, value: bytes | None) -> None:
         """Write a record; return when all replicas in sync have it.
@@ -364,7 +368,7 @@ class _Notes:
 
         outcome: list[Any] = []
         doing = f"writing to topic {self.topic!r}"
-        with kafka_errors(doing, self._heard):
+        with translate_kafka_errors(doing, self._heard):
             self._producer.produce(self.topic, value, key, on_delivery=lambda error, _: outcome.append(error))
             patience = Patience(self.timeout_seconds + 1.0)
             while not outcome and not patience.is_over:

@@ -35,7 +35,7 @@ class TicketRecord(Wire):
     :param id: the transactional id that it took **before** it queued: who takes it again has fenced it.
     :param topics: it sends into, sorted.
     :param who: for people.
-    :param begun: which ``begin`` of which driver it belongs to (:class:`.records.Plan`).
+    :param begun: which ``begin`` of which driver it belongs to (:class:`.records.DayPlan`).
     :param place: of a ticket that was passed over: the offset of its ``want``.
     """
 
@@ -57,10 +57,10 @@ def state_key(topic: str, number: int) -> bytes:
 
     :param topic: for people: the sink's.
     """
-    return LedgerKey("", "", topic, dt.date.min, "claim", number).encoded()
+    return LedgerKey("", "", topic, dt.date.min, "claim", number).encode()
 
 
-def beat_key(topic: str, number: int) -> bytes:
+def heartbeat_key(topic: str, number: int) -> bytes:
     """Return the key of a ticket's sign of life."""
     return state_key(topic, number + 1)
 
@@ -77,20 +77,20 @@ class Ticket:
     """
 
     number: int
-    place: int
+    offset: int
     record: TicketRecord
-    last_sign: float
-    passed: bool = False
-    free_since: float | None = None
-    asked: float | None = None
-    called: float | None = None
+    last_heartbeat: float
+    is_passed_over: bool = False
+    first_since: float | None = None
+    asked_at: float | None = None
+    expected_since: float | None = None
 
     def shares_topic(self, other: Ticket) -> bool:
         """Tell whether both send into the same topic."""
         return not set(self.record.topics).isdisjoint(other.record.topics)
 
 
-class Queue:
+class TurnQueue:
     """All tickets that are not over.
 
     A roll call asks the owners of the tickets before the pass that began it, as only these are sure to read of it;
@@ -110,12 +110,12 @@ class Queue:
         """Judge by what is written from here on, which is read as soon as it is written."""
         self._watched_from = offset
 
-    def note(self, offset: int, number: int, value: bytes | None) -> None:
+    def add_record(self, offset: int, number: int, value: bytes | None) -> None:
         """Take one turn record, in the order of the ledger."""
         now = self._clock()
         if number % 2:
             if (alive := self.tickets.get(number - 1)) is not None:
-                alive.last_sign = now
+                alive.last_heartbeat = now
             return
         if value is None:
             self.tickets.pop(number, None)
@@ -127,27 +127,27 @@ class Queue:
                 self.tickets[number] = Ticket(number, offset, record, now)
             return
         place = record.place if record.place is not None else offset
-        self.tickets[number] = Ticket(number, place, record, now, passed=True)
+        self.tickets[number] = Ticket(number, place, record, now, is_passed_over=True)
         self._call(offset, now)
 
     def _call(self, offset: int, now: float) -> None:
         counts, goes_on = self._watched_from is not None and offset >= self._watched_from, self.in_roll_call
         for ticket in self.tickets.values():
-            if ticket.place < offset:
-                ticket.asked = now
-                if counts and not (goes_on and ticket.called is not None):
-                    ticket.called = now
+            if ticket.offset < offset:
+                ticket.asked_at = now
+                if counts and not (goes_on and ticket.expected_since is not None):
+                    ticket.expected_since = now
         if counts:
             self._passed_at = now
 
     def mark_fronts(self) -> None:
         """Note who has nobody before it, now that all records are read."""
         now = self._clock()
-        for ticket in self.live():
-            if self.before(ticket):
-                ticket.free_since = None
-            elif ticket.free_since is None:
-                ticket.free_since = now
+        for ticket in self.live_tickets():
+            if self.tickets_ahead(ticket):
+                ticket.first_since = None
+            elif ticket.first_since is None:
+                ticket.first_since = now
 
     def restart_clock(self) -> None:
         """Give everybody the whole time again: the watcher itself was away, so silence says nothing.
@@ -156,47 +156,49 @@ class Queue:
         """
         now = self._clock()
         for ticket in self.tickets.values():
-            ticket.last_sign = now
-            ticket.free_since = None if ticket.free_since is None else now
-            ticket.called = None
+            ticket.last_heartbeat = now
+            ticket.first_since = None if ticket.first_since is None else now
+            ticket.expected_since = None
         self._passed_at = None
 
-    def live(self) -> list[Ticket]:
+    def live_tickets(self) -> list[Ticket]:
         """Return who waits or sends, the first of all first."""
-        return sorted((t for t in self.tickets.values() if not t.passed), key=lambda t: t.place)
+        return sorted((t for t in self.tickets.values() if not t.is_passed_over), key=lambda t: t.offset)
 
-    def passed(self, mine: Ticket) -> list[Ticket]:
+    def passed_over(self, mine: Ticket) -> list[Ticket]:
         """Return who was passed over and whose transaction may still be open, in topics of this ticket."""
-        return [t for t in self.tickets.values() if t.passed and t.shares_topic(mine)]
+        return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(mine)]
 
-    def before(self, ticket: Ticket) -> list[Ticket]:
+    def tickets_ahead(self, ticket: Ticket) -> list[Ticket]:
         """Return who has to be over before this ticket's turn begins."""
-        return [t for t in self.live() if t.place < ticket.place and t.shares_topic(ticket)]
+        return [t for t in self.live_tickets() if t.offset < ticket.offset and t.shares_topic(ticket)]
 
-    def with_id(self, name: str) -> list[Ticket]:
+    def with_id(self, transactional_id: str) -> list[Ticket]:
         """Return every ticket with a transactional id, passed over or not."""
-        return [ticket for ticket in self.tickets.values() if ticket.record.id == name]
+        return [ticket for ticket in self.tickets.values() if ticket.record.id == transactional_id]
 
     @property
     def in_roll_call(self) -> bool:
         """Whether the watcher saw somebody passed over just now: then everybody who waits shows that it lives."""
         return self._passed_at is not None and self._clock() - self._passed_at < _CALL_SECONDS
 
-    def is_asked(self, number: int) -> bool:
+    def must_answer_roll_call(self, number: int) -> bool:
         """Tell whether a ticket's owner is to show that it lives, though it only waits."""
-        asked = self.tickets[number].asked if number in self.tickets else None
+        asked = self.tickets[number].asked_at if number in self.tickets else None
         return asked is not None and self._clock() - asked < _ANSWER_SECONDS
 
-    def overdue(self, waiting_for: list[Ticket]) -> list[Ticket]:
+    def silent_tickets(self, awaited_tickets: list[Ticket]) -> list[Ticket]:
         """Return who is silent for too long, among those who are waited for, and those whom these wait for."""
         now = self._clock()
-        return [ticket for ticket in self._closure(waiting_for) if now - self._silent_since(ticket, now) > DEAD_SECONDS]
+        return [
+            ticket for ticket in self._closure(awaited_tickets) if now - self._silent_since(ticket, now) > DEAD_SECONDS
+        ]
 
     def _silent_since(self, ticket: Ticket, now: float) -> float:
-        if ticket.free_since is not None:
-            return max(ticket.last_sign, ticket.free_since)
-        if self.in_roll_call and ticket.called is not None:
-            return max(ticket.last_sign, ticket.called)
+        if ticket.first_since is not None:
+            return max(ticket.last_heartbeat, ticket.first_since)
+        if self.in_roll_call and ticket.expected_since is not None:
+            return max(ticket.last_heartbeat, ticket.expected_since)
         return now  # who only waits need not show that it lives
 
     def _closure(self, tickets: list[Ticket]) -> list[Ticket]:
@@ -206,5 +208,5 @@ class Queue:
             ticket = left.pop()
             if ticket.number not in found:
                 found[ticket.number] = ticket
-                left += self.before(ticket)
-        return sorted(found.values(), key=lambda ticket: ticket.place)
+                left += self.tickets_ahead(ticket)
+        return sorted(found.values(), key=lambda ticket: ticket.offset)

@@ -21,37 +21,37 @@ from airflow_provider_connect.clients.kafka.transaction import RELEASE_SECONDS, 
 from airflow_provider_connect.errors import ConnectError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.sinks._kafka.attempt import Attempt
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry
-from airflow_provider_connect.sinks._kafka.put import Sender, Sent
-from airflow_provider_connect.sinks._kafka.records import Plan
-from airflow_provider_connect.sinks._kafka.snapshot import Snapshot
+from airflow_provider_connect.sinks._kafka.delivery import DayDelivery
+from airflow_provider_connect.sinks._kafka.ledger.records import DayEntry
+from airflow_provider_connect.sinks._kafka.record_encoder import DayPlan
+from airflow_provider_connect.sinks._kafka.sender import SentShare, ShareSender
+from airflow_provider_connect.sinks._kafka.snapshot_diff import SnapshotDiff
 from airflow_provider_connect.sinks._kafka.turn import PassedOverError, Turn
 from airflow_provider_connect.stage.manifest import StagedFile
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.kafka.partitions import Ends
+    from airflow_provider_connect.clients.kafka.topic_reader import EndOffsets
     from airflow_provider_connect.sinks._kafka.cluster import Cluster
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
-SEEN_SECONDS = 10.0
+VISIBILITY_SECONDS = 10.0
 """What the ends of a transaction may take until they are missed."""
 _LOOK_SECONDS = 0.05
 _MOST_SHOWN = 10
 
 
-class WholeDay(Attempt):
+class WholeDayDelivery(DayDelivery):
     """Sends a day in one transaction of one producer."""
 
-    tries: ClassVar[int] = 5
+    max_tries: ClassVar[int] = 5
 
-    def begin(self, standing: Entry | None) -> Plan:
+    def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day; the transaction itself finds its generation."""
-        if self.own(standing) is None:
-            self.next_generation(self._must_follow(standing))
-        self.claims.write(self.claims.newest())
+        if self.row_of_this_intent(published_entry) is None:
+            self.next_generation(self._must_follow(published_entry))
+        self.claims.write_claim(self.claims.newest_claim())
         return self.plan
 
-    def put(self, files: tuple[StagedFile, ...]) -> Sent:
+    def put(self, files: tuple[StagedFile, ...]) -> SentShare:
         """Send and commit the day; nothing of a day that is published already.
 
         :raises UndecidedError: whether it was committed is not known.
@@ -60,7 +60,7 @@ class WholeDay(Attempt):
         """
         with self._turn() as turn:
             if turn is not None:
-                turn.wait_for_own_day()
+                turn.wait_for_same_day()
             transaction = self.transaction()
             try:
                 with transaction:
@@ -69,13 +69,13 @@ class WholeDay(Attempt):
                 raise self._fenced(transaction, turn, error) from None
             finally:
                 if turn is not None:
-                    turn.leave(is_over=transaction.is_over)
+                    turn.leave_queue(transaction_is_over=transaction.is_over)
         # Who comes next begins behind this day, and is not in its way. Without turns others are, and nothing is wrong.
-        if turn is not None and transaction.seconds and sent.entry is not None:
-            tell_if_hidden(self.cluster, sent.entry, self.id, self.claims.where)
+        if turn is not None and transaction.open_seconds and sent.entry is not None:
+            warn_if_hidden(self.cluster, sent.entry, self.id, self.claims.description)
         return sent
 
-    def commit(self, receipts: list[Sent]) -> LedgerRow:
+    def commit(self, receipts: list[SentShare]) -> LedgerRow:
         """Return what the only transaction has published."""
         (sent,) = receipts
         assert sent.entry is not None
@@ -89,8 +89,8 @@ class WholeDay(Attempt):
         with self._turn() as turn:
             if turn is None:
                 return self.confirm_in_transaction()
-            turn.wait_for_own_day()
-            return self.confirm_in_transaction(turn.end_fenced)
+            turn.wait_for_same_day()
+            return self.confirm_in_transaction(turn.close_fenced_tickets)
 
     def abort(self) -> None:
         """End what an executor left open that died.
@@ -98,7 +98,7 @@ class WholeDay(Attempt):
         Nothing is done where another run, or another try, has claimed the day meanwhile: it ends, or has ended, what is
         open. Nor, where days take turns, if no ticket says that something is, or if somebody else is sending.
         """
-        if not self.claims.is_own():
+        if not self.claims.is_held():
             return
         with self._turn() as turn:
             if turn is not None and not turn.has_orphan():
@@ -106,40 +106,40 @@ class WholeDay(Attempt):
             seconds = RELEASE_SECONDS, self.options.transaction_timeout_seconds
             Transaction(self.cluster.connection, self.id, *seconds).fence()
             if turn is not None:
-                turn.end_fenced()
+                turn.close_fenced_tickets()
 
-    def _send(self, files: tuple[StagedFile, ...], transaction: Transaction, turn: Turn | None) -> Sent:
+    def _send(self, files: tuple[StagedFile, ...], transaction: Transaction, turn: Turn | None) -> SentShare:
         if turn is not None:
-            turn.end_fenced()
+            turn.close_fenced_tickets()
         # From here on nobody else can publish the day without fencing this producer: what is decided now holds at the
         # commit, however long the turn is waited for.
-        standing = self.standing()
-        if standing is not None and (own := self.own(standing)) is not None:
-            return Sent.from_entry(standing.model_copy(update={"row": own}))
+        standing = self.read_published_entry()
+        if standing is not None and (own := self.row_of_this_intent(standing)) is not None:
+            return SentShare.from_entry(standing.model_copy(update={"row": own}))
         newest = self._must_follow(standing)
-        generation = self.next_generation(newest, self.claims.used_before())
-        sender = Sender(self.options, self.plan, transaction, files, generation)
-        sender.prepare()
+        generation = self.next_generation(newest, self.claims.highest_used_generation())
+        sender = ShareSender(self.options, self.plan, transaction, files, generation)
+        sender.encode_ahead()
         if turn is not None:
-            turn.take()
+            turn.wait_for_turn()
             # An erase takes turns as well. Whatever was published before it, it has found; the rest must know of it.
             # Another day's publish may have brought another definition into force.
-            self.ledger.look_again()
+            self.ledger.refresh()
             self.next_generation(newest)
-        before = self.cluster.ends(self.topics)
+        before = self.cluster.end_offsets(self.topics)
         snapshot = None
         if self.plan.content == "changes":
             (topic,) = self.topics
-            snapshot = Snapshot(self.cluster, topic, before[topic], self.publish.on_empty)
+            snapshot = SnapshotDiff(self.cluster, topic, before[topic], self.publish.on_empty)
         transaction.begin()
         sent = self.send(sender, before, snapshot, with_source_rejects=True)
-        entry = self.entry(generation, sent, standing)
-        self.write(transaction, entry)
+        entry = self.new_entry(generation, sent, standing)
+        self.write_record(transaction, entry)
         self.write_definition(transaction)
         transaction.commit()
         return replace(sent, entry=entry)
 
-    def _must_follow(self, standing: Entry | None) -> LedgerRow | None:
+    def _must_follow(self, standing: DayEntry | None) -> LedgerRow | None:
         """Return the publish before this one: the day's own newest, or the stream's newest snapshot or increment."""
         if self.plan.content == "changes" or self.publish.kind == "increment":
             return self.ledger.newest(self.publish.day.date, self.publish.kind)
@@ -147,11 +147,11 @@ class WholeDay(Attempt):
 
     def _fenced(self, transaction: Transaction, turn: Turn | None, error: FencedError) -> RetriableError:
         """Return what to raise where another producer has taken the day's id."""
-        in_time = transaction.seconds < self.options.transaction_timeout_seconds
-        if turn is not None and in_time and self.claims.is_own():
+        in_time = transaction.open_seconds < self.options.transaction_timeout_seconds
+        if turn is not None and in_time and self.claims.is_held():
             # By who passed it over, or, where it queued again meanwhile, by who ends now what it left open before.
-            return PassedOverError(f"{self.claims.where}: was passed over, and its id was taken")
-        return FencedError(self.claims.who_fenced(transaction, str(error)))
+            return PassedOverError(f"{self.claims.description}: was passed over, and its id was taken")
+        return FencedError(self.claims.fencing_message(transaction, str(error)))
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[Turn | None]:
@@ -159,13 +159,13 @@ class WholeDay(Attempt):
         if self.options.turns == "off" or not self.topics:
             yield None
             return
-        self.claims.used_before()  # reads the ledger on; the queue is followed from there
-        who = f"{self.publish.intent.run} ({self.claims.where})"
-        with self.cluster.turn(self.ledger.view, self.id, self.topics, who, self.plan.begun) as turn:
+        self.claims.highest_used_generation()  # reads the ledger on; the queue is followed from there
+        who = f"{self.publish.intent.run} ({self.claims.description})"
+        with self.cluster.turn(self.ledger.view, self.id, self.topics, who, self.plan.begin_id) as turn:
             yield turn
 
 
-def tell_if_hidden(cluster: Cluster, entry: Entry, transactional_id: str, where: str) -> None:
+def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, description: str) -> None:
     """Wait until readers of committed records can pass a day that is committed; warn if they cannot for long.
 
     The day is published in any case, so an error would not help: its retry would find it in the ledger.
@@ -183,7 +183,7 @@ def tell_if_hidden(cluster: Cluster, entry: Entry, transactional_id: str, where:
             "%s is published as generation %d, but readers of committed records have not got past it for %.0f s: %s. "
             "If no other program has a transaction open there, the broker has lost the end of transaction %r: "
             "see 'Readers that stop' in docs/kafka_errors.md",
-            where,
+            description,
             entry.row.generation,
             time.monotonic() - started,
             shown,
@@ -191,19 +191,21 @@ def tell_if_hidden(cluster: Cluster, entry: Entry, transactional_id: str, where:
         )
 
 
-def _hidden(cluster: Cluster, entry: Entry) -> list[str]:
+def _hidden(cluster: Cluster, entry: DayEntry) -> list[str]:
     """Return where readers still stop when the time is up; nothing as soon as they do not."""
     ledger = cluster.options.ledger_topic
-    wanted: Ends = {topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()}
-    wanted |= cluster.ends([ledger])
-    patience = Patience(SEEN_SECONDS, (_LOOK_SECONDS,))
+    wanted: EndOffsets = {
+        topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()
+    }
+    wanted |= cluster.end_offsets([ledger])
+    patience = Patience(VISIBILITY_SECONDS, (_LOOK_SECONDS,))
     while True:
-        found = cluster.ends(wanted, committed=True)
+        found = cluster.end_offsets(wanted, committed=True)
         hidden = [
             f"{topic!r} partition {partition} at offset {found[topic][partition]} of {end}"
             for topic, partitions in wanted.items()
             for partition, end in partitions.items()
             if found[topic].get(partition, end) < end
         ]
-        if not hidden or not patience.look_again():
+        if not hidden or not patience.wait_and_poll():
             return hidden

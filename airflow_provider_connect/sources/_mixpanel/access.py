@@ -11,18 +11,18 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http import access as http
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.client import Answer, Body, request
-from airflow_provider_connect.clients.http.fields import (
+from airflow_provider_connect.clients.http.client import Body, HttpResponse, request
+from airflow_provider_connect.clients.http.connection_fields import (
     base_url,
     ca_bundle_problems,
-    collected,
-    own_host_problem,
+    collect_problems,
+    host_override_problems,
     proxy_problems,
 )
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.polling.quota.limits import Quota, quota_problems, quotas_in, shared_name
+from airflow_provider_connect.polling.quota.limits import Quota, quota_problems, quotas_from_extra, shared_quota_name
 from airflow_provider_connect.secrets import Secrets
 
 Api = Literal["export", "query", "app"]
@@ -38,13 +38,13 @@ _REGIMES = ("utc", "project_local")
 
 
 @dataclass(frozen=True)
-class Access(http.Access):
+class MixpanelAccess(http.HttpAccess):
     """Host and credentials of a project.
 
     :param asked: region or host, as messages name it.
     """
 
-    asked: str = ""
+    server_text: str = ""
     project_id: str | None = None
     api: Api = "export"
 
@@ -54,28 +54,33 @@ class Access(http.Access):
         return Secrets([*self.credentials.auth().secrets, *self.route.secrets])
 
     def request(
-        self, path: str, params: Mapping[str, str], limits: Limits, sent: Callable[[], None], body: Body | None = None
-    ) -> Answer:
+        self,
+        path: str,
+        params: Mapping[str, str],
+        limits: HttpTimeouts,
+        on_sent: Callable[[], None],
+        body: Body | None = None,
+    ) -> HttpResponse:
         """Send one request, whose answer is read as it comes."""
         auth, pairs = self.credentials.auth(), tuple(params.items())
-        return request(self.route, self.url + path, auth, limits, params=pairs, body=body, sent=sent)
+        return request(self.route, self.url + path, auth, limits, params=pairs, body=body, on_sent=on_sent)
 
     @classmethod
-    def from_connection(cls, connection: Connection, api: Api = "export") -> Access:
+    def from_connection(cls, connection: Connection, api: Api = "export") -> MixpanelAccess:
         """Read a connection. A host that it names serves both APIs.
 
         :raises ConfigError: naming everything that is wrong with it.
         """
-        found = problems(connection, api)
+        found = access_problems(connection, api)
         if found:
             raise ConfigError("; ".join(found))
         nothing = SecretStr("")
         secret = connection.password or nothing
         is_account = _has(connection.login)
         user, password = (connection.login or nothing, secret) if is_account else (secret, nothing)
-        return cls.at(
+        return cls.for_url(
             connection,
-            host_of(connection, api),
+            server_url(connection, api),
             basic_auth(user, password),
             asked=f"host {connection.host}" if connection.host else f"region {_region(connection)!r}",
             project_id=connection.option("project_id"),
@@ -83,7 +88,7 @@ class Access(http.Access):
         )
 
 
-def problems(connection: Connection, api: Api = "export") -> list[str]:
+def access_problems(connection: Connection, api: Api = "export") -> list[str]:
     """Return everything that is wrong with a connection to one of the APIs; [] if nothing is."""
     where = f"connection {connection.conn_id!r}"
     found = []
@@ -96,8 +101,15 @@ def problems(connection: Connection, api: Api = "export") -> list[str]:
         found.append(f"{where}: password is empty; it holds the service account's secret, or the project secret")
     if connection.login is not None and ":" in connection.login.get_secret_value():
         found.append(f"{where}: login holds a colon, which HTTP Basic cannot carry")
-    checks = (_project_problem, _choice_problems, own_host_problem, proxy_problems, ca_bundle_problems, limit_problems)
-    return found + collected(connection, checks)
+    checks = (
+        _project_problem,
+        _choice_problems,
+        host_override_problems,
+        proxy_problems,
+        ca_bundle_problems,
+        limit_problems,
+    )
+    return found + collect_problems(connection, checks)
 
 
 def _has(secret: SecretStr | None) -> bool:
@@ -126,14 +138,14 @@ def _region(connection: Connection) -> str:
     return connection.option("region") or "us"
 
 
-def host_of(connection: Connection, api: Api) -> str:
+def server_url(connection: Connection, api: Api) -> str:
     """Return scheme and host of a connection that has no problems."""
     if not connection.host:
         return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)
 
 
-VENDORS = {
+VENDOR_LIMITS = {
     "export": Quota("export", requests=60, per_second=3, at_once=100),
     "query": Quota("query", requests=60, at_once=5),
 }
@@ -148,13 +160,13 @@ def quota_of(connection: Connection, api: str) -> Quota | None:
 
     :raises ConfigError: if the connection's own limits are wrong.
     """
-    if api not in VENDORS:
+    if api not in VENDOR_LIMITS:
         return None
     where = connection.host or connection.option("region") or "us", connection.port
-    name = shared_name("mixpanel", api, connection.option("project_id") or connection.conn_id, where)
-    return replace(quotas_in(connection.extra, VENDORS)[api], name=name)
+    name = shared_quota_name("mixpanel", api, connection.option("project_id") or connection.conn_id, where)
+    return replace(quotas_from_extra(connection.extra, VENDOR_LIMITS)[api], name=name)
 
 
 def limit_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection's own limits."""
-    return quota_problems(connection.extra, VENDORS)
+    return quota_problems(connection.extra, VENDOR_LIMITS)

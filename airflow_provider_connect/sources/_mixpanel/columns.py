@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from airflow_provider_connect.polling.columns import Column, arrow_field
+from airflow_provider_connect.polling.columns import RowColumn, arrow_field
 from airflow_provider_connect.values.json.typed import MAX_DIGITS, decimal_digits
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 SIMPLE_TYPES = ("string", "double", "bigint", "boolean", "timestamp", "date")
 
-TYPES = f"{', '.join(SIMPLE_TYPES)}, decimal(p,s) with p from 1 to {MAX_DIGITS} and s from 0 to p"
+TYPES_TEXT = f"{', '.join(SIMPLE_TYPES)}, decimal(p,s) with p from 1 to {MAX_DIGITS} and s from 0 to p"
 
 _ILLEGAL_IN_COLUMNS = re.compile(r"[ ,;{}()=.]")
 _ESCAPED_IN_JSON = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 
 
-class Promoted(NamedTuple):
+class PromotedProperty(NamedTuple):
     """A property, the column that it becomes, and the column's type."""
 
     property: str
@@ -29,7 +29,7 @@ class Promoted(NamedTuple):
     type: str
 
 
-def normal(value: Any) -> Any:
+def normalize_promote(value: Any) -> Any:
     """Return the option as ``{property: type}`` or ``{property: (column, type)}``; what is neither stays as it is.
 
     :raises ValueError: naming every property that is wrong.
@@ -44,7 +44,9 @@ def normal(value: Any) -> Any:
         names = [name for name in value if isinstance(name, str)]
         if len(names) < len(value):
             raise ValueError("a list holds names of properties, which become strings; for other types set a dict")
-        problems += [f"property {shown(name)} stands twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+        problems += [
+            f"property {quote_name(name)} stands twice" for name in dict.fromkeys(names) if names.count(name) > 1
+        ]
         value = dict.fromkeys(names, "string")
     if not isinstance(value, Mapping):
         return value
@@ -53,7 +55,7 @@ def normal(value: Any) -> Any:
         try:
             found[name] = _entry(name, wanted)
         except ValueError as error:
-            problems.append(f"property {shown(name)} {error}")
+            problems.append(f"property {quote_name(name)} {error}")
     if problems:
         raise ValueError("; ".join(problems))
     return found
@@ -71,10 +73,10 @@ def _entry(name: Any, wanted: Any) -> str | tuple[str, str]:
         raise ValueError("cannot be a column: its name has quotes, backslashes or control characters")
     if isinstance(wanted, str):
         if not name:
-            raise ValueError("has no name that a column could have: " + alias_of(name))
+            raise ValueError("has no name that a column could have: " + alias_advice(name))
         return _type(wanted)
     if not isinstance(wanted, list | tuple) or len(wanted) != 2 or not all(isinstance(one, str) for one in wanted):
-        raise ValueError(f"takes a type or (column, type): {alias_of(name)}")
+        raise ValueError(f"takes a type or (column, type): {alias_advice(name)}")
     column, kind = wanted
     if not column or column != column_name(column) or not can_be_promoted(column):
         raise ValueError("has a column name with characters that sinks refuse: take letters, digits and _")
@@ -86,7 +88,7 @@ def _type(kind: str) -> str:
     if digits is not None:
         return "decimal({},{})".format(*digits)
     if kind not in SIMPLE_TYPES:
-        raise ValueError(f"has a type that is not known; known: {TYPES}")
+        raise ValueError(f"has a type that is not known; known: {TYPES_TEXT}")
     return kind
 
 
@@ -98,58 +100,60 @@ def column_name(name: str) -> str:
     return _ILLEGAL_IN_COLUMNS.sub("_", name)
 
 
-def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[Promoted, ...]:
+def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[PromotedProperty, ...]:
     """Return the promoted properties in their order."""
     return tuple(
-        Promoted(name, column_name(name), wanted) if isinstance(wanted, str) else Promoted(name, *wanted)
+        PromotedProperty(name, column_name(name), wanted)
+        if isinstance(wanted, str)
+        else PromotedProperty(name, *wanted)
         for name, wanted in promote.items()
     )
 
 
-def collisions(promoted: Iterable[Promoted], fixed: Iterable[str]) -> list[str]:
+def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]) -> list[str]:
     """Name the properties whose column is taken, by another property or by a column of every row."""
     found = []
-    taken = {folded(name): "a column of every row" for name in fixed}
+    taken = {fold_name(name): "a column of every row" for name in fixed}
     for name, column, _ in promoted:
-        owner = taken.setdefault(folded(column), f"the column of property {shown(name)}")
-        if owner != f"the column of property {shown(name)}":
+        owner = taken.setdefault(fold_name(column), f"the column of property {quote_name(name)}")
+        if owner != f"the column of property {quote_name(name)}":
             found.append(
-                f"promote: property {shown(name)} would become column {shown(column)}, which is {owner} (sinks tell "
-                f"neither case nor Unicode forms apart): {alias_of(name)}"
+                f"promote: property {quote_name(name)} would become column {quote_name(column)}, which is {owner} (sinks tell "
+                f"neither case nor Unicode forms apart): {alias_advice(name)}"
             )
     return found
 
 
-def folded(column: str) -> str:
+def fold_name(column: str) -> str:
     """Return what columns have in common that a sink may take for one."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", column).casefold())
 
 
-def alias_of(name: str) -> str:
+def alias_advice(name: str) -> str:
     """Say how a property gets another column."""
-    return f"give it a column of its own, such as {{{shown(name)}: ('my_column', 'string')}}"
+    return f"give it a column of its own, such as {{{quote_name(name)}: ('my_column', 'string')}}"
 
 
-def shown(name: Any) -> str:
+def quote_name(name: Any) -> str:
     """Return a name for a message: one that looks like another when printed, in ASCII."""
     return repr(name) if isinstance(name, str) and unicodedata.is_normalized("NFKC", name) else ascii(name)
 
 
 Regime = Literal["utc", "project_local"]
 
-COLUMNS: dict[str, Column] = {
-    "event": Column("string", "Name of the event.", required=True, few_values=True),
-    "distinct_id": Column("string", "Whom the event is about; a number keeps its JSON text; null if missing."),
-    "insert_id": Column("string", "The client's or server's $insert_id; null if missing."),
-    "time": Column("timestamp", "When the event happened (UTC); null if the record has no usable time."),
-    "time_local": Column(
+COLUMNS: dict[str, RowColumn] = {
+    "event": RowColumn("string", "Name of the event.", required=True, few_values=True),
+    "distinct_id": RowColumn("string", "Whom the event is about; a number keeps its JSON text; null if missing."),
+    "insert_id": RowColumn("string", "The client's or server's $insert_id; null if missing."),
+    "time": RowColumn("timestamp", "When the event happened (UTC); null if the record has no usable time."),
+    "time_local": RowColumn(
         "wall",
         "What the project's clock showed, as exported; null unless the project's timestamps are project_local.",
     ),
-    "properties": Column("json", "All properties: the JSON text as exported, byte for byte.", required=True),
-    "processing_time": Column("timestamp", "When the vendor received the event (UTC, from mp_processing_time_ms)."),
-    "record_key": Column("string", "Identity of the event, 32 hex digits: see key_origin.", required=True),
-    "key_origin": Column(
+    "properties": RowColumn("json", "All properties: the JSON text as exported, byte for byte.", required=True),
+    "processing_time": RowColumn("timestamp", "When the vendor received the event (UTC, from mp_processing_time_ms)."),
+    "record_key": RowColumn("string", "Identity of the event, 32 hex digits: see key_origin.", required=True),
+    "key_origin": RowColumn(
         "string",
         "vendor: the key is made from event, distinct_id, time and $insert_id; fallback: one of them is missing, "
         "and it is made from the event's name and all properties.",
@@ -160,12 +164,14 @@ COLUMNS: dict[str, Column] = {
 """Those of the raw export."""
 
 
-def schema(promote: tuple[Promoted, ...] = (), columns: Mapping[str, Column] = COLUMNS) -> pa.Schema:
+def schema(
+    promoted_properties: tuple[PromotedProperty, ...] = (), columns: Mapping[str, RowColumn] = COLUMNS
+) -> pa.Schema:
     """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
     fields = [arrow_field(name, column) for name, column in columns.items()]
-    for name, promoted, kind in promote:
-        column = Column(kind, f"Property {name!r} where it is a {kind}.", few_values=kind == "string")
+    for name, promoted, kind in promoted_properties:
+        column = RowColumn(kind, f"Property {name!r} where it is a {kind}.", few_values=kind == "string")
         fields.append(arrow_field(promoted, column))
     return pa.schema(fields)

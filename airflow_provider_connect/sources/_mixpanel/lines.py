@@ -9,27 +9,27 @@ _WHITE_SPACE = list(b" \t\r\n")
 _FILLED = bytes(0 if byte in _WHITE_SPACE else 1 for byte in range(256))
 
 
-class Bounds(NamedTuple):
+class LineBounds(NamedTuple):
     """Where each line of a block starts, and where it ends without its newline."""
 
     starts: Any
     ends: Any
 
 
-def line_bounds(data: bytes, *, least_bytes: int = 0) -> Bounds | None:
+def find_line_bounds(data: bytes, *, min_mean_bytes: int = 0) -> LineBounds | None:
     """Return the bounds of the lines; None if they are shorter than ``least_bytes`` on average."""
     import numpy as np
 
     marks = np.frombuffer(data, np.uint8) == _NEWLINE
-    if np.count_nonzero(marks) * least_bytes > len(data):
+    if np.count_nonzero(marks) * min_mean_bytes > len(data):
         return None
     ends = np.flatnonzero(marks)
     if not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
-    return Bounds(np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1)), ends)
+    return LineBounds(np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1)), ends)
 
 
-def blank_lines(data: bytes, bounds: Bounds) -> Any:
+def find_blank_lines(data: bytes, bounds: LineBounds) -> Any:
     """Return a mask of the lines that hold white space only."""
     import numpy as np
 
@@ -43,23 +43,23 @@ def blank_lines(data: bytes, bounds: Bounds) -> Any:
     return blank
 
 
-def neighbours(marked: Any) -> list[tuple[int, int]]:
+def find_runs(mask: Any) -> list[tuple[int, int]]:
     """Return (begin, end) of each run of marked neighbours."""
     import numpy as np
 
-    edges = np.flatnonzero(np.diff(marked, prepend=False, append=False))
+    edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
     return list(zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def stands_at(data: bytes, at: Any, what: bytes) -> Any:
+def matches_at(data: bytes, positions: Any, pattern: bytes) -> Any:
     """Return a mask of the positions where ``data`` holds ``what``; positions outside of it count as no."""
     import numpy as np
 
-    windows = max(len(data) - len(what) + 1, 0)
-    result = (at >= 0) & (at < windows)
+    windows = max(len(data) - len(pattern) + 1, 0)
+    result = (positions >= 0) & (positions < windows)
     if windows:
-        every = np.ndarray((windows,), f"V{len(what)}", data, strides=(1,))
-        result[result] = every[at[result]] == np.void(what)
+        every = np.ndarray((windows,), f"V{len(pattern)}", data, strides=(1,))
+        result[result] = every[positions[result]] == np.void(pattern)
     return result
 
 

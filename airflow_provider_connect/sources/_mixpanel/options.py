@@ -7,12 +7,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._mixpanel.access import problems
-from airflow_provider_connect.sources._mixpanel.columns import TYPES, Promoted, Regime, normal, promoted_columns
+from airflow_provider_connect.sources._mixpanel.access import access_problems
+from airflow_provider_connect.sources._mixpanel.columns import (
+    TYPES_TEXT,
+    PromotedProperty,
+    Regime,
+    normalize_promote,
+    promoted_columns,
+)
 from airflow_provider_connect.window import ZoneName
 
 StreamName = Literal[
@@ -28,7 +34,7 @@ StreamName = Literal[
 ]
 
 
-MOST_DAYS = 31
+MAX_DAYS_PER_REQUEST = 31
 """The most days in one export: each has an open file while it is read."""
 
 
@@ -43,9 +49,9 @@ def _as_text(value: Any) -> Any:
 def _as_days(value: Any) -> Any:
     if isinstance(value, str) and value.isdecimal():
         value = int(value)
-    if value == "auto" or (type(value) is int and 1 <= value <= MOST_DAYS):
+    if value == "auto" or (type(value) is int and 1 <= value <= MAX_DAYS_PER_REQUEST):
         return value
-    raise ValueError(f"give a whole number from 1 to {MOST_DAYS}, or 'auto'")
+    raise ValueError(f"give a whole number from 1 to {MAX_DAYS_PER_REQUEST}, or 'auto'")
 
 
 class MixpanelOptions(Options):
@@ -119,10 +125,10 @@ class MixpanelOptions(Options):
     deduplicate: Literal["key", "off"] = Field(
         default="key", description="Of a day's records with the same key keep the first (key) or all (off)."
     )
-    promote: Annotated[dict[str, str | tuple[str, str]], BeforeValidator(normal)] = Field(
+    promote: Annotated[dict[str, str | tuple[str, str]], BeforeValidator(normalize_promote)] = Field(
         default_factory=dict,
         description="Properties that become columns: {property: type}, {property: (column, type)}, or a list of "
-        f"properties that are strings. Types: {TYPES}. A value that does not fit becomes null, and is "
+        f"properties that are strings. Types: {TYPES_TEXT}. A value that does not fit becomes null, and is "
         "counted.",
     )
     null_texts: Annotated[list[str], BeforeValidator(_as_list)] = Field(
@@ -161,35 +167,37 @@ class MixpanelOptions(Options):
     )
 
     @property
-    def times(self) -> Limits:
+    def timeouts(self) -> HttpTimeouts:
         """How long each part of a request may take."""
-        return Limits(read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds)
+        return HttpTimeouts(
+            read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds
+        )
 
     @property
-    def narrowed_by(self) -> str | None:
+    def where_expression(self) -> str | None:
         """The expression of the option ``where``; None also for a blank one, which a template may render."""
         return self.where if self.where is not None and self.where.strip() else None
 
     @property
-    def promoted(self) -> tuple[Promoted, ...]:
+    def promoted(self) -> tuple[PromotedProperty, ...]:
         """The promoted properties, their columns and types."""
         return promoted_columns(self.promote)
 
-    def regime(self, connection: Connection) -> Regime:
+    def require_regime(self, connection: Connection) -> Regime:
         """Return what the project's dates and times mean.
 
         :raises ConfigError: naming everything that is wrong with these options and the connection.
         """
-        if found := self.problems(connection):
+        if found := self.export_problems(connection):
             raise ConfigError("; ".join(found))
-        regime = self.chosen_regime(connection)
+        regime = self.configured_regime(connection)
         assert regime is not None
         return regime
 
-    def problems(self, connection: Connection) -> list[str]:
+    def export_problems(self, connection: Connection) -> list[str]:
         """Return what is wrong with the export's options and the connection; [] if nothing is."""
-        found = problems(connection)
-        if not found and self.chosen_regime(connection) is None:
+        found = access_problems(connection)
+        if not found and self.configured_regime(connection) is None:
             found.append(
                 f"timestamps: required, because zone is {self.zone!r}, not UTC. Mixpanel "
                 "projects created before 1 January 2023 need 'project_local', later ones 'utc'; the day of creation "
@@ -198,7 +206,7 @@ class MixpanelOptions(Options):
             )
         return found
 
-    def chosen_regime(self, connection: Connection) -> Regime | None:
+    def configured_regime(self, connection: Connection) -> Regime | None:
         """Return the regime that options or connection choose; None if neither does and the zone leaves it open."""
         chosen: Any = self.timestamps or connection.option("timestamps")
         return chosen or ("utc" if self.zone == "UTC" else None)

@@ -16,9 +16,9 @@ from airflow_provider_connect.capabilities.poller import (
     Splits,
     Together,
 )
-from airflow_provider_connect.clients.http.client import Answer, excerpt
+from airflow_provider_connect.clients.http.client import HttpResponse, excerpt
+from airflow_provider_connect.clients.http.http_connection import SilenceError
 from airflow_provider_connect.clients.http.inflate import gunzip
-from airflow_provider_connect.clients.http.link import SilenceError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DeadlineError, RetriableError
 from airflow_provider_connect.polling.days import require_begun, require_over
@@ -27,25 +27,25 @@ from airflow_provider_connect.polling.jsonlines import LineTooLongError, blocks
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, Poller
-from airflow_provider_connect.sources._mixpanel import asking
-from airflow_provider_connect.sources._mixpanel.access import Access
+from airflow_provider_connect.sources._mixpanel import client
+from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
-from airflow_provider_connect.sources._mixpanel.cutting import rows_of
-from airflow_provider_connect.sources._mixpanel.export import ExportReader
+from airflow_provider_connect.sources._mixpanel.day_cutter import row_maker_for
+from airflow_provider_connect.sources._mixpanel.export_reader import ExportReader
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.planning import choose, days_per_plan
 from airflow_provider_connect.sources._mixpanel.query.segmentation import (
-    events_of_day,
-    frequent_events,
-    hours_of_day,
+    count_events,
+    count_events_by_hour,
+    fetch_frequent_events,
 )
 from airflow_provider_connect.sources._mixpanel.records import ErrorDocumentError, RecordReader
-from airflow_provider_connect.sources._mixpanel.refusals import refusal
-from airflow_provider_connect.sources._mixpanel.splitting import both, conditions, marks
-from airflow_provider_connect.sources._mixpanel.stream import Stream
+from airflow_provider_connect.sources._mixpanel.refusals import refusal_error
+from airflow_provider_connect.sources._mixpanel.request_planning import choose_days_together, max_days_per_request
+from airflow_provider_connect.sources._mixpanel.splitting import find_cut_times, join_expressions, part_conditions
+from airflow_provider_connect.sources._mixpanel.stream_definition import MixpanelStream
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance
-from airflow_provider_connect.window import Day, groups
+from airflow_provider_connect.window import Day, group_days
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,13 +54,13 @@ _EXPORT_PATH = "/api/2.0/export"
 _BLOCKS_AHEAD = 1
 
 
-class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts):
+class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts):
     """Polls a day, or several that follow each other, in one request, or a large day in several."""
 
     def __init__(self, options: MixpanelOptions, connection: Connection) -> None:
         self._options = options
         self._connection = connection
-        self.days_per_plan = days_per_plan(options)
+        self.days_per_plan = max_days_per_request(options)
         self._events: list[str] | None = None
         self._hours: dict[Day, Mapping[str, int]] = {}
         self._more_than: dict[Day, int] = {}
@@ -75,16 +75,16 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
         :raises ConfigError: if the options or the connection are wrong, or a day is in the future.
         :raises RetriableError: if a day ends within the hour: a clock may be wrong.
         """
-        regime = self._options.regime(self._connection)
+        regime = self._options.require_regime(self._connection)
         for day in days:
-            require_over(day, self._options.zone, asking.now())
-        together = groups(days, self.days_per_plan)
+            require_over(day, self._options.zone, client.current_time())
+        together = group_days(days, self.days_per_plan)
         wanted = [(group, params) for group in together for params in self._requests(group, regime)]
         return [InputPartition(days=group, index=index, params=params) for index, (group, params) in enumerate(wanted)]
 
     def days_together(self, wanted: Sequence[Day], sizes: Sizes) -> Together:
         """Return what ``days_per_request`` says, or what it comes to if it is ``auto``."""
-        return choose(self._options, wanted, sizes)
+        return choose_days_together(self._options, wanted, sizes)
 
     def _requests(self, days: Sequence[Day], regime: Regime) -> list[dict[str, str]]:
         first, last = days[0].date, days[-1].date
@@ -96,8 +96,8 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
         (day,) = days  # the options allow no more
         if day not in self._hours:  # who plans without a job has counted nothing
             self.count(day, Tally())
-        cuts = marks(day, regime, self._hours[day], self._options.split_rows, self._more_than.get(day, 0))
-        return [params | {"condition": condition} for condition in conditions(cuts)] or [params]
+        cuts = find_cut_times(day, regime, self._hours[day], self._options.split_rows, self._more_than.get(day, 0))
+        return [params | {"condition": condition} for condition in part_conditions(cuts)] or [params]
 
     def _is_split(self, day: Day) -> bool:
         return self._options.split_rows is not None or day in self._more_than
@@ -118,17 +118,17 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
         :raises RetriableError: Mixpanel is away, in trouble or busy.
         """
         options = self._options
-        require_over(day, options.zone, asking.now())
-        access = Access.from_connection(self._connection, "query")
-        with closing(asking.Asking(options, access, day, tally)) as there:
+        require_over(day, options.zone, client.current_time())
+        access = MixpanelAccess.from_connection(self._connection, "query")
+        with closing(client.MixpanelClient(options, access, day, tally)) as there:
             names = options.event or self._events
             if names is None:
-                names = self._events = frequent_events(there)
-            names, where = list(dict.fromkeys(names)), options.narrowed_by
+                names = self._events = fetch_frequent_events(there)
+            names, where = list(dict.fromkeys(names)), options.where_expression
             if not self._is_split(day):
-                rows = sum(events_of_day(there, names, where).values())
+                rows = sum(count_events(there, names, where).values())
             else:
-                hours = self._hours[day] = hours_of_day(there, names, where)
+                hours = self._hours[day] = count_events_by_hour(there, names, where)
                 rows = hours.total()
         return VendorCount(rows, is_least=options.event is None or options.deduplicate == "off")
 
@@ -155,49 +155,53 @@ class MixpanelPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsPar
 
     def _poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         options = self._options
-        access = Access.from_connection(self._connection)
+        access = MixpanelAccess.from_connection(self._connection)
         reader = RecordReader(tuple(options.promote))
         with _ask(options, part, access, tally) as answer, KeySet() as keys:
-            rows = rows_of(part, options, reader.names, keys, tally)
+            rows = row_maker_for(part, options, reader.field_names, keys, tally)
             tolerance = Tolerance(options.errors_tolerance, options.max_rejects)
             stray = tally.for_day(part.days[0])
-            export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes, stray=stray)
+            export = ExportReader(reader, rows, tolerance, tally, options.max_record_bytes, stray_tally=stray)
             lines = prefetch(blocks(_decoded(answer, access, tally), options.max_record_bytes), depth=_BLOCKS_AHEAD)
             try:
                 for block in lines:
-                    yield from export.read(block)
-                export.end()
+                    yield from export.read_block(block)
+                export.finish()
             except LineTooLongError:
                 if tally.rows_of_all_days == 0:
-                    raise export.not_an_export() from None
+                    raise export.not_an_export_error() from None
                 raise
             except ErrorDocumentError as error:
-                raise refusal(answer.status, str(error), access, now=asking.now(), seen=export.seen()) from None
+                raise refusal_error(
+                    answer.status, str(error), access, now=client.current_time(), progress=export.progress_text()
+                ) from None
             finally:
                 answer.interrupt()  # else close() would wait until the thread gets its next bytes
                 lines.close()
 
 
-def _ask(options: MixpanelOptions, part: InputPartition, access: Access, tally: Tally) -> Answer:
+def _ask(options: MixpanelOptions, part: InputPartition, access: MixpanelAccess, tally: Tally) -> HttpResponse:
     params = {"from_date": part.params["from_date"], "to_date": part.params["to_date"]}
     if access.project_id is not None:
         params["project_id"] = access.project_id
     if options.event is not None:
         params["event"] = json.dumps(options.event, ensure_ascii=False)
-    where = both(options.narrowed_by, part.params.get("condition"))
+    where = join_expressions(options.where_expression, part.params.get("condition"))
     if where is not None:
         params["where"] = where
     if "limit" in part.params:  # of a sample
         params["limit"] = part.params["limit"]
-    answer = access.request(_EXPORT_PATH, params, options.times, tally.request)
+    answer = access.request(_EXPORT_PATH, params, options.timeouts, tally.request)
     if answer.status != 200:
         with answer:
             body, after = answer.text(), answer.header("Retry-After")
-            raise refusal(answer.status, body.text, access, retry_after=after, now=asking.now(), is_cut=body.is_cut)
+            raise refusal_error(
+                answer.status, body.text, access, retry_after=after, now=client.current_time(), is_cut=body.is_cut
+            )
     return answer
 
 
-def _decoded(answer: Answer, access: Access, tally: Tally) -> Iterator[bytes]:
+def _decoded(answer: HttpResponse, access: MixpanelAccess, tally: Tally) -> Iterator[bytes]:
     """Yield the export's bytes.
 
     :raises RetriableError: if the headers are not those of an export, or the answer is cut.
@@ -217,7 +221,7 @@ def _decoded(answer: Answer, access: Access, tally: Tally) -> Iterator[bytes]:
     return gunzip(wire) if encoding == "gzip" else wire
 
 
-def _counted(answer: Answer, tally: Tally) -> Iterator[bytes]:
+def _counted(answer: HttpResponse, tally: Tally) -> Iterator[bytes]:
     length = answer.header("Content-Length")
     tally.announced_bytes = int(length) if length.isdecimal() else 0
     for chunk in answer.chunks():
@@ -228,7 +232,7 @@ def _counted(answer: Answer, tally: Tally) -> Iterator[bytes]:
 class QueryPoller(Poller):
     """Polls one stream; a day, or a snapshot, is one partition."""
 
-    def __init__(self, stream: Stream, options: MixpanelOptions, connection: Connection) -> None:
+    def __init__(self, stream: MixpanelStream, options: MixpanelOptions, connection: Connection) -> None:
         self._stream = stream
         self._options = options
         self._connection = connection
@@ -248,9 +252,9 @@ class QueryPoller(Poller):
     def _partition(self, index: int, day: Day) -> InputPartition:
         zone = self._options.zone
         if self._stream.kind == "day":
-            require_over(day, zone, asking.now())
+            require_over(day, zone, client.current_time())
         else:
-            require_begun(day, zone, asking.now())
+            require_begun(day, zone, client.current_time())
         return InputPartition(days=(day,), index=index)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
@@ -261,10 +265,10 @@ class QueryPoller(Poller):
         :raises DataError: if what came is bad, and not tolerated.
         """
         (day,) = part.days
-        read = self._stream.read
+        read = self._stream.read_batches
         assert read is not None, "the export has a poller of its own"
-        access = Access.from_connection(self._connection, self._stream.api)
-        with closing(asking.Asking(self._options, access, day, tally)) as there:
+        access = MixpanelAccess.from_connection(self._connection, self._stream.api)
+        with closing(client.MixpanelClient(self._options, access, day, tally)) as there:
             for batch in read(self._stream, there):
                 if batch.num_rows:
                     yield day, batch

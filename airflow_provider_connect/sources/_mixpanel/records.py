@@ -12,15 +12,21 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow_provider_connect.sources._mixpanel.lines import Bounds, blank_lines, is_utf8, neighbours, stands_at
-from airflow_provider_connect.values.json.slices import HALVES, NotJsonError, as_text, loaded, members
+from airflow_provider_connect.sources._mixpanel.lines import (
+    LineBounds,
+    find_blank_lines,
+    find_runs,
+    is_utf8,
+    matches_at,
+)
+from airflow_provider_connect.values.json.slices import SURROGATES, NotJsonError, decode_utf8, members, parse_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_provider_connect.polling.jsonlines import Block
 
-FIELDS = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
+REQUIRED_PROPERTIES = ("time", "distinct_id", "$insert_id", "mp_processing_time_ms")
 """The properties every row needs; promoted ones follow them."""
 
 _OPENING, _MIDDLE, _CLOSING = b'{"event":"', b'","properties":{', b"}}"
@@ -36,7 +42,7 @@ class ErrorDocumentError(Exception):
     """A line is a JSON object with an ``error``: the server failed while it was answering."""
 
 
-class Record(NamedTuple):
+class ParsedRecord(NamedTuple):
     """One record, read by :meth:`RecordReader.read_line`.
 
     :param properties: the bytes of the properties, unchanged.
@@ -52,47 +58,49 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Records:
+class RecordColumns:
     """Records as columns.
 
     :param position: (int64) where each record's line starts in the answer.
     :param event: (string) the events' names.
     :param pieces: (string) two for each record: its properties, unchanged, and the bytes from there to the next
-        record's properties. So nothing is copied until :meth:`properties` copies those of the rows that are kept.
+        record's properties. So nothing is copied until :meth:`properties_of_rows` copies those of the rows that are kept.
     :param values: one list for each field, with the decoded JSON values; None if missing or null.
     """
 
-    position: Any
-    event: pa.StringArray
-    pieces: pa.StringArray
-    values: list[list[Any]]
+    positions: Any
+    events: pa.StringArray
+    property_slices: pa.StringArray
+    field_values: list[list[Any]]
 
     def __len__(self) -> int:
-        return len(self.event)
+        return len(self.events)
 
-    def properties(self, rows: Any) -> pa.StringArray:
+    def properties_of_rows(self, rows: Any) -> pa.StringArray:
         """Return the properties of the rows with these numbers."""
         import pyarrow as pa
 
-        return self.pieces.take(pa.array(2 * rows))
+        return self.property_slices.take(pa.array(2 * rows))
 
-    def properties_of(self, row: int) -> str:
+    def properties_of_row(self, row: int) -> str:
         """Return the properties of one row."""
-        return str(self.pieces[2 * row].as_py())
+        return str(self.property_slices[2 * row].as_py())
 
-    def only(self, rows: list[int]) -> Records:
+    def select_rows(self, rows: list[int]) -> RecordColumns:
         """Return only the rows with these numbers."""
         import pyarrow as pa
 
-        return Records(
-            self.position[rows],
-            self.event.take(pa.array(rows, pa.int64())),
-            self.pieces.take(pa.array([piece for row in rows for piece in (2 * row, 2 * row + 1)], pa.int64())),
-            [[column[row] for row in rows] for column in self.values],
+        return RecordColumns(
+            self.positions[rows],
+            self.events.take(pa.array(rows, pa.int64())),
+            self.property_slices.take(
+                pa.array([piece for row in rows for piece in (2 * row, 2 * row + 1)], pa.int64())
+            ),
+            [[column[row] for row in rows] for column in self.field_values],
         )
 
     @classmethod
-    def from_list(cls, records: list[Record]) -> Records:
+    def from_list(cls, records: list[ParsedRecord]) -> RecordColumns:
         """Gather single records."""
         import numpy as np
         import pyarrow as pa
@@ -115,26 +123,26 @@ class BlockRecords(NamedTuple):
     :param blank: number of blank lines.
     """
 
-    records: Records | None
-    odd: list[tuple[int, int]]
-    lines: int
-    blank: int
+    records: RecordColumns | None
+    odd_lines: list[tuple[int, int]]
+    line_count: int
+    blank_count: int
 
 
 class RecordReader:
-    """Reads records whose decoded fields are :data:`FIELDS` and ``promoted``."""
+    """Reads records whose decoded fields are :data:`REQUIRED_PROPERTIES` and ``promoted``."""
 
-    def __init__(self, promoted: tuple[str, ...] = ()) -> None:
+    def __init__(self, promoted_names: tuple[str, ...] = ()) -> None:
         import msgspec
 
-        self.names = tuple(dict.fromkeys(FIELDS + promoted))
+        self.field_names = tuple(dict.fromkeys(REQUIRED_PROPERTIES + promoted_names))
         """Of the decoded properties, in the order of ``values``."""
         self._made: list[Any] = []  # every decoded properties object, in order
-        attributes = [f"f{i}" for i in range(len(self.names))]
+        attributes = [f"f{i}" for i in range(len(self.field_names))]
         wanted = msgspec.defstruct(
             "Wanted",
             [(attribute, Any, None) for attribute in attributes],
-            rename=dict(zip(attributes, self.names, strict=True)).get,
+            rename=dict(zip(attributes, self.field_names, strict=True)).get,
             gc=False,
             namespace={"__post_init__": self._made.append},
         )
@@ -150,14 +158,14 @@ class RecordReader:
         self._columns = _attribute_lists(attributes)
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-    def read_block(self, block: Block, bounds: Bounds) -> BlockRecords:
+    def read_block(self, block: Block, bounds: LineBounds) -> BlockRecords:
         """Read the usual lines of a block."""
         import numpy as np
         import pyarrow as pa
 
         data = block.data
         starts, ends = bounds
-        usual = stands_at(data, starts, _OPENING) & stands_at(data, ends - len(_CLOSING), _CLOSING)
+        usual = matches_at(data, starts, _OPENING) & matches_at(data, ends - len(_CLOSING), _CLOSING)
         at, names, wanted = self._decode(data, starts, ends, usual)
         event = pa.array(names, pa.string())
         heads, good = _property_starts(data, starts[at] + len(_OPENING), event)
@@ -168,13 +176,13 @@ class RecordReader:
             wanted = [one for one, keep in zip(wanted, good.tolist(), strict=True) if keep]
         usual[:] = False
         usual[at] = True
-        blank = blank_lines(data, bounds)
+        blank = find_blank_lines(data, bounds)
         odd = np.flatnonzero(~(usual | blank))
         numbers = odd - np.cumsum(blank)[odd]
         cuts = np.empty(2 * len(at) + 1, np.int32)
         cuts[0:-1:2], cuts[1::2], cuts[-1] = heads, ends[at] - 1, ends[at[-1]] if len(at) else 0
         pieces = pa.StringArray.from_buffers(2 * len(at), pa.py_buffer(cuts), pa.py_buffer(data))
-        records = Records(starts[at] + block.position, event, pieces, self._columns(wanted))
+        records = RecordColumns(starts[at] + block.position, event, pieces, self._columns(wanted))
         others = list(zip(numbers.tolist(), starts[odd].tolist(), strict=True))
         blanks = int(blank.sum())
         return BlockRecords(records if len(records) else None, others, len(starts) - blanks, blanks)
@@ -194,7 +202,7 @@ class RecordReader:
         names: list[str] = []
         wanted: list[Any] = []
         view = memoryview(data)
-        runs = neighbours(usual)[::-1]
+        runs = find_runs(usual)[::-1]
         while runs:
             begin, end = runs.pop()
             self._made.clear()
@@ -212,14 +220,14 @@ class RecordReader:
         self._made.clear()
         return np.concatenate(found) if found else np.empty(0, np.int64), names, wanted
 
-    def read_line(self, line: bytes, position: int) -> Record:
+    def read_line(self, line: bytes, position: int) -> ParsedRecord:
         """Read one line of any shape.
 
         Of a key that occurs twice, the last counts. A lone surrogate becomes U+FFFD in columns; the properties keep it.
 
         :raises NotARecordError: if it is not a record; :class:`ErrorDocumentError` if it reports a failure.
         """
-        text = as_text(line)
+        text = decode_utf8(line)
         notes: tuple[str, ...] = ()
         try:
             parsed: Any = self._line.decode(line)
@@ -231,7 +239,7 @@ class RecordReader:
             raise NotARecordError("it has no event name")
         if properties[:1] != b"{":
             raise NotARecordError("its properties are not an object")
-        return Record(position, event, properties, values, notes)
+        return ParsedRecord(position, event, properties, values, notes)
 
     def _values(self, properties: bytes) -> tuple[Any, ...]:
         return tuple(column[0] for column in self._columns([self._properties.decode(properties)]))
@@ -240,16 +248,16 @@ class RecordReader:
         """Read a line that msgspec cannot: with other top-level keys, lone surrogates, numbers beyond a double."""
         top = dict(members(text))
         if "error" in top and "event" not in top:
-            error = loaded(top["error"])
+            error = parse_json(top["error"])
             raise ErrorDocumentError(error if isinstance(error, str) else "")
         notes = ["unknown_fields"] * bool(top.keys() - {"event", "properties"})
-        event = loaded(top.get("event", "null"))
-        decoded = loaded(top.get("properties", "null"))
+        event = parse_json(top.get("event", "null"))
+        decoded = parse_json(top.get("properties", "null"))
         values: list[Any] = []
         if isinstance(decoded, dict):
-            values = [decoded.get(name) for name in self.names]
+            values = [decoded.get(name) for name in self.field_names]
         strings = [value for value in (event, *values) if isinstance(value, str)]
-        if any(map(HALVES.search, strings)):
+        if any(map(SURROGATES.search, strings)):
             notes.append("lone_surrogates")
             event, *values = [_representable(value) for value in (event, *values)]
         return event, top.get("properties", "").encode(), tuple(values), tuple(notes)
@@ -267,7 +275,7 @@ def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[An
     import pyarrow.compute as pc
 
     ends = names + pc.binary_length(event).to_numpy()
-    plain = stands_at(data, ends, _MIDDLE)
+    plain = matches_at(data, ends, _MIDDLE)
     for row in np.flatnonzero(~plain).tolist():
         literal = _STRING.match(data, names[row] - 1)
         ends[row] = literal.end() - 1 if literal else 0
@@ -281,4 +289,4 @@ def _attribute_lists(attributes: list[str]) -> Callable[[list[Any]], list[list[A
 
 
 def _representable(value: Any) -> Any:
-    return HALVES.sub("\ufffd", value) if isinstance(value, str) else value
+    return SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value

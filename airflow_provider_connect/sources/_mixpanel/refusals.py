@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_connect.clients.http.client import excerpt, retry_after_seconds
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
-from airflow_provider_connect.sources._mixpanel.access import HOSTS, QUERY_HOSTS, Access, Api
+from airflow_provider_connect.sources._mixpanel.access import HOSTS, QUERY_HOSTS, Api, MixpanelAccess
 
 _HOUR_IS_USED_UP_SECONDS = 900.0
 _TOO_MANY_AT_ONCE_SECONDS = 10.0
@@ -97,16 +97,16 @@ _WORDS: dict[Api, dict[str, str]] = {
 }
 
 
-def refusal(
+def refusal_error(
     status: int,
     body: str,
-    access: Access,
+    access: MixpanelAccess,
     *,
     now: dt.datetime,
     retry_after: str = "",
-    seen: str = "",
+    progress: str = "",
     is_cut: bool = False,
-    about: str = "",
+    subject: str = "",
 ) -> ConnectError:
     """Return the error to raise for a refusal.
 
@@ -119,17 +119,17 @@ def refusal(
     text = _error_text(body)
     quote = excerpt(text, access.secrets, is_cut=is_cut)
     quoted = f"; it said: {quote!r}" if quote else ""
-    after = f"; {seen}" if seen else ""
+    after = f"; {progress}" if progress else ""
     effective = _effective_status(status, text)
     wait = retry_after_seconds(retry_after, now)
     said = next((row for row in _TABLE if row.status == effective and row.text in text.lower()), None)
     if said is not None:
         words = _WORDS[access.api] | {
-            "about": f"{about} and " if about else "",
-            "unknown": f"this project has no {about}: check it and project_id; or " if about else "",
-            "what": about or "what was asked for",
+            "about": f"{subject} and " if subject else "",
+            "unknown": f"this project has no {subject}: check it and project_id; or " if subject else "",
+            "what": subject or "what was asked for",
         }
-        message = f"Mixpanel ({access.asked}) answered {status}: {said.meaning.format(**words)}{quoted}{after}"
+        message = f"Mixpanel ({access.server_text}) answered {status}: {said.meaning.format(**words)}{quoted}{after}"
         if effective == 429:
             return _limited(message, text, wait)
         if said.error is RetriableError:
@@ -137,14 +137,14 @@ def refusal(
         return said.error(message)
     if status >= 500 or status == 200:
         trouble = "an error inside its answer" if status == 200 else str(status)
-        message = f"Mixpanel ({access.asked}) answered {trouble}: it is in trouble{quoted}{after}"
+        message = f"Mixpanel ({access.server_text}) answered {trouble}: it is in trouble{quoted}{after}"
         return RetriableError(message, retry_after_seconds=wait)
     return ConfigError(
-        f"Mixpanel ({access.asked}) answered {status}, which {_WORDS[access.api]['who']} never does{quoted}{after}"
+        f"Mixpanel ({access.server_text}) answered {status}, which {_WORDS[access.api]['who']} never does{quoted}{after}"
     )
 
 
-def refused_status(status: int, body: str) -> int:
+def status_of_refusal(status: int, body: str) -> int:
     """Return the status of a refusal, or the one that fits its error document if that came with status 200."""
     return _effective_status(status, _error_text(body))
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.polling.dedupe import KeySet
-from airflow_provider_connect.polling.keys import as_hex
+from airflow_provider_connect.polling.keys import keys_as_hex
 from airflow_provider_connect.polling.late import count_late
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._mixpanel.columns import Regime, schema
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.records import Records
-from airflow_provider_connect.sources._mixpanel.typed import PromotedColumns
+from airflow_provider_connect.sources._mixpanel.promoted_values import PromotedColumns
+from airflow_provider_connect.sources._mixpanel.records import RecordColumns
 from airflow_provider_connect.stage.rejects import Reject
 from airflow_provider_connect.values.json.typed import fits_bigint
 from airflow_provider_connect.values.walltime import instants
@@ -32,7 +32,7 @@ _FALLBACK_MARK = b"\xfe"
 _MILLION = 1_000_000
 
 
-class RowMaker:
+class EventRowMaker:
     """Turns records into batches of the rows of one day, and counts those it drops.
 
     :param names: of the records' fields.
@@ -46,67 +46,67 @@ class RowMaker:
         day: Day,
         regime: Regime,
         *,
-        names: tuple[str, ...],
+        field_names: tuple[str, ...],
         keys: KeySet,
         tally: Tally,
-        only_day: bool = False,
+        drops_other_days: bool = False,
     ) -> None:
         self._options = options
         self._day = day
         self._regime = regime
-        self._only_day = only_day
-        self._index = {name: at for at, name in enumerate(names)}
+        self._only_day = drops_other_days
+        self._index = {name: at for at, name in enumerate(field_names)}
         self._keys = keys
         self._tally = tally
         self._schema = schema(options.promoted)
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
 
-    def batch(self, records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
+    def make_batch(self, records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
         """Return the rows to keep, and the records that cannot be read or put into a day."""
         import numpy as np
         import pyarrow as pa
 
-        value = {name: records.values[at] for name, at in self._index.items()}
+        value = {name: records.field_values[at] for name, at in self._index.items()}
         identifiers = {name: self._identifier(name, records, value) for name in ("distinct_id", "$insert_id")}
         too_deep = sorted({row for _, rows in identifiers.values() for row in rows})
         if too_deep:
             return self._batch_without(too_deep, records)
         seconds, micros = self._times(value["time"])
         columns = self._time_columns(micros)
-        columns["event"] = records.event
+        columns["event"] = records.events
         columns["distinct_id"] = identifiers["distinct_id"][0]
         columns["insert_id"] = identifiers["$insert_id"][0]
         columns["processing_time"] = self._processing_time(value["mp_processing_time_ms"])
         key_bytes, is_vendor = _keys(records, columns["distinct_id"], columns["insert_id"], seconds)
-        columns["record_key"] = as_hex(key_bytes)
+        columns["record_key"] = keys_as_hex(key_bytes)
         columns["key_origin"] = pa.array(["fallback", "vendor"]).take(pa.array(is_vendor.astype(np.int8)))
-        columns |= self._promoted.of(value, records)
+        columns |= self._promoted.build(value, records)
         self._count("fallback_keys", len(records) - int(is_vendor.sum()))
         self._tally.rows += len(records)
         keep, rejects = self._placed(records, columns["time"])
         keep = self._first(key_bytes, keep)
         if not keep.all():
             columns = {name: column.filter(pa.array(keep)) for name, column in columns.items()}
-        columns["properties"] = records.properties(np.flatnonzero(keep))
+        columns["properties"] = records.properties_of_rows(np.flatnonzero(keep))
         self._see(columns["time"])
         count_late(self._tally, self._day, columns["processing_time"])
         return pa.RecordBatch.from_arrays([columns[field.name] for field in self._schema], schema=self._schema), rejects
 
-    def placed(self, records: Records) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
+    def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
         """Return the rows to keep with their day, and the rejects."""
-        batch, rejects = self.batch(records)
+        batch, rejects = self.make_batch(records)
         return [(self._day, batch)] if batch.num_rows else [], rejects
 
-    def _batch_without(self, rows: list[int], records: Records) -> tuple[pa.RecordBatch, list[Reject]]:
+    def _batch_without(self, rows: list[int], records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
         """Return the batch without these rows, which become rejects."""
         import pyarrow as pa
 
         reason = "it is nested too deep to read an identifier's digits"
-        rejects = [Reject(int(records.position[row]), reason, _line(records, row)) for row in rows]
+        rejects = [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
         rest = sorted(set(range(len(records))) - set(rows))
         if not rest:
             return pa.RecordBatch.from_pylist([], schema=self._schema), rejects
-        batch, others = self.batch(records.only(rest))
+        batch, others = self.make_batch(records.select_rows(rest))
         return batch, sorted([*rejects, *others], key=lambda reject: reject.position)
 
     def _count(self, name: str, number: int) -> None:
@@ -114,7 +114,7 @@ class RowMaker:
             self._tally.counts[name] += number
 
     def _times(self, values: list[Any]) -> tuple[pa.Array, pa.Array]:
-        seconds, micros = times(values)
+        seconds, micros = parse_times(values)
         self._count("time_unreadable", micros.null_count)
         return seconds, micros
 
@@ -137,7 +137,9 @@ class RowMaker:
         utc = pa.array(found.seconds * _MILLION + rest, pa.int64(), mask=~readable)
         return {"time": utc.cast(pa.timestamp("us", tz="UTC")), "time_local": micros.cast(pa.timestamp("us"))}
 
-    def _identifier(self, name: str, records: Records, value: dict[str, list[Any]]) -> tuple[pa.StringArray, list[int]]:
+    def _identifier(
+        self, name: str, records: RecordColumns, value: dict[str, list[Any]]
+    ) -> tuple[pa.StringArray, list[int]]:
         """Return an identifier's column, and the rows whose JSON is nested too deep to read."""
         import pyarrow as pa
 
@@ -149,7 +151,7 @@ class RowMaker:
             for row, one in enumerate(value[name]):
                 try:
                     is_text = one is None or isinstance(one, str)
-                    texts.append(one if is_text else _number_text(one, records.properties_of(row), name))
+                    texts.append(one if is_text else _number_text(one, records.properties_of_row(row), name))
                 except RecursionError:
                     texts.append(None)
                     too_deep.append(row)
@@ -167,7 +169,7 @@ class RowMaker:
         self._count("processing_time_unreadable", read.null_count - values.count(None))
         return pc.multiply(read, 1000).cast(pa.timestamp("us", tz="UTC"))
 
-    def _placed(self, records: Records, time: pa.Array) -> tuple[Any, list[Reject]]:
+    def _placed(self, records: RecordColumns, time: pa.Array) -> tuple[Any, list[Reject]]:
         """Return which rows to keep by their time, and the rejects: rows without a time, if the time decides."""
         import numpy as np
         import pyarrow.compute as pc
@@ -181,7 +183,7 @@ class RowMaker:
             self._count("outside_day", elsewhere)
             return np.ones(len(time), dtype=bool), []
         self._count("other_day", elsewhere)
-        return inside, dayless(records, np.flatnonzero(~readable).tolist())
+        return inside, reject_undated(records, np.flatnonzero(~readable).tolist())
 
     def _first(self, key_bytes: bytes, keep: Any) -> Any:
         """Narrow ``keep`` to the first row of each key, unless duplicates are kept."""
@@ -201,7 +203,7 @@ class RowMaker:
             self._tally.widen_span(span["min"], span["max"])
 
 
-def times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
+def parse_times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
     """Return times as whole seconds (for the key) and as microseconds; both null if unreadable."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -215,10 +217,10 @@ def times(values: list[Any]) -> tuple[pa.Array, pa.Array]:
     return seconds, pa.array([None if one is None else round(one * _MILLION) for one in read], pa.int64())
 
 
-def dayless(records: Records, rows: list[int]) -> list[Reject]:
+def reject_undated(records: RecordColumns, rows: list[int]) -> list[Reject]:
     """Return the rejects for records without a time, where the time decides their day."""
     reason = "it has no usable time, so its day is unknown"
-    return [Reject(int(records.position[row]), reason, _line(records, row)) for row in rows]
+    return [Reject(int(records.positions[row]), reason, _line(records, row)) for row in rows]
 
 
 def _whole(values: list[Any]) -> pa.Array | None:
@@ -255,7 +257,7 @@ def _within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
     )
 
 
-def _keys(records: Records, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array) -> tuple[bytes, Any]:
+def _keys(records: RecordColumns, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array) -> tuple[bytes, Any]:
     """Return the 16-byte keys in a row, and a mask of those made from the vendor's four fields."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -263,16 +265,16 @@ def _keys(records: Records, distinct_id: pa.Array, insert_id: pa.Array, seconds:
 
     binary = pa.binary()
     present = pc.if_else(pc.equal(insert_id, ""), None, insert_id)
-    fields = [records.event, distinct_id, seconds.cast(pa.string()), present]
+    fields = [records.events, distinct_id, seconds.cast(pa.string()), present]
     joined = pc.binary_join_element_wise(*(field.cast(binary) for field in fields), _SEPARATOR)
     is_vendor = joined.is_valid().to_numpy(zero_copy_only=False)
     texts = joined.to_pylist()
     for row in (~is_vendor).nonzero()[0].tolist():
-        event, properties = records.event[row].as_py(), records.properties_of(row)
+        event, properties = records.events[row].as_py(), records.properties_of_row(row)
         texts[row] = _FALLBACK_MARK + event.encode() + _SEPARATOR + properties.encode()
     return b"".join(map(xxh3_128_digest, texts)), is_vendor
 
 
-def _line(records: Records, row: int) -> bytes:
-    event = json.dumps(records.event[row].as_py(), ensure_ascii=False)
-    return f'{{"event":{event},"properties":{records.properties_of(row)}}}'.encode()
+def _line(records: RecordColumns, row: int) -> bytes:
+    event = json.dumps(records.events[row].as_py(), ensure_ascii=False)
+    return f'{{"event":{event},"properties":{records.properties_of_row(row)}}}'.encode()

@@ -19,24 +19,26 @@ from airflow_provider_connect.sources._mixpanel.columns import Regime
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
 from airflow_provider_connect.window import Day, zone
 
-MOST_PARTS = 24
+MAX_PARTS = 24
 """The vendor's counts are by hour, and a hundred exports may run at once."""
 
-PARTS_AT_ONCE = 4
+CONCURRENT_PARTS = 4
 """More would not help: each is read by a task of its own, and days are polled side by side, too."""
 
 
-def marks(day: Day, regime: Regime, hours: Mapping[str, int], split_rows: int | None, more_than: int = 0) -> list[str]:
+def find_cut_times(
+    day: Day, regime: Regime, hours: Mapping[str, int], split_rows: int | None, previous_parts: int = 0
+) -> list[str]:
     """Return where a day is cut, ascending; [] if it is not so large.
 
     :param hours: how many events there are in each hour, as the project's clock shows it (``2026-03-01 14:00:00``).
     :param more_than: make twice as many parts as these at least; if the hours do not allow so many, as they do allow.
     """
-    parts = min(MOST_PARTS, 1 if split_rows is None else math.ceil(sum(hours.values()) / split_rows))
+    parts = min(MAX_PARTS, 1 if split_rows is None else math.ceil(sum(hours.values()) / split_rows))
     found = _cuts(day, regime, hours, parts)
-    wanted = max(parts, min(MOST_PARTS, 2 * more_than))
+    wanted = max(parts, min(MAX_PARTS, 2 * previous_parts))
     # An hour that holds much of the day leaves fewer cuts than parts that are wanted.
-    while more_than and len(found) < more_than and wanted <= MOST_PARTS:
+    while previous_parts and len(found) < previous_parts and wanted <= MAX_PARTS:
         found = _cuts(day, regime, hours, wanted)
         wanted += 1
     return found
@@ -58,25 +60,25 @@ def _cuts(day: Day, regime: Regime, hours: Mapping[str, int], parts: int) -> lis
     return found
 
 
-def conditions(cuts: list[str]) -> list[str]:
+def part_conditions(cut_times: list[str]) -> list[str]:
     """Return the expression of each part."""
-    if not cuts:
+    if not cut_times:
         return []
-    reached = [f'(event["$time"] >= datetime("{mark}"))' for mark in cuts]
+    reached = [f'(event["$time"] >= datetime("{mark}"))' for mark in cut_times]
     between = [f"{since} and (not {until})" for since, until in itertools.pairwise(reached)]
     return [f"not {reached[0]}", *between, reached[-1]]
 
 
-def may_split(options: MixpanelOptions) -> bool:
+def can_split(options: MixpanelOptions) -> bool:
     """Whether a day may be asked for in several exports."""
     return options.days_per_request == 1 and not count_problems(options)
 
 
-def both(where: str | None, condition: str | None) -> str | None:
+def join_expressions(first_expression: str | None, second_expression: str | None) -> str | None:
     """Return one expression for two."""
-    if where is None or condition is None:
-        return where if condition is None else condition
-    return f"({where}) and ({condition})"
+    if first_expression is None or second_expression is None:
+        return first_expression if second_expression is None else second_expression
+    return f"({first_expression}) and ({second_expression})"
 
 
 def split_problems(options: MixpanelOptions) -> list[str]:
@@ -91,7 +93,7 @@ def split_problems(options: MixpanelOptions) -> list[str]:
 
 def count_problems(options: MixpanelOptions) -> list[str]:
     """Say why Mixpanel's own count cannot be had for the export; [] if it can."""
-    if options.narrowed_by is not None and options.event is None:
+    if options.where_expression is not None and options.event is None:
         return ["Mixpanel counts with where one event at a time: name the events in option event"]
     return []
 

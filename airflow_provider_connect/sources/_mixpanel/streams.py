@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sources._mixpanel import access
-from airflow_provider_connect.sources._mixpanel.columns import COLUMNS, collisions
+from airflow_provider_connect.sources._mixpanel.columns import COLUMNS, column_collisions
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions, StreamName
 from airflow_provider_connect.sources._mixpanel.query.funnels import FUNNELS
 from airflow_provider_connect.sources._mixpanel.query.insights import INSIGHTS
@@ -13,13 +13,13 @@ from airflow_provider_connect.sources._mixpanel.query.profiles import COHORT_MEM
 from airflow_provider_connect.sources._mixpanel.query.retention import RETENTION
 from airflow_provider_connect.sources._mixpanel.query.segmentation import SEGMENTATION
 from airflow_provider_connect.sources._mixpanel.splitting import split_problems
-from airflow_provider_connect.sources._mixpanel.stream import PROMOTED, Stream
+from airflow_provider_connect.sources._mixpanel.stream_definition import PROMOTED_COUNTS, MixpanelStream
 
-EXPORT = Stream(
+EXPORT = MixpanelStream(
     name="export",
     kind="day",
     api="export",
-    about="raw events",
+    summary="raw events",
     columns=COLUMNS,
     key=("event", "distinct_id", "time", "insert_id"),
     options=frozenset(
@@ -38,7 +38,7 @@ EXPORT = Stream(
         }
     ),
     problems=split_problems,
-    cost="1; less with days_per_request, more with split_rows",
+    cost_text="1; less with days_per_request, more with split_rows",
     counts={
         "duplicates": "records whose key came before on the day; they are dropped",
         "rejected": "lines that are no records, and are set aside",
@@ -53,7 +53,7 @@ EXPORT = Stream(
         "fallback_keys": "records whose key is made from their properties, for a part of the usual one is missing",
         "lone_surrogates": "records with half a character, which columns show as U+FFFD",
         "unknown_fields": "records with fields beside event and properties, which are not kept",
-        **PROMOTED,
+        **PROMOTED_COUNTS,
         "late_<n>_days": "records that Mixpanel received after n further days were over, for n from 1 to 10",
         "late": "records that Mixpanel received since the day was polled before",
     },
@@ -61,7 +61,7 @@ EXPORT = Stream(
 
 _ALL = (EXPORT, ENGAGE, COHORTS, COHORT_MEMBERS, ANNOTATIONS, FUNNELS, RETENTION, INSIGHTS, SEGMENTATION)
 
-STREAMS: dict[StreamName, Stream] = {stream.name: stream for stream in _ALL}
+STREAMS: dict[StreamName, MixpanelStream] = {stream.name: stream for stream in _ALL}
 
 
 def option_problems(options: MixpanelOptions) -> list[str]:
@@ -78,18 +78,18 @@ def connection_problems(options: MixpanelOptions, connection: Connection) -> lis
     """Return what is wrong with the options and the connection; [] if nothing is."""
     stream = STREAMS[options.stream]
     has_regime = "timestamps" in stream.options
-    return options.problems(connection) if has_regime else access.problems(connection, stream.api)
+    return options.export_problems(connection) if has_regime else access.access_problems(connection, stream.api)
 
 
-def _promotion(options: MixpanelOptions, stream: Stream) -> list[str]:
+def _promotion(options: MixpanelOptions, stream: MixpanelStream) -> list[str]:
     """Name the promoted properties whose columns are taken, and what needs a promoted property."""
-    found = collisions(options.promoted, (*stream.columns, "day"))
+    found = column_collisions(options.promoted, (*stream.columns, "day"))
     if "null_texts" in stream.options and options.null_texts and not options.promote:
         found.append("null_texts: they are null in promoted columns, and no property is promoted: set promote")
     return found
 
 
-def _foreign(options: MixpanelOptions, stream: Stream) -> list[str]:
+def _foreign(options: MixpanelOptions, stream: MixpanelStream) -> list[str]:
     """Name the options that are set and that the stream has no use for."""
     found = []
     for name in sorted(options.model_fields_set - stream.options):

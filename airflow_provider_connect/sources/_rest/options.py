@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds
 from airflow_provider_connect.sources._rest.paging import Cursor, Paging
+from airflow_provider_connect.sources._rest.placeholders import names_day, only_bound, parent_columns, unknown_steps
+from airflow_provider_connect.sources._rest.placeholders import problems as unfillable
 from airflow_provider_connect.sources._rest.records import ParentColumn, Records
 from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
-from airflow_provider_connect.sources._rest.template import names_day, only_bound, parent_columns, unknown_steps
-from airflow_provider_connect.sources._rest.template import problems as unfillable
 from airflow_provider_connect.window import SourceKind, ZoneName
 
 _INSERTED = ("string", "bigint")
@@ -128,7 +128,7 @@ def option_problems(options: RestOptions) -> list[str]:
         return found
     columns = [*options.records.columns, *options.parent_columns]
     found += [
-        f"records.key: {name!r} is no column; {nearest(name, columns)}"
+        f"records.key: {name!r} is no column; {suggest_nearest(name, columns)}"
         for name in options.records.key
         if name not in columns
     ]
@@ -164,7 +164,7 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
         )
     named = parent_columns(options.request)
     found = [
-        f"parent_columns.{name}: the parent has no column {of!r}; {nearest(of, known_columns)}"
+        f"parent_columns.{name}: the parent has no column {of!r}; {suggest_nearest(of, known_columns)}"
         for name, of in options.parent_columns.items()
         if of not in known_columns
     ]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from airflow_provider_connect.clients.http.asking.rules import Declared
-from airflow_provider_connect.values.json.places import Place
+from airflow_provider_connect.values.json.paths import FieldPath
 
 _WORDS = ("empty_page", "no_token", "short_page")
 
@@ -44,7 +44,7 @@ class Flag(Declared):
     """A field of the answer says whether there are more."""
 
     rule: Literal["flag"] = "flag"
-    at: Place = Field(description="Where it stands, such as has_more or /meta/end_of_stream.")
+    at: FieldPath = Field(description="Where it stands, such as has_more or /meta/end_of_stream.")
     last: str | bool | int | None = Field(
         description="Its value on the last page: False for has_more, True for end_of_stream."
     )
@@ -54,7 +54,7 @@ class Total(Declared):
     """The answer says how many records, or pages, there are in all."""
 
     rule: Literal["total"] = "total"
-    at: Place | None = Field(default=None, description="Where it stands in the body, such as /meta/total.")
+    at: FieldPath | None = Field(default=None, description="Where it stands in the body, such as /meta/total.")
     header: str | None = Field(default=None, description="The header that says it, such as X-WP-Total.")
     of: Literal["records", "pages"] = Field(default="records", description="What is counted.")
 
@@ -138,7 +138,7 @@ class Cap(Declared):
         "record's field on. Unless that is unique, what lies exactly there has to come again; it is loaded once. By "
         "default a day that reaches the cap fails.",
     )
-    field: Place | None = Field(
+    field: FieldPath | None = Field(
         default=None, description="Where that value stands in the record; the listing has to be sorted by it, rising."
     )
 
@@ -170,7 +170,7 @@ class NextLink(_Listing):
 
     fits = _TOKENS
     kind: Literal["next_link"] = "next_link"
-    at: Place = Field(description="Where the address stands, such as @odata.nextLink or /links/next.")
+    at: FieldPath = Field(description="Where the address stands, such as @odata.nextLink or /links/next.")
 
 
 class Cursor(_Listing):
@@ -178,11 +178,11 @@ class Cursor(_Listing):
 
     fits = _TOKENS
     kind: Literal["cursor"] = "cursor"
-    at: Place | None = Field(default=None, description="Where the token stands in the body, such as /meta/next.")
+    at: FieldPath | None = Field(default=None, description="Where the token stands in the body, such as /meta/next.")
     header: str | None = Field(default=None, description="The header that holds the token.")
     param: str | None = Field(default=None, description="Name in the query under which it is sent.")
     send_header: str | None = Field(default=None, description="Header in which it is sent.")
-    put: Place | None = Field(
+    put: FieldPath | None = Field(
         default=None, description="Where it is put into the body of a POST; the first page's has none there."
     )
 
@@ -244,7 +244,7 @@ class LastKey(_Paged):
     fits = ("flag", "empty_page", "short_page", "total")
     kind: Literal["last_key"] = "last_key"
     param: str = Field(min_length=1, description="Name in the query, such as starting_after.")
-    field: Place = Field(default="id", description="Where the value stands in the record.")
+    field: FieldPath = Field(default="id", description="Where the value stands in the record.")
 
 
 def last_place(paging: Paging) -> str | None:

@@ -20,15 +20,15 @@ from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._rest.options import RestOptions
+from airflow_provider_connect.sources._rest.page_parser import Cut, PageCutter
+from airflow_provider_connect.sources._rest.pager import PageFacts, Walk, places, whole_number
 from airflow_provider_connect.sources._rest.paging import Single, last_place
-from airflow_provider_connect.sources._rest.reading import Cut, PageCutter
+from airflow_provider_connect.sources._rest.placeholders import asked, parent_columns, require_exact
 from airflow_provider_connect.sources._rest.records import RECORD_KEY, schema
 from airflow_provider_connect.sources._rest.rows import RowMaker, Rows, Siblings
-from airflow_provider_connect.sources._rest.template import asked, parent_columns, require_exact
-from airflow_provider_connect.sources._rest.walking import PageFacts, Walk, places, whole_number
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance
-from airflow_provider_connect.values.json.places import MISSING
+from airflow_provider_connect.values.json.paths import MISSING
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ class _Reading:
 
     def _page(self, walk: Walk, token: str | None) -> _Page:
         call = walk.call(token)
-        reply = self._asker.ask(call, self._tally, sent=self._under_way.set)
+        reply = self._asker.ask(call, self._tally, on_sent=self._under_way.set)
         if reply.verdict == "ignored":
             walk.require_end(may_run_out=False)  # what came before it would be half of the parent's children
             return _Page(None, None, call.about, is_ignored=True)

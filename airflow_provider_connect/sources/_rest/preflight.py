@@ -8,7 +8,7 @@ from contextlib import closing
 from airflow_provider_connect.capabilities.source import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.findings import Finding
-from airflow_provider_connect.polling.quota.turns import Store, Turns, reserved
+from airflow_provider_connect.polling.quota.turns import KeyStore, Turns, reserve_request
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest.options import RestOptions
@@ -18,7 +18,7 @@ from airflow_provider_connect.window import Day
 _LOG = logging.getLogger(__name__)
 
 
-def inspect(options: RestOptions, connection: Connection, day: Day, store: Store | None) -> list[Finding]:
+def inspect(options: RestOptions, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
     """Return the finding on the first page that has rows.
 
     :raises ConnectError: as a poll does. :class:`.QuotaError` if the declared limit has no room: nothing was sent.
@@ -26,7 +26,7 @@ def inspect(options: RestOptions, connection: Connection, day: Day, store: Store
     quota = options.quota(connection) if isinstance(options, HasQuota) else None
     turns = Turns(store, quota) if store is not None and quota is not None else None
     tally = Tally([day])
-    with reserved(turns, "check", _warn, tally.sent):
+    with reserve_request(turns, "check", _warn, tally.sent):
         rows = _first_rows(options, connection, day, tally)
     if rows:
         return [Finding("first page", "ok", f"{rows:,} rows of {day}, as declared")]

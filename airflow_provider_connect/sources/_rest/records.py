@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from airflow_provider_connect.clients.http.asking.rules import Declared
-from airflow_provider_connect.config import nearest
-from airflow_provider_connect.polling.columns import Column as RowColumn
-from airflow_provider_connect.polling.columns import arrow_field
-from airflow_provider_connect.values.json.places import Place
+from airflow_provider_connect.config import suggest_nearest
+from airflow_provider_connect.polling.columns import RowColumn, arrow_field
+from airflow_provider_connect.values.json.paths import FieldPath
 from airflow_provider_connect.values.json.typed import decimal_digits
 from airflow_provider_connect.window import ZoneName
 
@@ -32,7 +31,7 @@ class Column(Declared):
         description="string (numbers keep their JSON text), bigint, double, boolean, timestamp, date, decimal(p,s) or "
         "json (the field's JSON text)."
     )
-    at: Place | None = Field(
+    at: FieldPath | None = Field(
         default=None, description="Where the field stands in the record; by default it is named as the column."
     )
     format: Literal["iso", "epoch_s", "epoch_ms"] = Field(default="iso", description="How a timestamp is written.")
@@ -45,7 +44,7 @@ class Column(Declared):
         if (digits := decimal_digits(kind)) is not None:
             return "decimal({},{})".format(*digits)
         if kind not in SIMPLE_TYPES:
-            raise ValueError(f"unknown type; {nearest(kind, (*SIMPLE_TYPES, 'decimal(38,9)'))}")
+            raise ValueError(f"unknown type; {suggest_nearest(kind, (*SIMPLE_TYPES, 'decimal(38,9)'))}")
         return kind
 
     @model_validator(mode="after")
@@ -64,7 +63,9 @@ def _spelled_out(value: Any) -> Any:
 class Records(Declared):
     """The records of a page."""
 
-    at: Place = Field(default="", description="Where the list of records stands; by default the answer is the list.")
+    at: FieldPath = Field(
+        default="", description="Where the list of records stands; by default the answer is the list."
+    )
     missing: Literal["fail", "empty"] = Field(
         default="fail",
         description="What an answer means that has no such field, or null there: trouble, or a page without records.",
@@ -99,7 +100,7 @@ class Records(Declared):
         if self.day is None and self.outside != "fail":
             found.append("outside: needs day, the column that tells the day")
         if self.day is not None and self.day not in self.columns:
-            found.append(f"day: {self.day!r} is no column; {nearest(self.day, self.columns)}")
+            found.append(f"day: {self.day!r} is no column; {suggest_nearest(self.day, self.columns)}")
         elif self.day is not None and self.columns[self.day].type not in ("timestamp", "date"):
             found.append(f"day: column {self.day!r} is neither timestamp nor date")
         if found:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from airflow_provider_connect.clients.http.asking.rules import Declared
-from airflow_provider_connect.values.json.places import Place
+from airflow_provider_connect.values.json.paths import FieldPath
 
 Value = Annotated[str | bool | int | float, Field(union_mode="left_to_right")]
 Method = Literal["GET", "POST"]
@@ -53,7 +53,7 @@ class Count(Declared):
     request: Request | None = Field(
         default=None, description="What is asked; by default the first page, whose answer tells the total, too."
     )
-    at: Place | None = Field(default=None, description="Where the number stands, such as /meta/total.")
+    at: FieldPath | None = Field(default=None, description="Where the number stands, such as /meta/total.")
     header: str | None = Field(default=None, description="The header that holds it, such as X-Total-Count.")
     is_least: bool = Field(
         default=False, description="Whether a day may rightly have more records than the API counts."

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.dedupe import KeySet
-from airflow_provider_connect.polling.keys import as_hex, keys
+from airflow_provider_connect.polling.keys import keys_as_hex, record_keys
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._rest.column_builder import made
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.reading import Cut
+from airflow_provider_connect.sources._rest.page_parser import Cut
+from airflow_provider_connect.sources._rest.record_decoder import Decoded, Decoder, Undeclared
 from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY, ParentColumn, Records, schema
-from airflow_provider_connect.sources._rest.typed import made
-from airflow_provider_connect.sources._rest.values import Decoded, Decoder, Undeclared
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
-from airflow_provider_connect.values.json.slices import Slices
+from airflow_provider_connect.values.json.slices import JsonSlicer
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Siblings:
 
         names = (RECORD_KEY, *self._names)
         rows = [columns[name].filter(pa.array(kept)) for name in names]
-        is_new = self._contents.add_keys(keys("", rows))
-        is_first_here = self._of_parents.add_keys(keys(str(self._parent), rows[:1]))
+        is_new = self._contents.add_keys(record_keys("", rows))
+        is_first_here = self._of_parents.add_keys(record_keys(str(self._parent), rows[:1]))
         lost = ~first & is_new & is_first_here
         if lost.any():
             # What the parent has twice on this very page is its own matter.
@@ -109,7 +109,7 @@ class RowMaker:
         seen: KeySet,
         tolerance: Tolerance,
         tally: Tally,
-        slices: Slices,
+        slices: JsonSlicer,
         siblings: Siblings | None = None,
     ) -> None:
         self._records = records
@@ -145,10 +145,10 @@ class RowMaker:
         self._tally.rows += len(cut.records)
         keep = np.ones(len(cut.records), dtype=bool)
         self._set_aside(cut, bad, keep, first, about)
-        key_bytes = keys("", [columns[name] for name in self._records.key])
+        key_bytes = record_keys("", [columns[name] for name in self._records.key])
         # By keys: other fields may change from one answer to the next, though the records are the same.
         mark = hashlib.blake2b(cut.listed if bad else key_bytes, digest_size=16).digest()
-        columns[RECORD_KEY] = as_hex(key_bytes)
+        columns[RECORD_KEY] = keys_as_hex(key_bytes)
         self._keep_day(columns, keep, about)
         self._keep_first(key_bytes, columns, keep, about)
         batch = pa.RecordBatch.from_arrays(

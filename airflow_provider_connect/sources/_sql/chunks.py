@@ -20,24 +20,24 @@ from typing import Any
 from airflow_provider_connect.clients.sql.database import Database
 from airflow_provider_connect.errors import ConfigError
 
-LEAST_ROWS = 50_000
+MIN_CHUNK_ROWS = 50_000
 """A chunk below this is not worth a session of its own."""
-MOST_ROWS = 1_000_000
+MAX_CHUNK_ROWS = 1_000_000
 """What a chunk has at most: it is what is read again after a fault."""
-MOST_CHUNKS = 1_000
+MAX_CHUNKS = 1_000
 
-Key = tuple[object, ...]
+KeyValues = tuple[object, ...]
 """The values of its columns as the database gave them."""
-Bound = tuple[str, ...]
+KeyLiterals = tuple[str, ...]
 """A key: its columns' values as SQL has them."""
 
 
-def chunks_for(rows: int, at_once: int) -> int:
+def chunk_count(rows: int, concurrency: int) -> int:
     """Return in how many chunks to read so many rows.
 
     :param at_once: how many are read at the same time.
     """
-    return max(1, min(at_once, rows // LEAST_ROWS), min(-(-rows // MOST_ROWS), MOST_CHUNKS))
+    return max(1, min(concurrency, rows // MIN_CHUNK_ROWS), min(-(-rows // MAX_CHUNK_ROWS), MAX_CHUNKS))
 
 
 def find_keys(
@@ -49,19 +49,19 @@ def find_keys(
     rows: int,
     chunks: int,
     compares_rows: bool,
-) -> list[Key]:
+) -> list[KeyValues]:
     """Return the last key of each chunk but the last one, in the key's order; fewer if there are fewer rows.
 
     :param columns: those of the key, quoted.
     :param where: which rows there are; "" for all.
     :param rows: about how many there are; if that is wrong, chunks are uneven, and no row is lost.
-    :param compares_rows: see :func:`conditions`.
+    :param compares_rows: see :func:`chunk_conditions`.
     """
     step = max(1, rows // chunks)
     order = ", ".join(columns)
-    found: list[Key] = []
+    found: list[KeyValues] = []
     while len(found) < chunks - 1:
-        behind = [after(columns, bound(database, found[-1]), compares_rows=compares_rows)] if found else []
+        behind = [after_bound(columns, key_literals(database, found[-1]), compares_rows=compares_rows)] if found else []
         conditions_here = " AND ".join(f"({each})" for each in [where, *behind] if each)
         sql = database.select(columns, relation, where=conditions_here, order_by=order, limit=1)
         rows_here = database.rows(f"{sql} OFFSET {step - 1}")
@@ -71,38 +71,38 @@ def find_keys(
     return found
 
 
-def bound(database: Database, key: Key) -> Bound:
+def key_literals(database: Database, key: KeyValues) -> KeyLiterals:
     """Return a key as SQL has it."""
     return tuple(database.literal(str(value) if isinstance(value, uuid.UUID) else value) for value in key)
 
 
-def conditions(columns: Sequence[str], bounds: Sequence[Bound], *, compares_rows: bool) -> list[str]:
+def chunk_conditions(columns: Sequence[str], bounds: Sequence[KeyLiterals], *, compares_rows: bool) -> list[str]:
     """Return the condition of each chunk: all after one bound and up to the next; "" if there is one chunk only.
 
     :param columns: those of the key, quoted. None of them may be NULL.
     :param compares_rows: whether the database uses an index where it compares whole keys, ``(a, b) > (1, 2)``. MySQL
         does not, and is told the same column by column.
     """
-    ends: list[Bound | None] = [None, *bounds, None]
+    ends: list[KeyLiterals | None] = [None, *bounds, None]
     found = []
     for first, last in pairwise(ends):
-        parts = [after(columns, first, compares_rows=compares_rows)] if first is not None else []
-        parts += [upto(columns, last, compares_rows=compares_rows)] if last is not None else []
+        parts = [after_bound(columns, first, compares_rows=compares_rows)] if first is not None else []
+        parts += [up_to_bound(columns, last, compares_rows=compares_rows)] if last is not None else []
         found.append(" AND ".join(f"({part})" for part in parts))
     return found
 
 
-def after(columns: Sequence[str], bound: Bound, *, compares_rows: bool) -> str:
-    """Return the condition of all rows behind a bound; the parameters are those of :func:`conditions`."""
+def after_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
+    """Return the condition of all rows behind a bound; the parameters are those of :func:`chunk_conditions`."""
     return _compared(columns, bound, ">", ">", compares_rows=compares_rows)
 
 
-def upto(columns: Sequence[str], bound: Bound, *, compares_rows: bool) -> str:
+def up_to_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
     """Return the condition of all rows up to a bound, and of those at it."""
     return _compared(columns, bound, "<", "<=", compares_rows=compares_rows)
 
 
-def _compared(columns: Sequence[str], bound: Bound, strict: str, last: str, *, compares_rows: bool) -> str:
+def _compared(columns: Sequence[str], bound: KeyLiterals, strict: str, last: str, *, compares_rows: bool) -> str:
     if len(columns) == 1:
         return f"{columns[0]} {last} {bound[0]}"
     if compares_rows:
@@ -122,7 +122,7 @@ _READERS: dict[str, Callable[[str], object]] = {
 """What makes a value of its text again, by its type's name: all that a key may be cut at."""
 
 
-def as_json(key: Key) -> list[list[str]]:
+def key_to_json(key: KeyValues) -> list[list[str]]:
     """Return a key as pairs of type and text.
 
     :raises ConfigError: a value is of no such type.
@@ -133,15 +133,15 @@ def as_json(key: Key) -> list[list[str]]:
     return pairs
 
 
-def as_key(found: Any, columns: int) -> Key:
-    """Return the key that :func:`as_json` has written.
+def key_from_json(pairs: Any, columns: int) -> KeyValues:
+    """Return the key that :func:`key_to_json` has written.
 
     :raises ValueError: it wrote no such thing.
     """
     try:
-        key = tuple(_READERS[kind](text) for kind, text in found)
+        key = tuple(_READERS[kind](text) for kind, text in pairs)
     except (KeyError, TypeError, ValueError, InvalidOperation):
         raise ValueError("it is no key") from None
-    if len(key) != columns or as_json(key) != found:
+    if len(key) != columns or key_to_json(key) != pairs:
         raise ValueError("it is no key of this table")
     return key

@@ -12,10 +12,10 @@ from airflow_provider_connect.clients.sql.jdbc import connection as jdbc
 from airflow_provider_connect.clients.sql.mysql import connection as mysql
 from airflow_provider_connect.clients.sql.postgresql import connection as postgresql
 from airflow_provider_connect.connection import Connection, Dataset
-from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES, SQLITE, SqlOptions, table_of
+from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES, SQLITE, SqlOptions, parse_table
 
 
-def connection_problems(options: SqlOptions, connection: Connection) -> list[str]:
+def validate_connection(options: SqlOptions, connection: Connection) -> list[str]:
     """Say what is wrong with a connection; [] if nothing is. No network."""
     found = _connection_problems(options, connection)
     if options.row_security != "refuse" and connection.conn_type != POSTGRES:
@@ -27,7 +27,7 @@ def _connection_problems(options: SqlOptions, connection: Connection) -> list[st
     about = f"connection {connection.conn_id!r}"
     kind, host = connection.conn_type, connection.host or ""
     if kind == JDBC:
-        found = jdbc.problems(connection) + _apart(options, "a database over JDBC")
+        found = jdbc.connection_problems(connection) + _apart(options, "a database over JDBC")
         if options.mode is not None:
             found.append("mode: over JDBC a table is read by day_column or snapshot")
         if options.zero_dates != "fail":
@@ -42,9 +42,11 @@ def _connection_problems(options: SqlOptions, connection: Connection) -> list[st
             found.append("mode: SQLite has no times to follow, only texts: use incrementing")
         return found
     found = [f"{about}: host: give a name or an address, not a URL", *apart] if "://" in host or "@" in host else apart
-    if kind == MYSQL and not connection.path and options.table is not None and not options.what_schema:
+    if kind == MYSQL and not connection.path and options.table is not None and not options.table_schema:
         found.append(f"{about}: schema: name the database, or give table='database.table'")
-    return found + (postgresql.problems(connection) if kind == POSTGRES else mysql.problems(connection))
+    return found + (
+        postgresql.connection_problems(connection) if kind == POSTGRES else mysql.connection_problems(connection)
+    )
 
 
 def _apart(options: SqlOptions, what: str) -> list[str]:
@@ -58,9 +60,9 @@ _SERVER = re.compile(r"jdbc:(?P<kind>\w+)[^/]*//(?P<host>[\w.:\[\]-]+)(?=[/;?,]|
 """Of a JDBC URL nothing else is told, and nothing of one with an '@': what is before it may be a password."""
 
 
-def dataset_of(options: SqlOptions, connection: Connection) -> Dataset:
+def stream_dataset(options: SqlOptions, connection: Connection) -> Dataset:
     """Return the dataset of a stream. A query is no table: it is called after its stream."""
-    table = table_of(options.table) if options.table is not None else None
+    table = parse_table(options.table) if options.table is not None else None
     name, schema = (table.name, table.schema) if table else (f"query/{options.stream_name}", "")
     # Only the first of several hosts: they serve the same rows.
     host = (connection.host or "localhost").rpartition("@")[2].partition(",")[0]

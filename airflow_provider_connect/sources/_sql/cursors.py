@@ -14,19 +14,19 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from airflow_provider_connect.clients.sql.database import Choices, Database, SqlColumn
+from airflow_provider_connect.clients.sql.database import Database, SqlColumn, ValueChoices
 from airflow_provider_connect.errors import ConfigError, DataError, refuse_any
-from airflow_provider_connect.sources._sql.chunks import after, upto
-from airflow_provider_connect.sources._sql.days import clock_of
+from airflow_provider_connect.sources._sql.chunks import after_bound, up_to_bound
+from airflow_provider_connect.sources._sql.day_bounds import clock_of_type
 from airflow_provider_connect.window import zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Tells = Literal["number", "instant", "wall"]
-Value = int | dt.datetime
-START = "[]"
-NOTHING = "1 = 0"
+CursorKind = Literal["number", "instant", "wall"]
+CursorValue = int | dt.datetime
+START_POSITION = "[]"
+NO_ROWS = "1 = 0"
 _FRACTION = 6
 _WHOLE = re.compile(r"-?\d+")
 _DIGITS = re.compile(r"\((\d)\)")
@@ -34,7 +34,7 @@ _DIGITS = re.compile(r"\((\d)\)")
 _WHOLE_SECONDS = ("datetime", "timestamp")
 
 
-class CursorColumn(NamedTuple):
+class SqlCursorColumn(NamedTuple):
     """One column of a cursor.
 
     :param tells: a number that only grows, an instant, or what a clock on the wall showed.
@@ -42,23 +42,23 @@ class CursorColumn(NamedTuple):
     """
 
     name: str
-    tells: Tells
-    digits: int = _FRACTION
+    kind: CursorKind
+    fraction_digits: int = _FRACTION
 
 
 @dataclass(frozen=True)
-class Cursor:
+class SqlCursor:
     """The columns that a table is followed by, the time before the number.
 
     :param db_timezone: whose clock a time without a zone shows.
-    :param compares_rows: as for :func:`.chunks.conditions`.
+    :param compares_rows: as for :func:`.chunks.chunk_conditions`.
     """
 
-    columns: tuple[CursorColumn, ...]
+    columns: tuple[SqlCursorColumn, ...]
     db_timezone: str
     compares_rows: bool
 
-    def text_of(self, values: tuple[object, ...]) -> str:
+    def format_position(self, values: tuple[object, ...]) -> str:
         """Return a position as the ledger keeps it.
 
         :param values: of a row, as the database gave them.
@@ -66,18 +66,18 @@ class Cursor:
         """
         texts = []
         for column, value in zip(self.columns, values, strict=True):
-            if isinstance(value, dt.datetime) and column.tells != "number":
-                texts.append(_as_told(value, column.tells).isoformat())
-            elif column.tells == "number" and _WHOLE.fullmatch(str(value)):
+            if isinstance(value, dt.datetime) and column.kind != "number":
+                texts.append(_as_told(value, column.kind).isoformat())
+            elif column.kind == "number" and _WHOLE.fullmatch(str(value)):
                 texts.append(str(int(str(value))))
             else:
-                kind = "whole number" if column.tells == "number" else "time"
+                kind = "whole number" if column.kind == "number" else "time"
                 raise DataError(
                     f"column {column.name!r} has a value that is no {kind}, so nothing can be read behind it"
                 )
         return json.dumps(texts)
 
-    def values_of(self, text: str) -> tuple[Value, ...]:
+    def parse_position(self, text: str) -> tuple[CursorValue, ...]:
         """Read a position; () of the one before every row.
 
         :raises ConfigError: these columns have no such position.
@@ -88,7 +88,7 @@ class Cursor:
                 return ()
             pairs = zip(self.columns, texts, strict=True)
             return tuple(
-                int(each) if column.tells == "number" else _time_of(each, column.tells) for column, each in pairs
+                int(each) if column.kind == "number" else _time_of(each, column.kind) for column, each in pairs
             )
         except (ValueError, TypeError):
             names = ", ".join(column.name for column in self.columns)
@@ -103,35 +103,37 @@ class Cursor:
         :param begin: the position that they come behind; None at the beginning.
         :param end: the last one's.
         """
-        last = self.values_of(end)
+        last = self.parse_position(end)
         if not last or begin == end:
-            return NOTHING
-        first = () if self.is_whole(begin, end) else self.values_of(begin or START)
+            return NO_ROWS
+        first = () if self.has_all_rows(begin, end) else self.parse_position(begin or START_POSITION)
         names = self._quoted(database)
-        parts = [after(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
-        parts.append(upto(names, self._literals(database, last), compares_rows=self.compares_rows))
+        parts = [after_bound(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
+        parts.append(up_to_bound(names, self._literals(database, last), compares_rows=self.compares_rows))
         return " AND ".join(f"({part})" for part in parts)
 
-    def is_whole(self, begin: str | None, end: str) -> bool:
+    def has_all_rows(self, begin: str | None, end: str) -> bool:
         """Tell whether an increment has all rows up to its end: it is the first, or has begun anew."""
-        first = self.values_of(begin or START)
-        return not first or self.values_of(end) < first
+        first = self.parse_position(begin or START_POSITION)
+        return not first or self.parse_position(end) < first
 
-    def end(self, database: Database, relation: str, begin: str | None, *, where: str, until: dt.datetime) -> str:
+    def find_end(self, database: Database, relation: str, begin: str | None, *, where: str, until: dt.datetime) -> str:
         """Return the position of the last row there is now; ``begin`` if none came behind it.
 
         :param where: which rows there are; "" for all.
         :param until: no row of this time or a later one counts yet. As other rows may still get the time at which the
             column's own clock stands, it is taken back to the last tick.
         """
-        first, names = self.values_of(begin or START), self._quoted(database)
+        first, names = self.parse_position(begin or START_POSITION), self._quoted(database)
         parts = [where] if where else []
         parts += [f"{name} IS NOT NULL" for name in names]
-        parts += [after(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
+        parts += (
+            [after_bound(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
+        )
         parts += [
-            f"{name} < {database.literal(self._shown(_tick(until, column.digits), column.tells))}"
+            f"{name} < {database.literal(self._shown(_tick(until, column.fraction_digits), column.kind))}"
             for name, column in zip(names, self.columns, strict=True)
-            if column.tells != "number"
+            if column.kind != "number"
         ]
         sql = database.select(
             names,
@@ -141,15 +143,15 @@ class Cursor:
             limit=1,
         )
         found = database.rows(sql)
-        return self.text_of(found[0]) if found else begin or START
+        return self.format_position(found[0]) if found else begin or START_POSITION
 
-    def _shown(self, instant: dt.datetime, tells: Tells) -> dt.datetime:
+    def _shown(self, instant: dt.datetime, tells: CursorKind) -> dt.datetime:
         """Return an instant as a column tells it."""
         return instant if tells == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
 
-    def time_of(self, position: str) -> dt.datetime | None:
+    def position_time(self, position: str) -> dt.datetime | None:
         """Return the instant of a position, the first one if its clock shows it twice; None if it has no time."""
-        values = self.values_of(position)
+        values = self.parse_position(position)
         if not values or not isinstance(values[0], dt.datetime):
             return None
         return values[0] if values[0].tzinfo is not None else values[0].replace(tzinfo=zone(self.db_timezone))
@@ -158,18 +160,18 @@ class Cursor:
         return [database.quote(column.name) for column in self.columns]
 
     @staticmethod
-    def _literals(database: Database, values: tuple[Value, ...]) -> tuple[str, ...]:
+    def _literals(database: Database, values: tuple[CursorValue, ...]) -> tuple[str, ...]:
         return tuple(database.literal(value) for value in values)
 
 
-def cursor_of(
+def make_cursor(
     database: Database,
     *,
     timestamp: SqlColumn | None,
     incrementing: SqlColumn | None,
     db_timezone: str,
     compares_rows: bool,
-) -> Cursor:
+) -> SqlCursor:
     """Return the cursor of a table.
 
     :raises ConfigError: naming every column whose type cannot be followed.
@@ -178,23 +180,23 @@ def cursor_of(
     for option, column in (("timestamp_column", timestamp), ("incrementing_column", incrementing)):
         if column is None:
             continue
-        (read,) = database.reading([column], Choices())
+        (read,) = database.read_columns([column], ValueChoices())
         tells = _tells(option, read.type)
         if tells is None:
             wanted = "a timestamp" if option == "timestamp_column" else "a whole number"
             problems.append(f"{option}: {column.name!r} of type {column.type} is not {wanted}")
         else:
-            columns.append(CursorColumn(column.name, tells, digits_of(column.base)))
+            columns.append(SqlCursorColumn(column.name, tells, fraction_digits_of(column.base)))
     refuse_any(problems)
-    return Cursor(tuple(columns), db_timezone, compares_rows)
+    return SqlCursor(tuple(columns), db_timezone, compares_rows)
 
 
-def digits_of(kind: str) -> int:
+def fraction_digits_of(column_type: str) -> int:
     """Return how many digits of a second's fraction a type keeps; too few do no harm."""
-    found = _DIGITS.search(kind)
+    found = _DIGITS.search(column_type)
     if found:
         return min(int(found[1]), _FRACTION)
-    return 0 if kind.lower() in _WHOLE_SECONDS else _FRACTION
+    return 0 if column_type.lower() in _WHOLE_SECONDS else _FRACTION
 
 
 def _tick(instant: dt.datetime, digits: int) -> dt.datetime:
@@ -202,24 +204,24 @@ def _tick(instant: dt.datetime, digits: int) -> dt.datetime:
     return instant.replace(microsecond=instant.microsecond // step * step)
 
 
-def _tells(option: str, kind: pa.DataType) -> Tells | None:
+def _tells(option: str, kind: pa.DataType) -> CursorKind | None:
     from pyarrow import types
 
     if option == "incrementing_column":
         whole = types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0)
         return "number" if whole else None
-    found = clock_of(kind)
+    found = clock_of_type(kind)
     return None if found == "date" else found
 
 
-def _as_told(value: dt.datetime, tells: Tells) -> dt.datetime:
+def _as_told(value: dt.datetime, tells: CursorKind) -> dt.datetime:
     """Return a time as its column tells it; MySQL gives instants without their zone, which is the session's."""
     if tells == "instant":
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     return value.replace(tzinfo=None)
 
 
-def _time_of(text: str, tells: Tells) -> dt.datetime:
+def _time_of(text: str, tells: CursorKind) -> dt.datetime:
     found = dt.datetime.fromisoformat(text)
     if (found.tzinfo is None) is (tells == "instant"):
         raise ValueError("told by another clock")

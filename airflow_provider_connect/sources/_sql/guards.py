@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 
-from airflow_provider_connect.clients.sql.database import Choices, Database, SqlColumn
+from airflow_provider_connect.clients.sql.database import Database, SqlColumn, ValueChoices
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.source import PlanGoneError
-from airflow_provider_connect.sources._sql.found import Found
 from airflow_provider_connect.sources._sql.options import SqlOptions
+from airflow_provider_connect.sources._sql.table_shape import TableShape
 from airflow_provider_connect.window import Day
 
 _AGAIN = "the next try reads it as it is then"
 
 
-def require_unaltered(database: Database, options: SqlOptions, found: Found) -> None:
+def require_unaltered(database: Database, options: SqlOptions, planned_shape: TableShape) -> None:
     """Hold the tables as they are, and make sure that their columns are read as they were when this was planned.
 
     A column that has come since is not read, and one that holds more than before, as ``varchar(20)`` after
@@ -24,24 +24,27 @@ def require_unaltered(database: Database, options: SqlOptions, found: Found) -> 
     :raises RetriableError: the transaction has begun too early to see the rows.
     """
     try:
-        held = {column.name: column for column in database.hold(options.what, [each.name for each in found.columns])}
+        held = {
+            column.name: column
+            for column in database.lock_tables(options.table_or_query, [each.name for each in planned_shape.columns])
+        }
     except ConfigError as error:  # it was there, and could be read, when this was planned
         raise PlanGoneError(f"{error}; it was there when this was planned: {_AGAIN}") from None
     changes = []
-    for before in found.columns:
+    for before in planned_shape.columns:
         now = held.get(before.name)
         if now is None:
             changes.append(f"column {before.name!r} of type {before.type} is gone")
-        elif not _is_read_alike(database, before, now, options.choices):
+        elif not _is_read_alike(database, before, now, options.value_choices):
             was, is_ = (before.type, now.type) if before.type != now.type else (_told(before), _told(now))
             changes.append(f"column {before.name!r} was {was} and is {is_} now")
     if changes:
         raise PlanGoneError(f"the table was altered since this was planned: {'; '.join(changes)}; {_AGAIN}")
 
 
-def _is_read_alike(database: Database, before: SqlColumn, now: SqlColumn, choices: Choices) -> bool:
+def _is_read_alike(database: Database, before: SqlColumn, now: SqlColumn, choices: ValueChoices) -> bool:
     try:
-        first, second = database.reading([before, now], choices)
+        first, second = database.read_columns([before, now], choices)
     except ConfigError:  # a type that is not read at all
         return False
     if second.is_nullable and not first.is_nullable:
@@ -62,7 +65,7 @@ def require_replayed(database: Database, day: Day, now: dt.datetime) -> None:
     :param now: by the database's clock.
     :raises RetriableError: it has not, or nobody knows because it does not replicate at the moment.
     """
-    lag = lag_of(database)
+    lag = replica_lag(database)
     has_until = now - lag
     if has_until < day.end:
         raise RetriableError(
@@ -72,7 +75,7 @@ def require_replayed(database: Database, day: Day, now: dt.datetime) -> None:
         )
 
 
-def lag_of(database: Database) -> dt.timedelta:
+def replica_lag(database: Database) -> dt.timedelta:
     """Return by how much a replica is behind; zero if it is none, or the user may not see it.
 
     :raises RetriableError: nobody knows, because it does not replicate at the moment.

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.capabilities.poller import ReadBySpark
 from airflow_provider_connect.clients.sql.database import Database, SqlColumn
 from airflow_provider_connect.clients.sql.jdbc.connection import reader_options
-from airflow_provider_connect.clients.sql.jdbc.errors import causes, named
+from airflow_provider_connect.clients.sql.jdbc.errors import error_for_exceptions, jvm_exceptions
 from airflow_provider_connect.clients.sql.jdbc.session import JdbcDatabase
-from airflow_provider_connect.clients.sql.jdbc.types import converted, require_same
+from airflow_provider_connect.clients.sql.jdbc.types import convert_batch, require_same_types
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.sources._sql.chunks import chunks_for
-from airflow_provider_connect.sources._sql.found import Found, Reading, reading
-from airflow_provider_connect.sources._sql.poller import Keyed, SqlPoller
+from airflow_provider_connect.sources._sql.chunks import chunk_count
+from airflow_provider_connect.sources._sql.poller import KeyAppender, SqlPoller
+from airflow_provider_connect.sources._sql.table_shape import RowLayout, TableShape, row_layout
 from airflow_provider_connect.values.numbers import plain_text
 from airflow_provider_connect.window import ONE_DAY, Day
 
@@ -36,37 +36,41 @@ class JdbcPoller(SqlPoller, ReadBySpark):
     """Polls one table or query of a database that only its JDBC driver can speak to."""
 
     # Chunks have no key where they end: a try that dies begins anew.
-    _quoted_by = '"'
+    _quote_mark = '"'
 
-    def _session(self, what: str) -> Database:
+    def _open_session(self, what: str) -> Database:
         if self._context.spark is None:
             raise ConfigError(
                 f"connection {self._connection.conn_id!r}: a connection of type jdbc is read by Spark's own reader, in "
                 "the job of a ConnectOperator alone: elsewhere use spark.read.format('jdbc')"
             )
-        database = JdbcDatabase.open(self._connection, self._context.spark(), self._options.limits)
-        self._quoted_by = database.quoted_by
+        database = JdbcDatabase.open(self._connection, self._context.spark(), self._options.session_limits)
+        self._quote_mark = database.quote_mark
         return database
 
-    def _pieces(self, day: Day) -> list[dict[str, Any]]:
-        found, _ = self._find()
-        with self._session(str(day)) as database:
-            wheres = [self._of_day(database, found.day, day)] if found.day else self._even(database, found)
-        return [found.params | {"where": where} for where in wheres]
+    def _plan_day(self, day: Day) -> list[dict[str, Any]]:
+        found, _ = self._inspect()
+        with self._open_session(str(day)) as database:
+            wheres = (
+                [self._day_condition(database, found.day_column, day)]
+                if found.day_column
+                else self._even(database, found)
+            )
+        return [found.to_params | {"where": where} for where in wheres]
 
-    def _even(self, database: Database, found: Found) -> list[str]:
+    def _even(self, database: Database, found: TableShape) -> list[str]:
         """Return the condition of each chunk: even ranges of the key's first column, where NULL is in the first."""
         most = self._options.parallel_chunks or 1
         if most == 1 or not found.key or not _is_range(found.key_columns[0]):
             return [""]
         column = database.quote(found.key[0])
         asked = [f"min({column})", f"max({column})", "count(*)"]
-        least, last, rows = database.one(
-            database.select(asked, database.relation(self._options.what), where=self._where(""))
+        least, last, rows = database.one_row(
+            database.select(asked, database.relation(self._options.table_or_query), where=self._where(""))
         )
         if least is None:
             return [""]
-        return ranges(database, column, bounds_between(least, last, chunks_for(int(rows), most)))
+        return range_conditions(database, column, even_bounds(least, last, chunk_count(int(rows), most)))
 
     def frame(self, part: InputPartition) -> Any:
         """Return the rows of a partition as Spark would read them; none is read yet.
@@ -77,28 +81,28 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         _, how = self._of(part)
         database = self._unlinked()
         names = [f"{column.expression} AS {database.quote(f'c{at}')}" for at, column in enumerate(how.columns)]
-        relation, where = database.relation(self._options.what), self._where(part.params["where"])
+        relation, where = database.relation(self._options.table_or_query), self._where(part.params["where"])
         # Under names of ours, so that Spark quotes none of the database's.
         sql = f"(\n{database.select(names, relation, where=where)}\n) connect_rows"
-        options = reader_options(self._connection, sql, self._options.limits)
+        options = reader_options(self._connection, sql, self._options.session_limits)
         try:
             frame = self._context.spark().read.format("jdbc").options(**options).load()
         except Exception as error:  # noqa: BLE001  # its text holds the SQL
             raise self.error_of(error) from None
-        require_same(how.columns, [kind for _, kind in frame.dtypes])
+        require_same_types(how.columns, [kind for _, kind in frame.dtypes])
         return frame
 
-    def _of(self, part: InputPartition) -> tuple[Found, Reading]:
-        found = Found.of(part.params)
-        return found, reading(self._unlinked(), found, self._options.choices)
+    def _of(self, part: InputPartition) -> tuple[TableShape, RowLayout]:
+        found = TableShape.from_params(part.params)
+        return found, row_layout(self._unlinked(), found, self._options.value_choices)
 
     def _unlinked(self) -> JdbcDatabase:
         """Return what writes SQL without a session."""
-        return JdbcDatabase(None, self._connection, self._quoted_by, 0)
+        return JdbcDatabase(None, self._connection, self._quote_mark, 0)
 
     def error_of(self, error: Exception) -> ConnectError:
         """Return our error for one that Spark's reader raised."""
-        return named(f"connection {self._connection.conn_id!r}", causes(error))
+        return error_for_exceptions(f"connection {self._connection.conn_id!r}", jvm_exceptions(error))
 
     def rows_of(
         self, part: InputPartition, batches: Iterator[pa.RecordBatch], tally: Tally
@@ -112,18 +116,18 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         (day,) = part.days
         found, how = self._of(part)
         names = [column.name for column in how.columns]
-        with closing(Keyed(found, how)) as keyed:
+        with closing(KeyAppender(found, how)) as keyed:
             for batch in batches:
                 if not batch.num_rows:
                     continue
                 tally.rows += batch.num_rows
                 tally.raw_bytes += batch.nbytes
-                read = converted(batch, how.columns)
+                read = convert_batch(batch, how.columns)
                 made = [
                     array if array.type == column.type else plain_text(array)
                     for array, column in zip(read, how.columns, strict=True)
                 ]
-                yield day, keyed.of(pa.RecordBatch.from_arrays(made, names=names))
+                yield day, keyed.append_keys(pa.RecordBatch.from_arrays(made, names=names))
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Refuse: Spark reads the rows, and :meth:`rows_of` takes them.
@@ -141,17 +145,17 @@ def _is_range(column: SqlColumn) -> bool:
     )
 
 
-def bounds_between(least: Any, last: Any, chunks: int) -> list[Any]:
+def even_bounds(first: Any, last: Any, chunks: int) -> list[Any]:
     """Return where the chunks after the first begin: evenly spread, each once, in ascending order."""
-    if isinstance(least, dt.datetime):
-        numbers = _spread((least - _FIRST_TIME) // _MICROSECOND, (last - _FIRST_TIME) // _MICROSECOND, chunks)
+    if isinstance(first, dt.datetime):
+        numbers = _spread((first - _FIRST_TIME) // _MICROSECOND, (last - _FIRST_TIME) // _MICROSECOND, chunks)
         return [_FIRST_TIME + number * _MICROSECOND for number in numbers]
-    if isinstance(least, dt.date):
+    if isinstance(first, dt.date):
         return [
             _FIRST_DATE + number * ONE_DAY
-            for number in _spread((least - _FIRST_DATE).days, (last - _FIRST_DATE).days, chunks)
+            for number in _spread((first - _FIRST_DATE).days, (last - _FIRST_DATE).days, chunks)
         ]
-    return [Decimal(number) for number in _spread(int(least), int(last), chunks)]
+    return [Decimal(number) for number in _spread(int(first), int(last), chunks)]
 
 
 def _spread(least: int, last: int, chunks: int) -> list[int]:
@@ -159,7 +163,7 @@ def _spread(least: int, last: int, chunks: int) -> list[int]:
     return sorted(number for number in found if number > least)
 
 
-def ranges(database: Database, column: str, bounds: list[Any]) -> list[str]:
+def range_conditions(database: Database, column: str, bounds: list[Any]) -> list[str]:
     """Return the condition of each chunk. Together they hold every row once, whatever the column says of it.
 
     :param column: quoted already.

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.clients.sql.database import Index, SqlColumn
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.polling.keys import keys
+from airflow_provider_connect.polling.keys import record_keys
 from airflow_provider_connect.values.numbers import plain_text
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ KeyClass = Literal["n", "t", "u", "b", "d", "i", "w", "c", "x"]
 _DECIMALS = ("numeric", "decimal", "dec(", "fixed(")
 
 
-def class_of(column: SqlColumn, kind: pa.DataType) -> KeyClass:  # noqa: PLR0911  # a line for each class
+def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: PLR0911  # a line for each class
     """Return the class of a column's values.
 
     :param kind: the type that the column is read as.
@@ -50,25 +50,25 @@ def class_of(column: SqlColumn, kind: pa.DataType) -> KeyClass:  # noqa: PLR0911
     from pyarrow import types
 
     is_decimal = column.base.lower().startswith(_DECIMALS)
-    if types.is_floating(kind) or types.is_nested(kind):
+    if types.is_floating(arrow_type) or types.is_nested(arrow_type):
         why = "; read it with another decimals=" if is_decimal else ""
         raise ConfigError(f"key: column {column.name!r} of type {column.type} cannot identify a row{why}")
-    if is_decimal or types.is_integer(kind) or types.is_decimal(kind):
+    if is_decimal or types.is_integer(arrow_type) or types.is_decimal(arrow_type):
         return "n"
-    if types.is_boolean(kind):
+    if types.is_boolean(arrow_type):
         return "b"
-    if types.is_date(kind):
+    if types.is_date(arrow_type):
         return "d"
-    if types.is_timestamp(kind):
-        return "w" if kind.tz is None else "i"
-    if types.is_time(kind):
+    if types.is_timestamp(arrow_type):
+        return "w" if arrow_type.tz is None else "i"
+    if types.is_time(arrow_type):
         return "c"
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+    if types.is_binary(arrow_type) or types.is_large_binary(arrow_type) or types.is_fixed_size_binary(arrow_type):
         return "x"
     return "u" if column.base.lower() == "uuid" else "t"
 
 
-def without_prefixes(primary: tuple[str, ...], indexes: Sequence[Index]) -> tuple[str, ...]:
+def columns_before_prefix(primary: tuple[str, ...], indexes: Sequence[Index]) -> tuple[str, ...]:
     """Return the columns of MySQL's primary key before the first one that it indexes in part. Pure.
 
     Versions up to 1.0.0rc1 used these columns as the key.
@@ -83,7 +83,7 @@ def key_bytes(names: Sequence[str], classes: Sequence[KeyClass], columns: Sequen
     :param names: of the columns, for messages.
     :raises DataError: a column of the key is NULL.
     """
-    return keys("", [_written(*each) for each in zip(names, classes, columns, strict=True)])
+    return record_keys("", [_written(*each) for each in zip(names, classes, columns, strict=True)])
 
 
 def _written(name: str, letter: KeyClass, column: pa.Array) -> pa.Array:

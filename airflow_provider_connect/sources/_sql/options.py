@@ -9,22 +9,22 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from airflow_provider_connect.clients.sql.database import (
-    Choices,
     Decimals,
-    Limits,
     Query,
     RowSecurity,
+    SessionLimits,
     Table,
+    ValueChoices,
     ZeroDates,
 )
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.sources._sql.ways import (
+from airflow_provider_connect.sources._sql.read_methods import (
     SNAPSHOT_MODES,
     Mode,
-    SnapshotMode,
-    SnapshotName,
-    here,
-    way_problems,
+    SnapshotModeName,
+    StartMode,
+    read_method_problems,
+    refuse_foreign_name,
 )
 from airflow_provider_connect.window import SourceKind, ZoneName
 
@@ -33,7 +33,7 @@ _TABLE = re.compile(rf"(?:(?P<schema>{_PART})\.)?(?P<name>{_PART})")
 _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-def table_of(text: str) -> Table:
+def parse_table(text: str) -> Table:
     """Read ``orders`` or ``sales.orders``; a part that has a dot or a quote stands in quotes: ``"a.b".orders``.
 
     Names are taken as they are written: no case is folded.
@@ -48,7 +48,7 @@ def table_of(text: str) -> Table:
     return Table(_unquoted(found["name"]), _unquoted(found["schema"] or ""))
 
 
-def is_stream(text: str) -> bool:
+def is_stream_name(text: str) -> bool:
     """Tell whether a text can be part of a stream's name."""
     return _STREAM.fullmatch(text) is not None
 
@@ -60,14 +60,14 @@ def _unquoted(part: str) -> str:
 DEFAULT_CHUNKS = 4
 """How many chunks of a snapshot are read at once where they can share what they see."""
 POSTGRES, MYSQL, SQLITE, JDBC = "postgres", "mysql", "sqlite", "jdbc"
-NOW = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
+CLOCK_QUERIES = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
 """The database's own clock, in seconds since 1970."""
 RECORD_KEY = "record_key"
 _TAKEN = ("day", RECORD_KEY)
 
 
 def _table(text: str) -> str:
-    table_of(text)
+    parse_table(text)
     return text
 
 
@@ -125,7 +125,7 @@ class SqlOptions(Source):
         description="In place of day_column: replace takes all there is and replaces what was there; daily keeps what "
         "there is on each day as that day's rows.",
     )
-    mode: Annotated[Mode | None, BeforeValidator(functools.partial(here, "mode"))] = Field(
+    mode: Annotated[Mode | None, BeforeValidator(functools.partial(refuse_foreign_name, "mode"))] = Field(
         default=None,
         description="In place of day_column: each run reads the rows that came behind the last one that was read, "
         "whatever its day. incrementing follows a number that only grows, timestamp the time of a row's last change, "
@@ -143,7 +143,9 @@ class SqlOptions(Source):
         description="With timestamp_column: how old a row must be to be read, so that no transaction that is "
         "shorter than this is passed by.",
     )
-    snapshot_mode: Annotated[SnapshotName, BeforeValidator(functools.partial(here, "snapshot_mode"))] = Field(
+    snapshot_mode: Annotated[
+        SnapshotModeName, BeforeValidator(functools.partial(refuse_foreign_name, "snapshot_mode"))
+    ] = Field(
         default="initial",
         description="With mode: what the stream begins with, and how it goes on: initial, all rows there are, then "
         "what comes; no_data, only what comes; initial_only, all rows there are, then nothing; when_needed, as "
@@ -193,7 +195,7 @@ class SqlOptions(Source):
         return self.day_column is not None
 
     @property
-    def begins(self) -> SnapshotMode:
+    def start_mode(self) -> StartMode:
         """How a stream with a mode begins and goes on."""
         return SNAPSHOT_MODES[self.snapshot_mode]
 
@@ -207,28 +209,28 @@ class SqlOptions(Source):
         """What the stream is called: by default as its table."""
         if self.stream or self.table is None:
             return self.stream
-        found = table_of(self.table)
+        found = parse_table(self.table)
         return f"{found.schema}.{found.name}" if found.schema else found.name
 
     @property
-    def what(self) -> Table | Query:
+    def table_or_query(self) -> Table | Query:
         """What is read."""
-        return Query(self.query) if self.query is not None else table_of(self.table or "")
+        return Query(self.query) if self.query is not None else parse_table(self.table or "")
 
     @property
-    def what_schema(self) -> str:
+    def table_schema(self) -> str:
         """The schema, or in MySQL the database, that the table's name begins with; "" if none."""
-        return "" if self.table is None else table_of(self.table).schema
+        return "" if self.table is None else parse_table(self.table).schema
 
     @property
-    def choices(self) -> Choices:
+    def value_choices(self) -> ValueChoices:
         """What becomes of values without an exact home."""
-        return Choices(self.decimals, self.zero_dates)
+        return ValueChoices(self.decimals, self.zero_dates)
 
     @property
-    def limits(self) -> Limits:
+    def session_limits(self) -> SessionLimits:
         """How the database is spared."""
-        return Limits(statement_seconds=self.statement_timeout_seconds)
+        return SessionLimits(statement_seconds=self.statement_timeout_seconds)
 
 
 def option_problems(options: SqlOptions) -> list[str]:
@@ -236,7 +238,7 @@ def option_problems(options: SqlOptions) -> list[str]:
     found = []
     if (options.table is None) == (options.query is None):
         found.append("table: give either table or query")
-    elif not is_stream(options.stream_name):
+    elif not is_stream_name(options.stream_name):
         why = (
             "a stream needs a name of letters, digits, '_', '-' and '.'"
             if options.stream
@@ -247,7 +249,7 @@ def option_problems(options: SqlOptions) -> list[str]:
         found.append(f"stream: {why}")
     if options.query is not None and options.key is None:
         found.append("key: a query has no primary key: name the columns that identify a row")
-    found += way_problems(options)
+    found += read_method_problems(options)
     if options.columns is not None:
         found += [
             f"columns: {name!r} is a name that this package's own column has: give it another one in a query"

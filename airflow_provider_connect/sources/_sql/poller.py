@@ -16,27 +16,27 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.days import require_begun, require_over, require_recent
 from airflow_provider_connect.polling.dedupe import KeySet
-from airflow_provider_connect.polling.keys import as_hex
+from airflow_provider_connect.polling.keys import keys_as_hex
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PlanGoneError, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
-from airflow_provider_connect.sources._sql.chunks import Key, as_json
-from airflow_provider_connect.sources._sql.cursors import NOTHING
-from airflow_provider_connect.sources._sql.days import bounds, condition
-from airflow_provider_connect.sources._sql.following import Following, Rows
-from airflow_provider_connect.sources._sql.found import (
-    Found,
-    Reading,
-    clock,
-    find,
-    may_be_cut,
-    reading,
-    require_readable,
-)
+from airflow_provider_connect.sources._sql.chunks import KeyValues, key_to_json
+from airflow_provider_connect.sources._sql.cursors import NO_ROWS
+from airflow_provider_connect.sources._sql.day_bounds import day_bounds, day_condition
 from airflow_provider_connect.sources._sql.guards import require_replayed, require_unaltered
+from airflow_provider_connect.sources._sql.increments import IncrementTracker, RowSelection
 from airflow_provider_connect.sources._sql.keys import key_bytes
-from airflow_provider_connect.sources._sql.options import DEFAULT_CHUNKS, MYSQL, NOW, SQLITE, SqlOptions
-from airflow_provider_connect.sources._sql.zones import require_zone, unnamed_zone
+from airflow_provider_connect.sources._sql.options import CLOCK_QUERIES, DEFAULT_CHUNKS, MYSQL, SQLITE, SqlOptions
+from airflow_provider_connect.sources._sql.table_shape import (
+    RowLayout,
+    TableShape,
+    can_split,
+    day_column_clock,
+    inspect_table,
+    require_readable,
+    row_layout,
+)
+from airflow_provider_connect.sources._sql.zones import require_zone, undeclared_zone
 from airflow_provider_connect.window import Day
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _TRUSTED_ROWS = 1_000_000
 """Below this an estimate may be far off, and counting costs little."""
 
 
-def now() -> dt.datetime:
+def current_time() -> dt.datetime:
     """Return the present instant; tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
@@ -63,9 +63,9 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         self._connection = connection
         self._context = context
         self._lock = threading.Lock()
-        self._known: tuple[Found, Reading] | None = None
-        self._held: dict[Day, Database] = {}
-        self._following = Following(options, compares_rows=self._compares_rows)
+        self._known: tuple[TableShape, RowLayout] | None = None
+        self._snapshot_sessions: dict[Day, Database] = {}
+        self._following = IncrementTracker(options, compares_rows=self._compares_rows)
         self._is_apart = options.consistency == "chunk"
         if options.day_column is None:
             self.partitions_at_once = options.parallel_chunks or DEFAULT_CHUNKS
@@ -74,27 +74,27 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     def close(self) -> None:
         """End the sessions that chunks share."""
         with ExitStack() as stack:
-            while self._held:
-                stack.enter_context(closing(self._held.popitem()[1]))
+            while self._snapshot_sessions:
+                stack.enter_context(closing(self._snapshot_sessions.popitem()[1]))
 
     def schema(self) -> pa.Schema:
         """Return the columns as the database has them, and the key."""
-        return self._find()[1].schema
+        return self._inspect()[1].schema
 
-    def _find(self) -> tuple[Found, Reading]:
+    def _inspect(self) -> tuple[TableShape, RowLayout]:
         with self._lock:
             if self._known is None:
-                with self._session("describe") as database:
-                    found = find(database, self._options)
-                    how = reading(database, found, self._options.choices)
+                with self._open_session("describe") as database:
+                    found = inspect_table(database, self._options)
+                    how = row_layout(database, found, self._options.value_choices)
                     require_readable(database, self._options, how)
-                    self._warn_of_zone(database, found.day)
+                    self._warn_of_zone(database, found.day_column)
                     self._known = found, how
             return self._known
 
     def _warn_of_zone(self, database: Database, column: SqlColumn | None) -> None:
         """Warn if a day's times without a zone may be in another zone than UTC."""
-        zone = unnamed_zone(database, self._connection.conn_type, self._options, column)
+        zone = undeclared_zone(database, self._connection.conn_type, self._options, column)
         if zone is not None and column is not None:
             stream, doubt = self._options.stream_key, zone.doubt(self._options.mode)
             _LOG.warning("%s: day_column %r has %s: %s", stream, column.name, doubt, zone.remedy)
@@ -104,18 +104,22 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
         :raises ConfigError: the cursor's columns cannot be followed, or have changed since, or the table began anew.
         """
-        if self._following.is_over(after, to):
-            return self._following.fix(day, after, after or "")
-        found, _ = self._find()
-        with self._session(str(day)) as database:
-            require_zone(database, self._connection.conn_type, self._options, found.timestamp)
-            where, clock_there = self._where(""), self._now(database)
-            to = self._following.end(database, found, after, to, where=where, now=clock_there)
-        return self._following.fix(day, after, to)
+        if self._following.is_finished(after, to):
+            return self._following.set_span(day, after, after or "")
+        found, _ = self._inspect()
+        with self._open_session(str(day)) as database:
+            require_zone(database, self._connection.conn_type, self._options, found.timestamp_column)
+            where, clock_there = self._where(""), self._database_time(database)
+            to = self._following.find_end(database, found, after, to, where=where, now=clock_there)
+        return self._following.set_span(day, after, to)
 
-    def _now(self, database: Database) -> dt.datetime:
-        asked = NOW.get(self._connection.conn_type)
-        return dt.datetime.fromtimestamp(float(database.one(asked)[0]), dt.UTC) if asked is not None else now()
+    def _database_time(self, database: Database) -> dt.datetime:
+        asked = CLOCK_QUERIES.get(self._connection.conn_type)
+        return (
+            dt.datetime.fromtimestamp(float(database.one_row(asked)[0]), dt.UTC)
+            if asked is not None
+            else current_time()
+        )
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return a partition for each day, or one for each chunk of a snapshot.
@@ -125,57 +129,59 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         """
         for day in days:
             self._require_day(day)
-        planned = [(day, params) for day in days for params in self._pieces(day)]
+        planned = [(day, params) for day in days for params in self._plan_day(day)]
         return [InputPartition(days=(day,), index=index, params=params) for index, (day, params) in enumerate(planned)]
 
     def _require_day(self, day: Day) -> None:
         options = self._options
         if options.kind != "day":
-            require_begun(day, options.zone, now())
+            require_begun(day, options.zone, current_time())
             return
-        require_over(day, options.zone, now())
+        require_over(day, options.zone, current_time())
         if options.snapshot == "daily":
-            require_recent(day, now(), "the database has")
+            require_recent(day, current_time(), "the database has")
 
-    def _between(
-        self, database: Database, found: Found, keys: Sequence[Key], of_span: str = ""
+    def _chunk_params(
+        self, database: Database, found: TableShape, keys: Sequence[KeyValues], of_span: str = ""
     ) -> list[dict[str, Any]]:
         """Return the chunks that end with these keys, and the last one.
 
         :param of_span: which rows belong to an increment; "" for all.
         """
         columns = [database.quote(name) for name in found.key]
-        bounds = [chunks.bound(database, key) for key in keys]
-        conditions = chunks.conditions(columns, bounds, compares_rows=self._compares_rows)
+        bounds = [chunks.key_literals(database, key) for key in keys]
+        conditions = chunks.chunk_conditions(columns, bounds, compares_rows=self._compares_rows)
         wheres = [_both(of_span, each) for each in conditions]
         if not self._resumes:
-            return [found.params | {"where": where} for where in wheres]
-        upto = [*map(as_json, keys), None]
-        return [found.params | {"where": where, "upto": key} for where, key in zip(wheres, upto, strict=True)]
+            return [found.to_params | {"where": where} for where in wheres]
+        upto = [*map(key_to_json, keys), None]
+        return [found.to_params | {"where": where, "upto": key} for where, key in zip(wheres, upto, strict=True)]
 
     @property
     def _compares_rows(self) -> bool:
         return self._connection.conn_type != MYSQL
 
-    def _pieces(self, day: Day) -> list[dict[str, Any]]:
-        found, how = self._find()
+    def _plan_day(self, day: Day) -> list[dict[str, Any]]:
+        found, how = self._inspect()
         self._let_go(day)
-        if self._options.mode is not None and not self._following.knows(day):
+        if self._options.mode is not None and not self._following.has_span(day):
             self.follow(day, None, None)
         with ExitStack() as stack:
-            database = stack.enter_context(self._session(str(day)))
-            if found.day is not None:
-                return [found.params | {"where": self._of_day(database, found.day, day)}]
-            of_span = Rows("", is_whole=True)
+            database = stack.enter_context(self._open_session(str(day)))
+            if found.day_column is not None:
+                return [found.to_params | {"where": self._day_condition(database, found.day_column, day)}]
+            of_span = RowSelection("", has_all_rows=True)
             if self._options.mode is not None:
-                of_span = self._following.rows(database, found, day)
-            whole = [found.params | {"where": of_span.where}]
+                of_span = self._following.select_rows(database, found, day)
+            whole = [found.to_params | {"where": of_span.condition}]
             most = self._chunks(database)
-            if (most == 1 and not self._resumes) or not of_span.is_whole or not may_be_cut(found, how):
+            if (most == 1 and not self._resumes) or not of_span.has_all_rows or not can_split(found, how):
                 return whole
             if not self._is_apart:
                 database.begin()
-            pieces = self._between(database, found, self._cut(database, found, most, of_span.where), of_span.where)
+            pieces = self._chunk_params(
+                database, found, self._cut(database, found, most, of_span.condition), of_span.condition
+            )
             if self._is_apart:
                 return pieces
             snapshot = self._exported(database) if len(pieces) > 1 else None
@@ -185,17 +191,17 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
                 # Whoever exports a snapshot has to stay until the last of the others has begun.
                 stack.pop_all()
                 with self._lock:
-                    self._held[day] = database
+                    self._snapshot_sessions[day] = database
             return [piece | {"snapshot": snapshot} for piece in pieces]
 
-    def _of_day(self, database: Database, column: SqlColumn, day: Day) -> str:
+    def _day_condition(self, database: Database, column: SqlColumn, day: Day) -> str:
         name = database.quote(column.name)
-        tells = clock(database, column)
+        tells = day_column_clock(database, column)
         if self._connection.conn_type == SQLITE:
             function = "date" if tells == "date" else "datetime"
             self._require_times(database, name, f"{function}({name})")
             name = f"{function}({name})"
-        return condition(database, name, bounds(day, tells, self._options.clock_zone))
+        return day_condition(database, name, day_bounds(day, tells, self._options.clock_zone))
 
     def _require_times(self, database: Database, column: str, read: str) -> None:
         """Refuse texts that SQLite takes for no time: a comparison leaves them out without a word.
@@ -203,7 +209,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         :raises DataError: there are some.
         """
         where = self._where(f"{column} IS NOT NULL AND {read} IS NULL")
-        if database.rows(database.select(["1"], database.relation(self._options.what), where=where, limit=1)):
+        if database.rows(database.select(["1"], database.relation(self._options.table_or_query), where=where, limit=1)):
             raise DataError(
                 f"day_column: {self._options.day_column!r} has values that SQLite reads as no time, so no day would "
                 "have their rows: mend them, or leave them out with where="
@@ -229,20 +235,20 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
                 raise ConfigError(f"{error}; leave out parallel_chunks, or set consistency='chunk'") from None
             return None
 
-    def _cut(self, database: Database, found: Found, most: int, of_span: str) -> list[Key]:
+    def _cut(self, database: Database, found: TableShape, most: int, of_span: str) -> list[KeyValues]:
         """Return the last key of each chunk but the last.
 
         :param most: how many chunks are read at once.
         :param of_span: which rows belong to an increment; "" for all.
         """
         options = self._options
-        relation, where = database.relation(options.what), self._where(of_span)
+        relation, where = database.relation(options.table_or_query), self._where(of_span)
         rows = None
-        if not options.where and isinstance(options.what, Table):
-            rows = database.estimated_rows(options.what)
+        if not options.where and isinstance(options.table_or_query, Table):
+            rows = database.estimated_rows(options.table_or_query)
         if rows is None or rows < _TRUSTED_ROWS:
-            (rows,) = database.one(database.select(["count(*)"], relation, where=where))
-        count = chunks.chunks_for(int(rows), most)
+            (rows,) = database.one_row(database.select(["count(*)"], relation, where=where))
+        count = chunks.chunk_count(int(rows), most)
         columns = [database.quote(name) for name in found.key]
         return chunks.find_keys(
             database, relation, columns, where=where, rows=int(rows), chunks=count, compares_rows=self._compares_rows
@@ -259,16 +265,16 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
     def _let_go(self, day: Day) -> None:
         with self._lock:
-            database = self._held.pop(day, None)
+            database = self._snapshot_sessions.pop(day, None)
         if database is not None:
             database.close()
 
-    def _session(self, what: str) -> Database:
+    def _open_session(self, what: str) -> Database:
         name = f"connect {what} {self._options.stream_key}"
         return open_database(
             self._connection,
             application_name=name,
-            limits=self._options.limits,
+            limits=self._options.session_limits,
             row_security=self._options.row_security,
         )
 
@@ -282,29 +288,29 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         """
         (day,) = part.days
         params = part.params
-        if params["where"] == NOTHING:
+        if params["where"] == NO_ROWS:
             return
-        found = Found.of(params)
+        found = TableShape.from_params(params)
         with ExitStack() as stack:
-            database = stack.enter_context(self._session(str(day)))
-            how = reading(database, found, self._options.choices)
+            database = stack.enter_context(self._open_session(str(day)))
+            how = row_layout(database, found, self._options.value_choices)
             self._require_replayed(database, day)
             self._begin(database, found, params.get("snapshot"))
-            keyed = stack.enter_context(closing(Keyed(found, how)))
-            relation, where = database.relation(self._options.what), self._where(params["where"])
+            keyed = stack.enter_context(closing(KeyAppender(found, how)))
+            relation, where = database.relation(self._options.table_or_query), self._where(params["where"])
             batches = stack.enter_context(closing(database.read(how.columns, relation, where=where)))  # type: ignore[type-var]
             for batch in batches:
                 tally.rows += batch.num_rows
                 tally.raw_bytes += batch.nbytes
-                yield day, keyed.of(batch)
+                yield day, keyed.append_keys(batch)
             database.end()
 
     def _require_replayed(self, database: Database, day: Day) -> None:
         """Refuse a day that a replica has not got whole; increments and what there is now have no such bound."""
         if self._options.kind == "day":
-            require_replayed(database, day, self._now(database))
+            require_replayed(database, day, self._database_time(database))
 
-    def _begin(self, database: Database, found: Found, snapshot: str | None) -> None:
+    def _begin(self, database: Database, found: TableShape, snapshot: str | None) -> None:
         try:
             database.begin(snapshot)
             require_unaltered(database, self._options, found)
@@ -321,10 +327,10 @@ def _both(first: str, second: str) -> str:
     return " AND ".join(f"({each})" for each in (first, second) if each)
 
 
-class Keyed:
+class KeyAppender:
     """Adds the column of keys to batches, and sees to it that each comes once where the database does not."""
 
-    def __init__(self, found: Found, how: Reading) -> None:
+    def __init__(self, found: TableShape, how: RowLayout) -> None:
         self._how = how
         self._seen = None if found.is_unique or not found.key else KeySet()
 
@@ -333,7 +339,7 @@ class Keyed:
         if self._seen is not None:
             self._seen.close()
 
-    def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def append_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with its keys.
 
         :raises DataError: a key is missing, or has come before.
@@ -342,9 +348,9 @@ class Keyed:
 
         how, columns = self._how, list(batch.columns)
         if how.key:
-            made = key_bytes(how.key, how.classes, [batch.column(name) for name in how.key])
+            made = key_bytes(how.key, how.key_classes, [batch.column(name) for name in how.key])
             self._require_new(made)
-            columns.append(as_hex(made))
+            columns.append(keys_as_hex(made))
         return pa.RecordBatch.from_arrays(columns, schema=how.schema)
 
     def _require_new(self, made: bytes) -> None:

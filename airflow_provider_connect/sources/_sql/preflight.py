@@ -10,21 +10,21 @@ from airflow_provider_connect.clients.sql.database import Database, Query, RowSe
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError
-from airflow_provider_connect.polling.findings import Finding, Level, Report, level_of
-from airflow_provider_connect.sources._sql.connections import connection_problems
-from airflow_provider_connect.sources._sql.days import Clock
-from airflow_provider_connect.sources._sql.found import (
-    Found,
-    Reading,
-    clock,
-    find,
-    may_be_cut,
-    reading,
+from airflow_provider_connect.polling.findings import Finding, Level, PreflightReport, level_of
+from airflow_provider_connect.sources._sql.connections import validate_connection
+from airflow_provider_connect.sources._sql.day_bounds import ColumnClock
+from airflow_provider_connect.sources._sql.options import CLOCK_QUERIES, JDBC, SqlOptions
+from airflow_provider_connect.sources._sql.reset_detection import greatest_and_counter, readable_counter
+from airflow_provider_connect.sources._sql.table_shape import (
+    RowLayout,
+    TableShape,
+    can_split,
+    day_column_clock,
+    inspect_table,
     require_readable,
+    row_layout,
 )
-from airflow_provider_connect.sources._sql.options import JDBC, NOW, SqlOptions
-from airflow_provider_connect.sources._sql.set_back import counted, counter_of
-from airflow_provider_connect.sources._sql.zones import zone_of
+from airflow_provider_connect.sources._sql.zones import database_zone
 from airflow_provider_connect.window import zone as known_zone
 
 _CLOCK_SECONDS = 5.0
@@ -32,14 +32,14 @@ _CLOCK_SECONDS = 5.0
 _UTC = ("UTC", "GMT", "Etc/UTC")
 
 
-def check(options: SqlOptions, connection: Connection) -> Report:
+def check(options: SqlOptions, connection: Connection) -> PreflightReport:
     """Check a source and its connection."""
     made = _Check(options, connection)
     try:
         made.run()
     except ConnectError as error:
         made.add("the database", level_of(error), str(error))
-    return Report(f"Stream {options.stream_key}", tuple(made.findings))
+    return PreflightReport(f"Stream {options.stream_key}", tuple(made.findings))
 
 
 def _changes(found: dt.tzinfo) -> bool:
@@ -61,7 +61,7 @@ class _Check:
         self.findings.append(Finding(about, level, found.rstrip("."), todo))
 
     def run(self) -> None:
-        if problems := connection_problems(self.options, self.connection):
+        if problems := validate_connection(self.options, self.connection):
             for problem in problems:
                 self.add("the connection", "problem", problem)
             return
@@ -72,8 +72,8 @@ class _Check:
         with self._session(self.options.row_security) as database:
             self.add("the server", "ok", database.version)
             self._server(database)
-            found = find(database, self.options)
-            how = reading(database, found, self.options.choices)
+            found = inspect_table(database, self.options)
+            how = row_layout(database, found, self.options.value_choices)
             self.add("columns", "ok", f"{len(found.columns)} of them")
             require_readable(database, self.options, how)
             self.add("rights", "ok", "the user may read all columns")
@@ -82,18 +82,18 @@ class _Check:
             self._key(found)
             if self.options.mode is not None:
                 self._cursor(database, found)
-            if found.day is not None:
-                self._day(database, found, clock(database, found.day))
+            if found.day_column is not None:
+                self._day(database, found, day_column_clock(database, found.day_column))
             else:
                 self._chunks(database, found, how)
 
     def _session(self, row_security: RowSecurity) -> Database:
         name = f"connect check {self.options.stream_key}"
         return open_database(
-            self.connection, application_name=name, limits=self.options.limits, row_security=row_security
+            self.connection, application_name=name, limits=self.options.session_limits, row_security=row_security
         )
 
-    def _policies(self, how: Reading) -> None:
+    def _policies(self, how: RowLayout) -> None:
         """Report whether policies hide rows, by a read with ``row_security="refuse"``."""
         try:
             with self._session("refuse") as database:
@@ -118,10 +118,10 @@ class _Check:
             text = f"it is a replica, {lag:.0f} s behind its primary"
             todo = "a day waits until it has all of it, try by try: set ready_after above that"
             self.add("the replica", "note", text, todo)
-        if (asked := NOW.get(self.connection.conn_type)) is None:
+        if (asked := CLOCK_QUERIES.get(self.connection.conn_type)) is None:
             return
         before = time.time()
-        (there,) = database.one(asked)
+        (there,) = database.one_row(asked)
         # The answer was made at some moment between.
         apart = max(before - float(there), float(there) - time.time(), 0.0)
         if apart > _CLOCK_SECONDS:
@@ -130,7 +130,7 @@ class _Check:
         else:
             self.add("the clock", "ok", "the database's and this machine's agree")
 
-    def _key(self, found: Found) -> None:
+    def _key(self, found: TableShape) -> None:
         if not found.key:
             text = "the table has no primary key and no key= is given, so rows have no record_key"
             self.add("the key", "note", text, "name columns with key=, if a sink merges rows or a digest is wanted")
@@ -142,8 +142,8 @@ class _Check:
         else:
             self.add("the key", "ok", ", ".join(found.key))
 
-    def _day(self, database: Database, found: Found, tells: Clock) -> None:
-        column = found.day
+    def _day(self, database: Database, found: TableShape, tells: ColumnClock) -> None:
+        column = found.day_column
         assert column is not None, "the caller has looked"
         about = f"day_column {column.name!r}"
         self._nullable(about, column, "day")
@@ -158,23 +158,23 @@ class _Check:
             text = f"it may be NULL, and such a row is in no {unit}"
             self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
 
-    def _index(self, about: str, found: Found, column: SqlColumn, what: str, unit: str) -> None:
+    def _index(self, about: str, found: TableShape, column: SqlColumn, what: str, unit: str) -> None:
         if self.options.table is None:
             self.add(about, "unknown", f"whether the query finds {what} by an index cannot be seen", "look at its plan")
         elif not found.is_range_indexed(column):
             self.add(about, "note", f"no index begins with it, so each {unit} reads the whole table", "make an index")
 
-    def _cursor(self, database: Database, found: Found) -> None:
+    def _cursor(self, database: Database, found: TableShape) -> None:
         """Say what the cursor cannot see."""
-        for column in (found.timestamp, found.incrementing):
+        for column in (found.timestamp_column, found.incrementing_column):
             if column is not None:
                 self._nullable(f"column {column.name!r}", column, "increment")
-        first = found.timestamp or found.incrementing
+        first = found.timestamp_column or found.incrementing_column
         assert first is not None, "a mode has a column"
         self._index(f"column {first.name!r}", found, first, "what came", "run")
-        if found.timestamp is None:
+        if found.timestamp_column is None:
             self._number(database, found, first)
-        elif clock(database, found.timestamp) == "wall":
+        elif day_column_clock(database, found.timestamp_column) == "wall":
             self._wall(database, "timestamp_column", first)
             if _changes(known_zone(self.options.clock_zone)):
                 text = "its clock shows an hour twice when summer ends: what is written in the second one is passed by"
@@ -182,18 +182,18 @@ class _Check:
         text = "a row that is committed after one with a later position was read is passed by, and so are deletes"
         self.add(f"mode {self.options.mode!r}", "note", text, "see docs/sql.md for how often that is")
 
-    def _number(self, database: Database, found: Found, column: SqlColumn) -> None:
+    def _number(self, database: Database, found: TableShape, column: SqlColumn) -> None:
         """Say whether a number only grows, as far as can be seen."""
-        about, what = f"column {column.name!r}", self.options.what
+        about, what = f"column {column.name!r}", self.options.table_or_query
         if isinstance(what, Query):
             return
         if not any(index.is_unique and set(index.columns) <= {column.name} for index in found.indexes):
             text = "no unique index has it alone: a row with the same number as the last one that was read is passed by"
             self.add(about, "note", text, "follow a number that each row has for itself")
         if found.is_range_indexed(column):
-            greatest, counter = counted(database, what, column.name)
+            greatest, counter = greatest_and_counter(database, what, column.name)
         else:  # a look at each row is too much for a check
-            greatest, counter = 0, counter_of(database, what, column.name)
+            greatest, counter = 0, readable_counter(database, what, column.name)
         if counter is None:
             text = "no sequence counts it up, so nobody can tell whether its numbers grow, or sees if they begin again"
             self.add(about, "note", text, "see to it that who writes the rows gives growing numbers")
@@ -201,10 +201,10 @@ class _Check:
         for gap in counter.gaps:
             text = f"{counter.name}: {gap}, so a lower number may come later, and is passed by"
             self.add(about, "note", text, "give numbers one by one, or take snapshots")
-        if counter.given is None:
+        if counter.last_number is None:
             text = f"{counter.name} cannot be read, so nobody sees if it is set back"
             self.add(about, "note", text, "grant the user SELECT on it; a replica cannot tell")
-        elif greatest > counter.given:
+        elif greatest > counter.last_number:
             text = f"it has numbers that {counter.name} did not give: what that gives next may be passed by"
             self.add(about, "note", text, "set it beyond the greatest number, unless all numbers come from elsewhere")
         else:
@@ -214,7 +214,7 @@ class _Check:
         """Report in which zone times without a zone are read, and whether the database is set to it."""
         about = f"{option} {column.name!r}"
         clock_zone = self.options.clock_zone
-        zone = zone_of(database, self.connection.conn_type)
+        zone = database_zone(database, self.connection.conn_type)
         text = f"it has timestamps without a zone, which are taken from a clock in {clock_zone}"
         if zone is None or zone.name == clock_zone or (zone.is_utc and clock_zone in _UTC):
             self.add(about, "ok", text)
@@ -225,10 +225,10 @@ class _Check:
             level: Level = "note" if self.options.mode is None else "problem"
             self.add(about, level, f"it has {zone.doubt(self.options.mode)}", zone.remedy)
 
-    def _chunks(self, database: Database, found: Found, how: Reading) -> None:
+    def _chunks(self, database: Database, found: TableShape, how: RowLayout) -> None:
         by_chunk = self.options.consistency == "chunk"
         about = "consistency" if by_chunk else "parallel_chunks"
-        if (by_chunk or (self.options.parallel_chunks or 1) > 1) and not may_be_cut(found, how):
+        if (by_chunk or (self.options.parallel_chunks or 1) > 1) and not can_split(found, how):
             self.add(about, "note", "the key does not allow ranges, so one task reads all")
         elif by_chunk:
             text = "each chunk is of another moment: a row that changes its key meanwhile may come twice, or never"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from airflow_provider_connect.capabilities.poller import Resumes
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.source import InputPartition, PollContext
-from airflow_provider_connect.sources._sql.chunks import as_key
+from airflow_provider_connect.sources._sql.chunks import key_from_json
 from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.poller import SqlPoller
 from airflow_provider_connect.window import Day
@@ -31,11 +31,11 @@ class SqlSnapshotPoller(SqlPoller, Resumes):
         :raises ConnectError: as :meth:`plan`.
         """
         self._require_day(day)
-        found, _ = self._find()
+        found, _ = self._inspect()
         try:
-            keys = [as_key(part.params.get("upto"), len(found.key)) for part in parts[:-1]]
+            keys = [key_from_json(part.params.get("upto"), len(found.key)) for part in parts[:-1]]
         except ValueError:
             return []
-        with self._session(str(day)) as database:
-            pieces = self._between(database, found, keys)
+        with self._open_session(str(day)) as database:
+            pieces = self._chunk_params(database, found, keys)
         return [InputPartition(days=(day,), index=index, params=params) for index, params in enumerate(pieces)]

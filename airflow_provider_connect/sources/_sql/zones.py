@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from airflow_provider_connect.clients.sql.database import Choices, Database, SqlColumn
+from airflow_provider_connect.clients.sql.database import Database, SqlColumn, ValueChoices
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._sql.days import clock_of
+from airflow_provider_connect.sources._sql.day_bounds import clock_of_type
 from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SqlOptions
 from airflow_provider_connect.window import zone as known_zone
 
@@ -68,15 +68,15 @@ class DatabaseZone(NamedTuple):
         return f"times without a zone, and the database's own zone is {self.name}: {read}"
 
 
-def zone_of(database: Database, conn_type: str) -> DatabaseZone | None:
+def database_zone(database: Database, conn_type: str) -> DatabaseZone | None:
     """Return the zone that a database is set to; None for a type of database without one."""
     if (query := _QUERIES.get(conn_type)) is None:
         return None
-    name, is_utc = database.one(query)
+    name, is_utc = database.one_row(query)
     return DatabaseZone(str(name), bool(is_utc))
 
 
-def unnamed_zone(
+def undeclared_zone(
     database: Database, conn_type: str, options: SqlOptions, column: SqlColumn | None
 ) -> DatabaseZone | None:
     """Return the database's zone if a column's times may be in it and ``db_timezone`` is not given.
@@ -86,8 +86,8 @@ def unnamed_zone(
     """
     if column is None or options.db_timezone is not None:
         return None
-    (read,) = database.reading([column], Choices())
-    zone = zone_of(database, conn_type) if clock_of(read.type) == "wall" else None
+    (read,) = database.read_columns([column], ValueChoices())
+    zone = database_zone(database, conn_type) if clock_of_type(read.type) == "wall" else None
     return None if zone is None or zone.is_utc else zone
 
 
@@ -97,6 +97,6 @@ def require_zone(database: Database, conn_type: str, options: SqlOptions, column
     :param column: the cursor's time; None without one.
     :raises ConfigError: the database is not in UTC, and ``db_timezone`` is not given.
     """
-    zone = unnamed_zone(database, conn_type, options, column)
+    zone = undeclared_zone(database, conn_type, options, column)
     if zone is not None and column is not None:
         raise ConfigError(f"timestamp_column: {column.name!r} has {zone.doubt(options.mode)}. {zone.remedy}")

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.access import Access
+from airflow_provider_connect.clients.http.access import HttpAccess
 from airflow_provider_connect.clients.http.auth import bearer_auth
-from airflow_provider_connect.clients.http.fields import (
+from airflow_provider_connect.clients.http.connection_fields import (
     base_url,
     ca_bundle_problems,
-    collected,
-    own_host_problem,
+    collect_problems,
+    host_override_problems,
     proxy_problems,
 )
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.polling.quota.limits import Quota, quota_problems, quotas_in, shared_name
+from airflow_provider_connect.polling.quota.limits import Quota, quota_problems, quotas_from_extra, shared_quota_name
 
 _WINDOW_SECONDS = 900.0
 
-VENDORS = {
+VENDOR_LIMITS = {
     "recent": Quota("recent", requests=450, seconds=_WINDOW_SECONDS),
     "all": Quota("all", requests=300, seconds=_WINDOW_SECONDS, per_second=1),
     "counts": Quota("counts", requests=300, seconds=_WINDOW_SECONDS),
@@ -30,50 +30,50 @@ VENDORS = {
 :func:`quota_of`."""
 
 
-def quota_of(connection: Connection, what: str) -> Quota:
+def quota_of(connection: Connection, endpoint: str) -> Quota:
     """Return an app's limit on one endpoint, whichever task asks.
 
     An app has one bearer token, and two connections with it share its limits; the token is no part of the name.
 
     :raises ConfigError: if the connection's own limits are wrong.
     """
-    name = shared_name(
-        "x", what, connection.option("app") or connection.conn_id, (connection.host or "", connection.port)
+    name = shared_quota_name(
+        "x", endpoint, connection.option("app") or connection.conn_id, (connection.host or "", connection.port)
     )
-    return replace(quotas_in(connection.extra, VENDORS)[what], name=name)
+    return replace(quotas_from_extra(connection.extra, VENDOR_LIMITS)[endpoint], name=name)
 
 
 def limit_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection's own limits."""
-    return quota_problems(connection.extra, VENDORS)
+    return quota_problems(connection.extra, VENDOR_LIMITS)
 
 
 HOST = "api.x.com"
 
 
-def host_of(connection: Connection) -> str:
+def server_url(connection: Connection) -> str:
     """Return scheme and host of a connection that has no problems."""
     return base_url(connection.host or HOST, connection.port if connection.host else None)
 
 
-def access(connection: Connection) -> Access:
+def read_access(connection: Connection) -> HttpAccess:
     """Read a connection.
 
     :raises ConfigError: naming everything that is wrong with it.
     """
-    if found := problems(connection):
+    if found := access_problems(connection):
         raise ConfigError("; ".join(found))
-    return Access.at(connection, host_of(connection), bearer_auth(connection.password or SecretStr("")))
+    return HttpAccess.for_url(connection, server_url(connection), bearer_auth(connection.password or SecretStr("")))
 
 
-def problems(connection: Connection) -> list[str]:
+def access_problems(connection: Connection) -> list[str]:
     """Return everything that is wrong with a connection; [] if nothing is."""
     where = f"connection {connection.conn_id!r}"
     found = []
     if connection.password is None or not connection.password.get_secret_value().strip():
         found.append(f"{where}: password is empty; it holds the app's bearer token")
-    checks = (own_host_problem, _app_problem, proxy_problems, ca_bundle_problems, limit_problems)
-    return found + collected(connection, checks)
+    checks = (host_override_problems, _app_problem, proxy_problems, ca_bundle_problems, limit_problems)
+    return found + collect_problems(connection, checks)
 
 
 def _app_problem(connection: Connection) -> list[str]:

@@ -24,7 +24,7 @@ Dialect = Literal["post", "tweet"]
 SENT_WITH_EXPANSIONS = ("author_id", "in_reply_to_user_id", "referenced_posts")
 """Fields that the newer dialect has as expansions only; the older one has both."""
 
-SENT_WITHOUT_ASKING = "edit_history_post_ids"
+ALWAYS_SENT = "edit_history_post_ids"
 """A field of every post, which the newer dialect does not list among those to ask for."""
 
 _OLD_FIELDS = {
@@ -42,19 +42,19 @@ _OLD_EXPANSIONS = {
 }
 
 
-def parameters(dialect: Dialect, names: Iterable[str], expanded: Iterable[str]) -> dict[str, str]:
+def request_parameters(dialect: Dialect, field_names: Iterable[str], expansion_names: Iterable[str]) -> dict[str, str]:
     """Return the parameters that ask for fields of posts, and for what posts refer to.
 
     :param names: of fields, in the newer names.
     :param expanded: of expansions, likewise.
     """
     if dialect == "tweet":
-        fields = [_OLD_FIELDS.get(name, name) for name in names]
-        expansions = [_old_expansion(name) for name in expanded]
+        fields = [_OLD_FIELDS.get(name, name) for name in field_names]
+        expansions = [_old_expansion(name) for name in expansion_names]
     else:
-        asked = list(names)
-        fields = [name for name in asked if name not in (*SENT_WITH_EXPANSIONS, SENT_WITHOUT_ASKING)]
-        expansions = [*expanded, *(name for name in asked if name in SENT_WITH_EXPANSIONS)]
+        asked = list(field_names)
+        fields = [name for name in asked if name not in (*SENT_WITH_EXPANSIONS, ALWAYS_SENT)]
+        expansions = [*expansion_names, *(name for name in asked if name in SENT_WITH_EXPANSIONS)]
     return {f"{dialect}.fields": ",".join(dict.fromkeys(fields)), "expansions": ",".join(dict.fromkeys(expansions))}
 
 
@@ -66,7 +66,7 @@ def newer_name(name: str) -> str | None:
     return {old: new for new, old in _OLD_FIELDS.items()}.get(name)
 
 
-def field(document: Mapping[str, Any], name: str) -> Any:
+def get_field(document: Mapping[str, Any], name: str) -> Any:
     """Return a field by its newer name, whichever the answer uses; None if it has none."""
     found = document.get(name)
     return document.get(_OLD_FIELDS[name]) if found is None and name in _OLD_FIELDS else found
@@ -120,7 +120,7 @@ _IN_ONE: dict[Dialect, dict[str, str]] = {
 }
 
 _OTHERWISE_SENT: dict[Dialect, frozenset[str]] = {
-    "post": frozenset({*SENT_WITH_EXPANSIONS, SENT_WITHOUT_ASKING}),
+    "post": frozenset({*SENT_WITH_EXPANSIONS, ALWAYS_SENT}),
     "tweet": frozenset(),
 }
 

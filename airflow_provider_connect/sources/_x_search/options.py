@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.sources._x_search.dialect import VOCABULARY, Dialect, newer_name
 
@@ -17,13 +17,13 @@ Endpoint = Literal["recent", "all"]
 
 StreamName = Literal["posts", "users", "media", "referenced"]
 
-QUERY_LENGTHS: dict[str, dict[Endpoint, int]] = {
+MAX_QUERY_LENGTHS: dict[str, dict[Endpoint, int]] = {
     "self_serve": {"recent": 512, "all": 1024},
     "enterprise": {"recent": 4096, "all": 4096},
 }
 """The longest query by access level: https://docs.x.com/x-api/posts/search/integrate/overview (2026-11)."""
 
-MOST_PAGE: dict[Endpoint, int] = {"recent": 100, "all": 500}
+MAX_PAGE_SIZE: dict[Endpoint, int] = {"recent": 100, "all": 500}
 _HEAVY_FIELD, _HEAVY_PAGE = "context_annotations", 100
 
 _POST_FIELDS = (
@@ -134,13 +134,15 @@ class XSearchOptions(Options):
     )
 
     @property
-    def times(self) -> Limits:
+    def timeouts(self) -> HttpTimeouts:
         """How long each part of a request may take."""
-        return Limits(read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds)
+        return HttpTimeouts(
+            read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds
+        )
 
     @model_validator(mode="after")
     def _can_be_asked(self) -> XSearchOptions:
-        most = max(QUERY_LENGTHS[self.access_level][each] for each in self.endpoints)
+        most = max(MAX_QUERY_LENGTHS[self.access_level][each] for each in self.endpoints)
         found = [
             f"queries: query {number} has {len(query)} characters, and X takes {most} with "
             f"access_level={self.access_level!r} and endpoint={self.endpoint!r}: shorten it, or cut it in two"
@@ -152,7 +154,7 @@ class XSearchOptions(Options):
         found += self._name_problems()
         found += self._stream_problems()
         if self.split_rows is not None:
-            found += [f"split_rows: {problem}" for problem in self.union_problems()]
+            found += [f"split_rows: {problem}" for problem in self.joined_query_problems()]
         if found:
             raise ValueError("; ".join(found))
         return self
@@ -196,22 +198,22 @@ class XSearchOptions(Options):
         return hashlib.blake2b(json.dumps(sorted(self.queries)).encode(), digest_size=4).hexdigest()
 
     @property
-    def union(self) -> str:
+    def joined_query(self) -> str:
         """One query that finds what all queries find together."""
         if len(self.queries) == 1:
             return self.queries[0]
         return " OR ".join(f"({query})" for query in self.queries)
 
-    def size_of_page(self, endpoint: Endpoint) -> int:
+    def max_page_size(self, endpoint: Endpoint) -> int:
         """Return how many posts to ask for at once: the most that X sends in one answer."""
-        return min(MOST_PAGE[endpoint], _HEAVY_PAGE if _HEAVY_FIELD in self.post_fields else MOST_PAGE["all"])
+        return min(MAX_PAGE_SIZE[endpoint], _HEAVY_PAGE if _HEAVY_FIELD in self.post_fields else MAX_PAGE_SIZE["all"])
 
-    def union_problems(self) -> list[str]:
+    def joined_query_problems(self) -> list[str]:
         """Say why X's counts cannot be compared with the rows; [] if they can."""
-        most = min(QUERY_LENGTHS[self.access_level][each] for each in self.endpoints)
-        if len(self.union) <= most:
+        most = min(MAX_QUERY_LENGTHS[self.access_level][each] for each in self.endpoints)
+        if len(self.joined_query) <= most:
             return []
         return [
             f"posts that several queries find are counted once only if the queries are counted together, joined by OR; "
-            f"joined they have {len(self.union)} characters, and X takes {most}: use fewer queries in one source"
+            f"joined they have {len(self.joined_query)} characters, and X takes {most}: use fewer queries in one source"
         ]

@@ -19,10 +19,10 @@ from airflow_provider_connect.clients.http.client import excerpt, retry_after_se
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.window import Day
 
-MOST_WAIT_SECONDS = 960.0
+MAX_WAIT_SECONDS = 960.0
 """X's windows are fifteen minutes long; a reset that lies further ahead is a clock's mistake."""
 
-RESET = Moment(header="x-rate-limit-reset", format="epoch_s")
+WINDOW_RESET = Moment(header="x-rate-limit-reset", format="epoch_s")
 """Where an answer says when the next window begins."""
 
 _TOO_FAST_SECONDS = 2.0
@@ -34,7 +34,7 @@ class TokenError(RetriableError):
     """X takes its own next_token no more: asking again with it is no use."""
 
 
-def refusal(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
+def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: bool = False) -> ConnectError:
     """Return the error to raise for a refusal.
 
     :param day: which was asked for; None for a question of another kind.
@@ -44,7 +44,7 @@ def refusal(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: b
     words = excerpt(_words(problem) or reply.text, reply.secrets, is_cut=reply.is_cut)
     quoted = f"; it said: {words!r}" if words else ""
     wait = retry_after_seconds(reply.header("Retry-After"), now)
-    if is_cap(status, problem):
+    if is_usage_cap(status, problem):
         return _capped(status, problem, day, host, quoted)
     if status == 429:
         return _slowed(reply, now, wait, quoted)
@@ -58,7 +58,7 @@ def refusal(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_page: b
     return ConfigError(f"{host} answered {status}: {meaning}{quoted}")
 
 
-def is_cap(status: int, problem: Mapping[str, Any]) -> bool:
+def is_usage_cap(status: int, problem: Mapping[str, Any]) -> bool:
     """Tell whether the app has read as many posts as it has paid for: then no wait helps."""
     if status not in (402, 429):
         return False
@@ -66,7 +66,7 @@ def is_cap(status: int, problem: Mapping[str, Any]) -> bool:
     return status == 402 or kind in _CAPS or title in _CAPS or {"period", "scope"} <= problem.keys()
 
 
-def kind_of(problem: Mapping[str, Any]) -> str:
+def problem_kind(problem: Mapping[str, Any]) -> str:
     """Return the end of a problem's type, such as ``resource-not-found``, as a part of a count's name."""
     kind = "".join(letter if letter.isalnum() or letter == "-" else "-" for letter in _kind(problem))[:60]
     return kind or "unknown"
@@ -90,8 +90,8 @@ def _slowed(reply: Reply, now: dt.datetime, wait: float | None, quoted: str) -> 
     if remaining:  # it is the limit on a second: the window has room
         message = f"{reply.host} answered 429: the app asks too fast{quoted}"
         return RetriableError(message, retry_after_seconds=_TOO_FAST_SECONDS if wait is None else wait)
-    ends = None if reset is None else wait_seconds(RESET, reply, now)
-    after = wait if ends is None else min(max(ends, 1.0), MOST_WAIT_SECONDS)
+    ends = None if reset is None else wait_seconds(WINDOW_RESET, reply, now)
+    after = wait if ends is None else min(max(ends, 1.0), MAX_WAIT_SECONDS)
     message = f"{reply.host} answered 429: the app's requests of this window are used up{quoted}"
     if limit is not None and after is not None:
         return QuotaError(message, said=(limit, limit, after), retry_after_seconds=after)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.spark.poll import PollOutcome
 
 
-class Hand:
+class BudgetShare:
     """What one plan's partitions may send.
 
     :param each: how many requests each partition may send; None without a quota.
@@ -29,27 +29,32 @@ class Hand:
     def __init__(
         self, parts: Sequence[InputPartition], each: Sequence[int] | None, allowance: Allowance | None
     ) -> None:
-        self._parts, self._each, self._allowance = parts, each, allowance
+        self._parts, self._requests_by_partition, self._allowance = parts, each, allowance
         self.outcomes: Sequence[PollOutcome] | None = None
         self._began = time.time()
 
     @property
     def total(self) -> int:
         """How many requests it has."""
-        return sum(self._each or ())
+        return sum(self._requests_by_partition or ())
 
-    def limits(self, part: InputPartition) -> dict[str, Any]:
+    def limits(self, partition: InputPartition) -> dict[str, Any]:
         """Return what a partition's task is told."""
-        if self._each is None or self._allowance is None:
+        if self._requests_by_partition is None or self._allowance is None:
             return {}
-        failed = max(self._allowance.failed.get(day.date, 0) for day in part.days)
-        place = self._parts.index(part)
+        failed = max(self._allowance.failed.get(day.date, 0) for day in partition.days)
+        place = self._parts.index(partition)
         # The first polls of all partitions would fall into one second.
         begins = self._began + (place / self._allowance.per_second if self._allowance.per_second else 0.0)
-        return {"requests": self._each[place], "until": self._allowance.until, "failed": failed, "begins": begins}
+        return {
+            "requests": self._requests_by_partition[place],
+            "until": self._allowance.until,
+            "failed": failed,
+            "begins": begins,
+        }
 
 
-class Dealer:
+class RequestBudget:
     """Deals requests to partitions, and takes back what they did not send. Without an allowance, nothing is limited.
 
     :ivar sent: when requests were sent.
@@ -62,31 +67,31 @@ class Dealer:
 
     def __init__(self, allowance: Allowance | None = None, count_allowance: Allowance | None = None) -> None:
         self._allowance = allowance
-        self.counts = CountBudget(count_allowance)
+        self.count_budget = CountBudget(count_allowance)
         self._left = allowance.requests if allowance else 0
         self._needed, self._most_each = 0, 1
         self._lock = threading.Lock()
         self._next = 0.0
-        self.sent: list[float] = []
-        self.lost = 0
-        self.failed: dict[dt.date, int] = dict(allowance.failed) if allowance else {}
-        self.needs: dict[dt.date, int] = {}
-        self.ran_out: dict[dt.date, int] = {}
+        self.sent_at: list[float] = []
+        self.possibly_sent = 0
+        self.failed_requests: dict[dt.date, int] = dict(allowance.failed) if allowance else {}
+        self.requests_needed: dict[dt.date, int] = {}
+        self.requests_before_refusal: dict[dt.date, int] = {}
 
     @property
-    def width(self) -> int:
+    def max_days(self) -> int:
         """How many days may be polled at once."""
         return self._allowance.width if self._allowance else sys.maxsize
 
-    def expect(self, needed: int, *, most_each: int) -> None:
+    def expect(self, expected_requests: int, *, max_requests_each: int) -> None:
         """Say how many requests the job's days cost if nothing goes wrong: what is left is for polls that fail.
 
         :param most_each: how many of those a partition may send.
         """
-        self._needed, self._most_each = needed, most_each
+        self._needed, self._most_each = expected_requests, max_requests_each
 
     @contextmanager
-    def dealt(self, parts: Sequence[InputPartition], cost: int) -> Iterator[Hand]:
+    def reserve(self, parts: Sequence[InputPartition], cost: int) -> Iterator[BudgetShare]:
         """Give partitions what they may send; take back the rest when the block ends.
 
         If their outcomes are not known by then, all of it counts as sent.
@@ -95,7 +100,7 @@ class Dealer:
         :raises QuotaError: there are not enough requests left, or they may not be sent any more.
         """
         if self._allowance is None or not parts:
-            yield Hand(parts, None, None)
+            yield BudgetShare(parts, None, None)
             return
         hand = self._deal(parts, cost, self._allowance)
         try:
@@ -103,21 +108,25 @@ class Dealer:
         finally:
             self._take_back(parts, hand)
 
-    def figures(self) -> dict[str, Any]:
+    def report_fields(self) -> dict[str, Any]:
         """Return what the job's report says of its requests."""
         if self._allowance is None:
             return {}
         with self._lock:
-            more = {"needs": dict(self.needs)} if self.needs else {}
-            more |= {"ran_out": dict(self.ran_out)} if self.ran_out else {}
-            return {"sent": tuple(self.sent), "lost": self.lost, "failed": dict(self.failed)} | more
+            more = {"needs": dict(self.requests_needed)} if self.requests_needed else {}
+            more |= {"ran_out": dict(self.requests_before_refusal)} if self.requests_before_refusal else {}
+            return {
+                "sent": tuple(self.sent_at),
+                "lost": self.possibly_sent,
+                "failed": dict(self.failed_requests),
+            } | more
 
-    def _deal(self, parts: Sequence[InputPartition], expected: int, allowance: Allowance) -> Hand:
+    def _deal(self, parts: Sequence[InputPartition], expected: int, allowance: Allowance) -> BudgetShare:
         cost = max(expected, len(parts))
         with self._lock:
             if cost > self._left:
                 if len(parts) > 1:
-                    self.needs |= {parts[0].days[0].date: cost}
+                    self.requests_needed |= {parts[0].days[0].date: cost}
                 # Pages that follow each other are counted, too, and nobody knows before how many there are.
                 left = max(0, self._left)
                 raise QuotaError(f"the job may send {left} more of its {allowance.requests} requests")
@@ -133,7 +142,7 @@ class Dealer:
             self._left -= sum(each)
             pause = self._pace(len(parts), allowance)
         CLOCK.sleep(pause)
-        return Hand(parts, each, allowance)
+        return BudgetShare(parts, each, allowance)
 
     def _pace(self, parts: int, allowance: Allowance) -> float:
         """Return how long to wait until requests may be sent again."""
@@ -142,20 +151,20 @@ class Dealer:
         self._next = starts + (parts / allowance.per_second if allowance.per_second else 0.0)
         return starts - now
 
-    def _take_back(self, parts: Sequence[InputPartition], hand: Hand) -> None:
+    def _take_back(self, parts: Sequence[InputPartition], hand: BudgetShare) -> None:
         with self._lock:
             if hand.outcomes is None:
-                self.lost += hand.total
+                self.possibly_sent += hand.total
                 return
             needs = [outcome.failure.needs if outcome.failure else 0 for outcome in hand.outcomes]
             if any(needs):
                 spent = sum(need or len(outcome.sent) for need, outcome in zip(needs, hand.outcomes, strict=True))
-                self.ran_out |= dict.fromkeys((day.date for part in parts for day in part.days), spent)
+                self.requests_before_refusal |= dict.fromkeys((day.date for part in parts for day in part.days), spent)
             for part, outcome in zip(parts, hand.outcomes, strict=False):
-                self.sent += outcome.sent
+                self.sent_at += outcome.sent
                 if outcome.failure is not None and not outcome.failure.needs:
                     # One that the vendor's quota refused is no sign of trouble.
                     in_vain = len(outcome.sent) - (outcome.failure.said is not None)
                     for day in part.days:
-                        self.failed[day.date] = self.failed.get(day.date, 0) + in_vain
+                        self.failed_requests[day.date] = self.failed_requests.get(day.date, 0) + in_vain
             self._left += hand.total - sum(len(outcome.sent) for outcome in hand.outcomes)

@@ -6,13 +6,13 @@ import threading
 
 from airflow_provider_connect.capabilities import source as capabilities
 from airflow_provider_connect.capabilities.poller import CountsRows
-from airflow_provider_connect.completeness import Finding, Reconcile, Rules, disagreement
+from airflow_provider_connect.completeness import Finding, Reconcile, Rules, count_finding
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
 from airflow_provider_connect.patience import CLOCK
 from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.spark.count_budget import CountBudget
-from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.window import Day
 
@@ -20,7 +20,7 @@ _TRIES = 3
 _PAUSE_SECONDS = 2.0
 
 
-class Counts:
+class DayCounter:
     """Counts the days of a job, and compares them. Several threads may ask; the vendor is asked by one at a time."""
 
     def __init__(self, source: Source, poller: Poller, rules: Rules, budget: CountBudget | None = None) -> None:
@@ -34,7 +34,7 @@ class Counts:
         self._refused: ConfigError | None = None
 
     @property
-    def are_always_needed(self) -> bool:
+    def is_always_needed(self) -> bool:
         """Whether the plan of each day needs its count."""
         return self._is_first
 
@@ -42,15 +42,15 @@ class Counts:
         is_needed = self._is_first or day in self._held
         return "fail" if self._rules.reconcile == "off" and is_needed else self._rules.reconcile
 
-    def known(self, day: Day) -> VendorCount | None:
+    def planned_count(self, day: Day) -> VendorCount | None:
         """Return the count of a day, if it was counted before its plan."""
         return self._planned.get(day)
 
-    def hold_to(self, day: Day) -> None:
+    def require_match(self, day: Day) -> None:
         """Compare a day in any case: it was asked for in several partitions, which its count decided."""
         self._held.add(day)
 
-    def before_plan(self, day: Day, *, is_split: bool = False) -> None:
+    def count_before_plan(self, day: Day, *, is_split: bool = False) -> None:
         """Count a day whose plan needs it.
 
         :param is_split: whether it does, whatever the source says of all days.
@@ -59,10 +59,10 @@ class Counts:
         if self._is_first or is_split:
             self._planned[day] = self._ask(day)
 
-    def finding(self, day: Day, rows: int) -> Finding | None:
+    def compare(self, day: Day, rows: int) -> Finding | None:
         """Compare what is about to be published with the vendor's count; None if they agree, or are not compared.
 
-        :raises ConnectError: as :meth:`before_plan`; with ``warn`` only a :class:`QuotaError`.
+        :raises ConnectError: as :meth:`count_before_plan`; with ``warn`` only a :class:`QuotaError`.
         """
         mode = self._mode(day)
         if mode == "off":
@@ -78,7 +78,7 @@ class Counts:
             return Finding(f"{text}; it is published all the same, as reconcile='warn' says", is_fatal=False)
         if count.is_most and self._rules.reconcile == "off":
             return None  # it was counted for the plan
-        return disagreement(day.date, rows, count, self._rules.reconcile_percent, mode)
+        return count_finding(day.date, rows, count, self._rules.reconcile_percent, mode)
 
     def _ask(self, day: Day) -> VendorCount:
         with self._lock:
@@ -98,7 +98,7 @@ class Counts:
                     if tries == _TRIES or error.retry_after_seconds:
                         raise
                     pause = _PAUSE_SECONDS * tries
-                    say(f"day {day}: the source is asked for its count again in {pause:.0f} s: {error}")
+                    log_line(f"day {day}: the source is asked for its count again in {pause:.0f} s: {error}")
                     CLOCK.sleep(pause)
 
     def _ask_once(self, day: Day) -> VendorCount:
@@ -111,9 +111,9 @@ class Counts:
             if error.said is None:
                 raise
             # It speaks of another hour than the one that polls are counted in.
-            self._budget.said = error.said
+            self._budget.quota_refusal = error.said
             raise QuotaError(str(error)) from None
         except ConfigError as error:
             raise ConfigError(f"the vendor's own count: {error}") from None
         finally:
-            self._budget.sent += tally.sent
+            self._budget.sent_at += tally.sent

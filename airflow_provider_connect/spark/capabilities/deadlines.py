@@ -17,16 +17,16 @@ from airflow_provider_connect.capabilities.poller import AcceptsParts, Splits
 from airflow_provider_connect.capabilities.source import Counts
 from airflow_provider_connect.errors import ConnectError, DeadlineError, Failure
 from airflow_provider_connect.registry import days_per_plan, requests_for, require_capability
-from airflow_provider_connect.spark.attempts import Leftovers
+from airflow_provider_connect.spark.attempts import EarlierAttempts
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.spark.poll import PollOutcome
-from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.spark.states import DaysToPoll, PolledDays
-from airflow_provider_connect.stage.manifest import DEADLINE, Polled, day_of, deadline_file
+from airflow_provider_connect.stage.manifest import DEADLINE_NAME, PollResult, day_of_attempt, deadline_file
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
-Answers = dict[Day, Polled | Failure]
+PolledByDay = dict[Day, PollResult | Failure]
 
 
 class _Note(Wire):
@@ -40,10 +40,10 @@ class _Note(Wire):
     parts: int
 
 
-class Deadlines:
+class DaySplitter:
     """The days of a job that ran into a deadline, in this job or in an earlier one of the same intent."""
 
-    def __init__(self, intake: Intake, leftovers: Leftovers) -> None:
+    def __init__(self, intake: Intake, leftovers: EarlierAttempts) -> None:
         self._source, self._poller, self._leftovers = intake.source, intake.poller, leftovers
         self._parts_at_once = (intake.source.capability(Counts) or Counts()).parts_at_once
         self._left_whole: set[dt.date] = set()
@@ -55,23 +55,23 @@ class Deadlines:
         parts: dict[dt.date, int] = {}
         if self._parts_at_once == 1 and days_per_plan(self._poller) == 1:
             return parts
-        for attempt in self._leftovers.attempts(DEADLINE):
+        for attempt in self._leftovers.attempts_with(DEADLINE_NAME):
             try:
                 note = _Note.model_validate_json(self._leftovers.root.read(deadline_file(attempt)))
             except (FileNotFoundError, ValueError):  # swept, or another version's
                 continue
-            date = day_of(attempt)
+            date = day_of_attempt(attempt)
             if note.fingerprint == self._leftovers.fingerprint and date is not None:
                 parts[date] = max(note.parts, parts.get(date, 0))
         return parts
 
     @property
-    def alone(self) -> tuple[dt.date, ...]:
+    def dates_to_poll_alone(self) -> tuple[dt.date, ...]:
         """The days that are asked for alone, because they ran into a deadline together with others."""
         return tuple(sorted(date for date, parts in self._parts.items() if not parts))
 
     @property
-    def dates(self) -> tuple[dt.date, ...]:
+    def dates_to_split(self) -> tuple[dt.date, ...]:
         """The days that are to be split."""
         return tuple(sorted({date for date, parts in self._parts.items() if parts} - self._left_whole))
 
@@ -89,13 +89,13 @@ class Deadlines:
             self._splitter.split(day, tried)
         return tried > 0
 
-    def leave_whole(self, day: Day, error: ConnectError) -> None:
+    def stop_splitting(self, day: Day, error: ConnectError) -> None:
         """Have a day planned as if nothing had happened: it cannot be split."""
-        say(f"day {day}: ran into its deadline, but is asked for in one request again: {error}")
+        log_line(f"day {day}: ran into its deadline, but is asked for in one request again: {error}")
         self._left_whole.add(day.date)
         self._splitter.split(day, 0)
 
-    def cost(self, days: Sequence[Day]) -> int:
+    def reserved_requests(self, days: Sequence[Day]) -> int:
         """Return how many requests were reserved for a plan: none after a deadline in this job."""
         return 0 if days[0].date in self._late_now else requests_for(self._source, days[:1])
 
@@ -106,7 +106,7 @@ class Deadlines:
         may = self._parts_at_once > 1 and days[0].date not in self._left_whole
         return may and parts > self._tried(days[0])
 
-    def polled(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> Answers:
+    def poll_days(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> PolledByDay:
         """Poll days; a day that ran into its deadline again, in more partitions.
 
         Days that ran into a deadline together are asked for one by one.
@@ -121,11 +121,11 @@ class Deadlines:
         began, spent = time.monotonic(), 0
         while True:
             polled = poll(days)
-            answers = {day: self._accepted(day, polled.of(day)) for day in together}
+            answers = {day: self._accepted(day, polled.result_of(day)) for day in together}
             failures = _failures(polled.outcomes)
-            if not polled.planned.ends_late or DeadlineError.__name__ not in failures:
+            if not polled.planned.ends_at_deadline or DeadlineError.__name__ not in failures:
                 return answers
-            parts = len(polled.planned.parts)
+            parts = len(polled.planned.partitions)
             for day in together:
                 self._note(day, days.attempt_of(day), parts if len(together) == 1 else 0)
             spent += sum(len(outcome.sent) for outcome in polled.outcomes)
@@ -137,29 +137,31 @@ class Deadlines:
             if is_spent or failures != {DeadlineError.__name__}:
                 return {day: _to_be_split(answer) for day, answer in answers.items()}
             if len(together) > 1:
-                say(f"days {together[0]}..{together[-1]}: a request ran into its deadline: each day is asked for alone")
+                log_line(
+                    f"days {together[0]}..{together[-1]}: a request ran into its deadline: each day is asked for alone"
+                )
                 return self._polled_singly(days, poll)
-            say(f"day {together[0]}: a request ran into its deadline: the day is asked for in more than {parts}")
+            log_line(f"day {together[0]}: a request ran into its deadline: the day is asked for in more than {parts}")
 
-    def _polled_singly(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> Answers:
+    def _polled_singly(self, days: DaysToPoll, poll: Callable[[DaysToPoll], PolledDays]) -> PolledByDay:
         """Poll days one after the other; after a failure that concerns all, the rest is not asked for."""
-        answers: Answers = {}
+        answers: PolledByDay = {}
         for day in days.days:
             try:
-                answers |= self.polled(days.only(day), poll)
+                answers |= self.poll_days(days.single(day), poll)
             except Exception as error:  # noqa: BLE001  # the days before have come, and are published
-                answers[day] = Failure.of(error)
+                answers[day] = Failure.from_error(error)
             last = answers[day]
             if isinstance(last, Failure) and last.forbids_more:
                 return dict.fromkeys(days.days, last) | answers
         return answers
 
-    def _accepted(self, day: Day, answer: Polled | Failure) -> Polled | Failure:
-        if isinstance(answer, Polled) and answer.parts > 1 and isinstance(self._poller, AcceptsParts):
+    def _accepted(self, day: Day, answer: PollResult | Failure) -> PollResult | Failure:
+        if isinstance(answer, PollResult) and answer.parts > 1 and isinstance(self._poller, AcceptsParts):
             try:
                 self._poller.accept(day, answer.counts)
             except ConnectError as error:
-                return Failure.of(error)
+                return Failure.from_error(error)
         return answer
 
     def _tried(self, day: Day) -> int:
@@ -174,14 +176,14 @@ class Deadlines:
         try:
             self._leftovers.root.write(deadline_file(attempt), note.model_dump_json().encode())
         except ConnectError as error:  # it must not hide the deadline
-            say(f"day {day}: the next try will not know that it ran into its deadline: {error}")
+            log_line(f"day {day}: the next try will not know that it ran into its deadline: {error}")
 
 
 def _failures(outcomes: Sequence[PollOutcome]) -> set[str]:
     return {outcome.failure.type for outcome in outcomes if outcome.failure is not None}
 
 
-def _to_be_split(answer: Polled | Failure) -> Polled | Failure:
+def _to_be_split(answer: PollResult | Failure) -> PollResult | Failure:
     """Say of a failure at the deadline what comes next."""
     if not isinstance(answer, Failure) or answer.type != DeadlineError.__name__:
         return answer

@@ -8,14 +8,20 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect.capabilities.publisher import KeepsNotes
 from airflow_provider_connect.capabilities.source import ReloadsWhenLost
-from airflow_provider_connect.definition import Comparison, before_definitions, compare, days_loaded_otherwise, with_key
+from airflow_provider_connect.definition import (
+    Comparison,
+    add_key,
+    compare_definitions,
+    days_with_other_rows,
+    legacy_definition,
+)
 from airflow_provider_connect.errors import ConfigError, RowsLostError
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.ledger import task_of
 from airflow_provider_connect.sink import DefinitionInForce, Intent, Publisher, Sink
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.spark.context import Intake, Outlet
-from airflow_provider_connect.spark.progress import say
+from airflow_provider_connect.spark.progress import log_line
 from airflow_provider_connect.spark.states import NOT_COMPARED, Admission
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import (
@@ -25,16 +31,16 @@ from airflow_provider_connect.stage.notes import (
     Resumption,
     alarm_note,
     definition_note,
-    definitions_in,
+    definitions_by_digest,
     last_answer,
     newest_alarm,
-    notes_of,
+    notes_of_kind,
     resumption_note,
 )
 from airflow_provider_connect.stage.spans import Restart, Span
 from airflow_provider_connect.window import DaySet, reloadable_days
 
-SAFE_WAYS = {
+SAFE_REMEDIES = {
     True: "Set it as before, or give this task a target of its own",
     False: "Give this task a target of its own, or let one task load both",
 }
@@ -55,7 +61,7 @@ class DefinitionGuard:
     sink: Sink
     publisher: Publisher
     intent: Intent
-    earlier: StreamDefinition | None = None
+    earlier_definition: StreamDefinition | None = None
     warnings: list[str] = field(default_factory=list, init=False)
     _admitted: set[str] = field(default_factory=set, init=False)
     _is_kept: bool = field(default=False, init=False)
@@ -64,9 +70,9 @@ class DefinitionGuard:
     @classmethod
     def of(cls, job: JobConfig, intake: Intake, outlet: Outlet) -> DefinitionGuard:
         """Return the guard of a job."""
-        metadata = intake.read.metadata
-        definition = with_key(job.definition, metadata)
-        earlier = before_definitions(definition, metadata)
+        metadata = intake.source_schema.metadata
+        definition = add_key(job.definition, metadata)
+        earlier = legacy_definition(definition, metadata)
         return cls(definition, intake.source, outlet.sink, outlet.publisher, job.intent, earlier)
 
     def command(self, name: str, options: str = "") -> str:
@@ -138,15 +144,15 @@ class DefinitionGuard:
     def _compare_with_days_before(self, days: DaySet) -> None:
         """Compare the key with the key of days from before definitions, and warn that their options are unknown."""
         if len(days):
-            if self.earlier is not None:
-                key = self._comparison(self.earlier, is_same_task=True)
-                self._require_admissible(key, SAFE_WAYS[True], is_accepted=False)
+            if self.earlier_definition is not None:
+                key = self._comparison(self.earlier_definition, is_same_task=True)
+                self._require_admissible(key, SAFE_REMEDIES[True], is_accepted=False)
             self._warn(
                 f"days published before the ledger kept definitions: {len(days):,}. Their options cannot be compared"
             )
 
     def _compare(self, in_force: DefinitionInForce, notes: Sequence[LedgerNote]) -> None:
-        published = definitions_in(notes).get(in_force.digest)
+        published = definitions_by_digest(notes).get(in_force.digest)
         if published is None:
             raise ConfigError(
                 f"{self.source.stream_key}: the ledger names the definition {in_force.digest}, but its note is "
@@ -155,7 +161,7 @@ class DefinitionGuard:
         is_same_task = in_force.task == self.intent.task_digest
         comparison = self._comparison(published, is_same_task=is_same_task)
         is_accepted = self._is_accepted(in_force.digest, notes)
-        ways = f"The target's days were loaded by {_writer(notes, in_force)}. {SAFE_WAYS[is_same_task]}"
+        ways = f"The target's days were loaded by {_writer(notes, in_force)}. {SAFE_REMEDIES[is_same_task]}"
         self._require_admissible(comparison, ways, is_accepted=is_accepted)
         changes = [*comparison.notices, *(comparison.acceptable if is_accepted else ())]
         if changes:
@@ -165,11 +171,11 @@ class DefinitionGuard:
 
     def _comparison(self, published: StreamDefinition, *, is_same_task: bool) -> Comparison:
         by_key = self.sink.identifies_by_key(self.source.kind)
-        return compare(published, self.definition, is_same_task=is_same_task, identifies_by_key=by_key)
+        return compare_definitions(published, self.definition, is_same_task=is_same_task, identifies_by_key=by_key)
 
     def _is_accepted(self, published: str, notes: Sequence[LedgerNote]) -> bool:
         acceptance = Acceptance(published=published, accepted=self.definition.options_digest)
-        return any(Acceptance.model_validate(note.content) == acceptance for note in notes_of(notes, "acceptance"))
+        return any(Acceptance.model_validate(note.content) == acceptance for note in notes_of_kind(notes, "acceptance"))
 
     def _require_admissible(self, comparison: Comparison, ways: str, *, is_accepted: bool) -> None:
         subject = f"{self.source.stream_key} into this target"
@@ -187,7 +193,7 @@ class DefinitionGuard:
         if not len(days):
             return "No day is published yet"
         rows = ledger.between(min(days), max(days))
-        others = days_loaded_otherwise(rows, definitions_in(notes), self.definition)
+        others = days_with_other_rows(rows, definitions_by_digest(notes), self.definition)
         plan = self.command("plan", f" --changed --days {min(days)}..{max(days)}")
         return (
             f"Loaded otherwise: {len(others):,} of {len(days):,} published days. To list them and load them again, "
@@ -195,17 +201,17 @@ class DefinitionGuard:
         )
 
     def _keep(self, notes: Sequence[LedgerNote]) -> None:
-        if self.definition.digest not in definitions_in(notes):
+        if self.definition.digest not in definitions_by_digest(notes):
             self._note(definition_note(self.definition, self.intent.run))
         self._is_kept = True
 
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
-            say(f"warning: {text}")
+            log_line(f"warning: {text}")
 
 
 def _writer(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
     """Return a run of the task that published last; ``another task`` if no note names such a run."""
-    runs = (note.run for note in notes_of(notes, "definition"))
+    runs = (note.run for note in notes_of_kind(notes, "definition"))
     return next((run for run in runs if digest_of(task_of(run)) == in_force.task), "another task")

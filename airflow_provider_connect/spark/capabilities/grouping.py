@@ -11,14 +11,14 @@ from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import Ledger
 from airflow_provider_connect.source import Poller
-from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.window import ONE_DAY, Day, groups
+from airflow_provider_connect.spark.progress import log_line
+from airflow_provider_connect.window import ONE_DAY, Day, group_days
 
 _NEAREST = 7
 """How many days tell the size of the next one: a week has its busy and its quiet days."""
 
 
-class Grouping:
+class DayGrouping:
     """Asks the poller how many days the next plan should take, and knows for it how large days are.
 
     Sizes come from the ledger, where it has days around the window's first one, and from what the job itself polls.
@@ -27,16 +27,16 @@ class Grouping:
         what was reserved for them.
     """
 
-    def __init__(self, poller: Poller, wanted: Sequence[Day], ledger: Ledger, alone: Collection[dt.date] = ()) -> None:
+    def __init__(self, poller: Poller, days: Sequence[Day], ledger: Ledger, alone: Collection[dt.date] = ()) -> None:
         self._poller = poller
-        self._wanted = wanted
+        self._wanted = days
         self._ledger = ledger
         self._alone = alone
         self._polled: dict[dt.date, int] = {}
         self._published: dict[dt.date, int] | None = None
         self._said = 0
 
-    def size(self, day: Day) -> int:
+    def group_size(self, day: Day) -> int:
         """Return how many days, from this one on, a plan should take."""
         poller = self._poller
         if not isinstance(poller, SeveralDaysARequest) or (most := poller.days_per_plan) == 1:
@@ -45,16 +45,16 @@ class Grouping:
         days = max(1, min(chosen.days, most))
         if chosen.why and days != self._said and len(self._wanted) > 1:
             self._said = days
-            say(f"from day {day} on: {days} {'day' if days == 1 else 'days'} in one request; {chosen.why}")
+            log_line(f"from day {day} on: {days} {'day' if days == 1 else 'days'} in one request; {chosen.why}")
         return days
 
-    def first(self, days: Sequence[Day]) -> tuple[Day, ...]:
+    def next_group(self, days: Sequence[Day]) -> tuple[Day, ...]:
         """Return the days that the next plan takes, of those that are left: they follow each other without a gap."""
-        size = self.size(days[0])
+        size = self.group_size(days[0])
         until = next((at for at, day in enumerate(days[:size]) if day.date in self._alone), size)
-        return groups(days[: max(1, until)], size)[0]
+        return group_days(days[: max(1, until)], size)[0]
 
-    def note(self, reports: Iterable[DayReport]) -> None:
+    def note_sizes(self, reports: Iterable[DayReport]) -> None:
         """Learn the sizes of days that have ended."""
         for report in reports:
             # The ledger may have forgotten what a day had that is published already.
@@ -77,37 +77,37 @@ class Grouping:
             found = self._ledger.between(first - _NEAREST * ONE_DAY, first + _NEAREST * ONE_DAY)[-_NEAREST:]
             rows = [row if "raw_bytes" in row.counts else self._ledger.row(row.day) for row in found]
         except Exception as error:  # noqa: BLE001  # whoever publishes meets the same error, and reports it
-            say(f"the sizes of earlier days are not known: {Failure.of(error).message}")
+            log_line(f"the sizes of earlier days are not known: {Failure.from_error(error).message}")
             return {}
         # An erase writes rows without a request: they have no size.
         sizes = {row.day: (row.counts.get("raw_bytes"), row.rows) for row in rows if row is not None}
         return {day: size for day, (size, has_rows) in sizes.items() if size or (size == 0 and not has_rows)}
 
 
-class DaysLeft:
+class DayQueue:
     """Hands the days of a job out in groups, to whichever thread asks next, and keeps their reports."""
 
-    def __init__(self, days: Sequence[Day], grouping: Grouping) -> None:
+    def __init__(self, days: Sequence[Day], grouping: DayGrouping) -> None:
         self._days = list(days)
         self._left = list(days)
         self._grouping = grouping
         self._reports: dict[dt.date, DayReport] = {}
         self._lock = threading.Lock()
 
-    def take(self) -> tuple[Day, ...]:
+    def take_group(self) -> tuple[Day, ...]:
         """Return the next group: days that follow each other without a gap; nothing once all are handed out."""
         with self._lock:
             if not self._left:
                 return ()
-            group = self._grouping.first(self._left)
+            group = self._grouping.next_group(self._left)
             del self._left[: len(group)]
             return group
 
-    def end(self, reports: Sequence[DayReport]) -> None:
+    def add_reports(self, reports: Sequence[DayReport]) -> None:
         """Keep the reports of a group."""
         with self._lock:
             self._reports |= {report.day: report for report in reports}
-            self._grouping.note(reports)
+            self._grouping.note_sizes(reports)
 
     @property
     def reports(self) -> list[DayReport]:

@@ -8,59 +8,61 @@ from dataclasses import dataclass
 from airflow_provider_connect import completeness
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.spark.capabilities.counts import Counts
-from airflow_provider_connect.spark.context import Context, answer_of
-from airflow_provider_connect.spark.days.publish import confirms
-from airflow_provider_connect.spark.days.sweep import forget
-from airflow_provider_connect.spark.states import CheckedDay, FrozenDay
+from airflow_provider_connect.spark.capabilities.counts import DayCounter
+from airflow_provider_connect.spark.context import JobContext, answer_digest
+from airflow_provider_connect.spark.days.publish import can_confirm
+from airflow_provider_connect.spark.days.sweep import delete_stage
+from airflow_provider_connect.spark.states import CheckedDay, StagedDay
 from airflow_provider_connect.stage.manifest import Manifest
-from airflow_provider_connect.stage.plans import refuse
+from airflow_provider_connect.stage.poll_plans import discard_staged_answer
 
 
 @dataclass(frozen=True)
-class Checker:
+class DayChecker:
     """Checks frozen days.
 
     :param counts: the vendor's own, which answers are compared with; None to compare nothing.
     """
 
-    context: Context
-    counts: Counts | None
+    context: JobContext
+    counter: DayCounter | None
 
-    def check(self, frozen: FrozenDay) -> CheckedDay:
+    def check(self, staged: StagedDay) -> CheckedDay:
         """Compare a day with what is published.
 
         :raises DataError: it looks wrong, with both figures.
         """
-        publish = self._publish(frozen)
-        is_confirmed = confirms(self.context, publish, frozen.newest)
+        publish = self._publish(staged)
+        is_confirmed = can_confirm(self.context, publish, staged.newest_row)
         # The published answer has passed the rules, or a person has let it pass. The vendor may count more by now.
-        findings = [] if is_confirmed else self._findings(frozen.manifest, frozen.newest)
-        if self.counts is not None and not any(finding.is_fatal for finding in findings):
-            rows = completeness.sent(frozen.manifest.answered)  # the vendor counts those whom we leave out, too
-            counted = self.counts.finding(frozen.manifest.day, rows)
+        findings = [] if is_confirmed else self._findings(staged.manifest, staged.newest_row)
+        if self.counter is not None and not any(finding.is_fatal for finding in findings):
+            rows = completeness.rows_from_vendor(
+                staged.manifest.source_answer
+            )  # the vendor counts those whom we leave out, too
+            counted = self.counter.compare(staged.manifest.day, rows)
             findings += [counted] if counted is not None else []
         if fatal := [finding.text for finding in findings if finding.is_fatal]:
-            refuse(self.context.outlet.root, frozen.manifest)
-            forget(self.context.outlet, frozen.manifest)
+            discard_staged_answer(self.context.outlet.root, staged.manifest)
+            delete_stage(self.context.outlet, staged.manifest)
             raise DataError("; ".join(fatal))
-        return CheckedDay(frozen, publish, is_confirmed, tuple(finding.text for finding in findings))
+        return CheckedDay(staged, publish, is_confirmed, tuple(finding.text for finding in findings))
 
-    def _publish(self, frozen: FrozenDay) -> Publish:
+    def _publish(self, frozen: StagedDay) -> Publish:
         job, outlet, manifest = self.context.job, self.context.outlet, frozen.manifest
         return Publish(
             key=outlet.key,
             day=manifest.day,
             intent=job.intent,
             manifest=manifest,
-            schema=outlet.schema,
+            schema=outlet.published_schema,
             stage=outlet.root.url,
             kind=self.context.intake.source.kind,
             labels=job.labels,
-            on_empty=completeness.emptiness(manifest.answered, job.on_empty),
-            answer=answer_of(self.context, manifest),
+            on_empty=completeness.effective_on_empty(manifest.source_answer, job.on_empty),
+            answer=answer_digest(self.context, manifest),
             definition=frozen.admission.digest,
-            definition_seen=frozen.admission.seen,
+            definition_seen=frozen.admission.definition_in_force,
         )
 
     def _findings(self, manifest: Manifest, newest: LedgerRow | None) -> list[completeness.Finding]:
@@ -73,7 +75,7 @@ class Checker:
         replaced = newest if self.context.outlet.sink.replaces(kind) else None
         return completeness.findings(
             date,
-            manifest.answered,
+            manifest.source_answer,
             result=None if manifest.transformed is None else manifest.polled,
             on_empty=job.on_empty,
             rules=job.rules,

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.spark.capabilities.counts import Counts
-from airflow_provider_connect.spark.capabilities.deadlines import Deadlines
-from airflow_provider_connect.spark.capabilities.resuming import Resuming
+from airflow_provider_connect.spark.capabilities.counts import DayCounter
+from airflow_provider_connect.spark.capabilities.deadlines import DaySplitter
+from airflow_provider_connect.spark.capabilities.resuming import PlanResumer
 from airflow_provider_connect.spark.states import DaysToPoll, PlannedDays
 from airflow_provider_connect.window import Day
 
 
 @dataclass(frozen=True)
-class Planner:
+class DayPlanner:
     """Plans days.
 
     :param counts: the vendor's own, which some plans need.
     """
 
-    deadlines: Deadlines
-    resuming: Resuming
-    counts: Counts | None
+    splitter: DaySplitter
+    resumer: PlanResumer
+    counter: DayCounter | None
 
     def plan(self, days: DaysToPoll) -> PlannedDays:
         """Cut days into partitions.
@@ -31,29 +31,29 @@ class Planner:
         """
         for day in days.days:
             self._prepare(day)
-        parts = self.resuming.planned(days, is_split=self.deadlines.is_split(days.days[0]))
+        parts = self.resumer.plan(days, is_split=self.splitter.is_split(days.days[0]))
         if len(parts) > 1:
-            self.hold_split(days.days)
-        cost, ends_late = self.deadlines.cost(days.days), self.deadlines.can_split(days.days, len(parts))
-        return PlannedDays(days, parts, self.resuming.taken(days.days), cost, ends_late)
+            self.require_matching_counts(days.days)
+        cost, ends_late = self.splitter.reserved_requests(days.days), self.splitter.can_split(days.days, len(parts))
+        return PlannedDays(days, parts, self.resumer.reused_outcomes(days.days), cost, ends_late)
 
-    def hold_split(self, days: Sequence[Day]) -> None:
+    def require_matching_counts(self, days: Sequence[Day]) -> None:
         """Have days compared with the counts that decided their partitions."""
         for day in days:
-            if self.counts is not None and self.deadlines.is_split(day):
-                self.counts.hold_to(day)
+            if self.counter is not None and self.splitter.is_split(day):
+                self.counter.require_match(day)
 
     def _prepare(self, day: Day) -> None:
         """Count a day whose plan needs it: one that ran into its deadline, or each, as the source says.
 
         :raises ConnectError: it cannot be counted.
         """
-        is_split = self.deadlines.split(day)
-        if self.counts is None:
+        is_split = self.splitter.split(day)
+        if self.counter is None:
             return
         try:
-            self.counts.before_plan(day, is_split=is_split)
+            self.counter.count_before_plan(day, is_split=is_split)
         except ConfigError as error:
-            if not is_split or self.counts.are_always_needed:
+            if not is_split or self.counter.is_always_needed:
                 raise
-            self.deadlines.leave_whole(day, error)
+            self.splitter.stop_splitting(day, error)

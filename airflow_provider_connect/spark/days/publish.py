@@ -18,12 +18,12 @@ from airflow_provider_connect.errors import ConnectError, Failure, OvertakenErro
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.publishing import is_unchanged
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher
-from airflow_provider_connect.spark.context import Context, PutShares
-from airflow_provider_connect.spark.days.sweep import forget
-from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.spark.put import begin, put_and_commit
+from airflow_provider_connect.spark.context import JobContext, PutShares
+from airflow_provider_connect.spark.days.sweep import delete_stage
+from airflow_provider_connect.spark.progress import log_line
+from airflow_provider_connect.spark.put import begin_publish, put_and_commit
 from airflow_provider_connect.spark.states import CheckedDay
-from airflow_provider_connect.spark.transform import begin as transforming
+from airflow_provider_connect.spark.transform import entry as transforming
 from airflow_provider_connect.stage.manifest import Manifest
 from airflow_provider_connect.window import Day
 
@@ -32,7 +32,7 @@ from airflow_provider_connect.window import Day
 class DayPublisher:
     """Publishes checked days."""
 
-    context: Context
+    context: JobContext
     put_shares: PutShares | None
 
     def publish(self, checked: CheckedDay) -> DayReport:
@@ -40,23 +40,23 @@ class DayPublisher:
 
         :raises ConnectError: as a commit.
         """
-        manifest = checked.frozen.manifest
+        manifest = checked.staged.manifest
         started = time.monotonic()
         try:
             with self.context.progress.publishing(manifest.day, manifest.polled.rows_written):
                 row = self._row(checked)
         except (OvertakenError, SupersededError):
-            forget(self.context.outlet, manifest)
+            delete_stage(self.context.outlet, manifest)
             raise
-        forget(self.context.outlet, manifest)
+        delete_stage(self.context.outlet, manifest)
         return self._report(checked, row, time.monotonic() - started)
 
     def _row(self, checked: CheckedDay) -> LedgerRow:
         publisher, publish = self.context.outlet.publisher, checked.publish
-        if checked.confirms:
+        if checked.is_confirmation:
             return self._unless_published(publish, lambda: confirm(self.context, publish))
         publish = with_differences(publisher, publish)
-        token = begin(publisher, publish)
+        token = begin_publish(publisher, publish)
         return self._unless_published(publish, lambda: put_and_commit(publisher, publish, token, self.put_shares))
 
     def _unless_published(self, publish: Publish, commit: Callable[[], LedgerRow]) -> LedgerRow:
@@ -72,30 +72,30 @@ class DayPublisher:
             return row
 
     def _report(self, checked: CheckedDay, row: LedgerRow, seconds: float) -> DayReport:
-        frozen, manifest = checked.frozen, checked.frozen.manifest
-        day, polled, newest = manifest.day, manifest.polled, frozen.newest
+        frozen, manifest = checked.staged, checked.staged.manifest
+        day, polled, newest = manifest.day, manifest.polled, frozen.newest_row
         figures: dict[str, Any] = {
             "generation": row.generation,
             "rows_written": row.rows,
             "rows_before": newest.rows if newest and newest.day == day.date else None,
             "publish_seconds": seconds,
             "warnings": checked.warnings,
-            **transforming.figures(manifest),
+            **transforming.report_fields(manifest),
         }
-        if frozen.is_kept:
+        if frozen.is_from_earlier_try:
             polled = polled.model_copy(update={"seconds": 0.0, "retries": 0})
-        if checked.confirms and is_confirmed(row, manifest):
-            return DayReport.of(day, "unchanged", polled, **figures, rejects=())
+        if checked.is_confirmation and is_confirmed(row, manifest):
+            return DayReport.for_day(day, "unchanged", polled, **figures, rejects=())
         if row.attempt != manifest.attempt:
-            return already_published(day, row)
-        return DayReport.of(
+            return report_of_published(day, row)
+        return DayReport.for_day(
             day,
             "published",
             polled,
             **figures,
             rejected=row.counts.get("rejected", polled.counts.get("rejected", 0)),
             rejects=tuple(file.path for file in polled.rejects) if self.context.outlet.keeps_stage else (),
-            counts=other_counts(polled.counts | row.counts),
+            counts=extra_counts(polled.counts | row.counts),
             reference=row.reference,
             link=row.link,
         )
@@ -112,7 +112,7 @@ def with_differences(publisher: Publisher, publish: Publish) -> Publish:
     try:
         found = publisher.differences(publish)
     except Exception as error:  # noqa: BLE001  # the day is worth more than its counts
-        say(f"day {publish.day}: its changed rows could not be counted: {Failure.of(error).message}")
+        log_line(f"day {publish.day}: its changed rows could not be counted: {Failure.from_error(error).message}")
         return publish
     if found is None:
         return publish
@@ -120,13 +120,13 @@ def with_differences(publisher: Publisher, publish: Publish) -> Publish:
     return dataclasses.replace(publish, manifest=manifest.model_copy(update={"polled": polled}))
 
 
-def confirms(context: Context, publish: Publish, newest: LedgerRow | None) -> bool:
+def can_confirm(context: JobContext, publish: Publish, newest: LedgerRow | None) -> bool:
     """Whether to confirm a day instead of publishing it. A clear and a backfill load it whatever it holds."""
     is_free = publish.day in context.job.lookback and isinstance(context.outlet.publisher, Confirms)
     return is_free and context.outlet.sink.reloads and is_unchanged(publish, newest)
 
 
-def confirm(context: Context, publish: Publish) -> LedgerRow:
+def confirm(context: JobContext, publish: Publish) -> LedgerRow:
     """Have the sink note that the published answer was given once more.
 
     :raises ConnectError: as a commit.
@@ -144,10 +144,10 @@ _REPORTED = ("rows_read", "duplicates", "rejected", "wire_bytes", "raw_bytes")
 """Counts that a report has fields for."""
 
 
-def already_published(day: Day, row: LedgerRow) -> DayReport:
+def report_of_published(day: Day, row: LedgerRow) -> DayReport:
     """Return the report of a day that an earlier try published, made from its ledger row."""
     fields: dict[str, Any] = {name: row.counts.get(name, 0) for name in _REPORTED}
-    return DayReport.of(
+    return DayReport.for_day(
         day,
         "already_published",
         generation=row.generation,
@@ -155,11 +155,11 @@ def already_published(day: Day, row: LedgerRow) -> DayReport:
         digest=row.digest,
         reference=row.reference,
         link=row.link,
-        counts=other_counts(row.counts),
+        counts=extra_counts(row.counts),
         **fields,
     )
 
 
-def other_counts(counts: Mapping[str, int]) -> dict[str, int]:
+def extra_counts(counts: Mapping[str, int]) -> dict[str, int]:
     """Return what has no field of its own in a report, the sink's own counts among it."""
     return {name: count for name, count in counts.items() if name not in _REPORTED}

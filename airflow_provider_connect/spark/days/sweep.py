@@ -7,13 +7,13 @@ from collections.abc import Callable
 from airflow_provider_connect.capabilities.publisher import Sweeps
 from airflow_provider_connect.errors import ConnectError, Failure
 from airflow_provider_connect.spark.context import Outlet
-from airflow_provider_connect.spark.progress import say
-from airflow_provider_connect.spark.transform import begin as transforming
+from airflow_provider_connect.spark.progress import log_line
+from airflow_provider_connect.spark.transform import entry as transforming
 from airflow_provider_connect.stage import temporary
 from airflow_provider_connect.stage.manifest import Manifest
 
 
-def forget(outlet: Outlet, manifest: Manifest) -> None:
+def delete_stage(outlet: Outlet, manifest: Manifest) -> None:
     """Delete a stage that nobody will publish any more, unless the sink keeps it.
 
     A failure to delete does not fail the day: a later sweep tries again.
@@ -21,25 +21,27 @@ def forget(outlet: Outlet, manifest: Manifest) -> None:
     if outlet.keeps_stage:
         return
     try:
-        temporary.forget(outlet.root, manifest)
+        temporary.delete_staged_day(outlet.root, manifest)
     except ConnectError as error:
-        say(f"day {manifest.day}: staged files could not be deleted: {error}")
+        log_line(f"day {manifest.day}: staged files could not be deleted: {error}")
 
 
 def sweep(outlet: Outlet) -> int:
     """Delete what attempts left that are long dead, in the sink and in the stage; return how many files."""
     root = outlet.root
-    files = swept(outlet.sink.target, outlet.publisher.sweep) if isinstance(outlet.publisher, Sweeps) else 0
-    files += swept(root.url, lambda: transforming.swept(root))
+    files = sweep_quietly(outlet.sink.target, outlet.publisher.sweep) if isinstance(outlet.publisher, Sweeps) else 0
+    files += sweep_quietly(root.url, lambda: transforming.sweep_polled(root))
     if not outlet.keeps_stage:
-        files += swept(root.url, lambda: temporary.sweep(root, root.now() - temporary.SILENT))
+        files += sweep_quietly(
+            root.url, lambda: temporary.sweep_stage(root, root.storage_time() - temporary.DEAD_AFTER)
+        )
     return files
 
 
-def swept(place: str, delete: Callable[[], int]) -> int:
+def sweep_quietly(location: str, delete: Callable[[], int]) -> int:
     """Clean up; a failure is only logged, since it must not hide how the days ended."""
     try:
         return delete()
     except Exception as error:  # noqa: BLE001
-        say(f"files of dead attempts under {place} could not be swept: {Failure.of(error).message}")
+        log_line(f"files of dead attempts under {location} could not be swept: {Failure.from_error(error).message}")
         return 0

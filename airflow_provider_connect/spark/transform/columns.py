@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
 from airflow_provider_connect.values import ddl
 
 _CHECKED, _UNCHECKED = b"checked", b"unchecked"
@@ -19,7 +19,7 @@ _PLAIN = (
 )  # fmt: skip
 
 
-def read_as(schema: pa.Schema) -> Any:
+def spark_struct(schema: pa.Schema) -> Any:
     """Return the Spark type of staged rows, a ``StructType``. Each column may be NULL, as in whatever Spark reads.
 
     :raises ConfigError: naming every column that Spark cannot read, or cannot tell from another.
@@ -27,7 +27,7 @@ def read_as(schema: pa.Schema) -> Any:
     from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415  # slow, and only a transform needs it
     from pyspark.sql.types import StructField, StructType  # noqa: PLC0415
 
-    ddl.columns(schema)
+    ddl.ddl_columns(schema)
     if twice := _alike(schema.names):
         raise ConfigError(
             f"columns {', '.join(twice)}: Spark SQL does not tell upper from lower case, so a transform cannot tell "
@@ -36,7 +36,7 @@ def read_as(schema: pa.Schema) -> Any:
     return StructType([StructField(field.name, from_arrow_type(field.type)) for field in schema])
 
 
-def staged_as(result: Any, source: pa.Schema) -> pa.Schema:
+def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
     """Return how a transform's result is staged.
 
     A column with the name and the type of one of the source's is described like that one, and may be NULL only if that
@@ -62,7 +62,7 @@ def staged_as(result: Any, source: pa.Schema) -> pa.Schema:
     return pa.schema(fields, metadata=source.metadata)
 
 
-def lost_key(result: pa.Schema, source: pa.Schema) -> str:
+def missing_key_hint(result: pa.Schema, source: pa.Schema) -> str:
     """Say that a result lacks the key of the rows, and what to do; "" if it does not, or rows had none."""
     if RECORD_KEY not in source.names or RECORD_KEY in result.names:
         return ""

@@ -10,20 +10,20 @@ from airflow_provider_connect.values import times
 from airflow_provider_connect.values.arrays import (
     Piece,
     Refuse,
-    Refused,
+    RefusedRows,
     as_binary,
     as_numbers,
     as_utf8,
-    join,
-    joined_by_row,
+    join_by_row,
+    join_pieces,
     keys_and_items,
-    optional,
+    pieces_or_null,
     refuse_by_element,
     without_dictionary,
 )
-from airflow_provider_connect.values.arrow import Shape, is_text, lengths_and_elements, shape_of, true_rows
+from airflow_provider_connect.values.arrow import TypeGroup, is_text, lengths_and_elements, true_rows, type_group
 from airflow_provider_connect.values.avro import schema as avro
-from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, frame
+from airflow_provider_connect.values.converters import DAY, Converter, SchemaLanguage, SchemaRef, registry_prefix
 from airflow_provider_connect.values.names import children_by_legal_name, legal_name
 from airflow_provider_connect.values.numbers import (
     big_endian,
@@ -44,17 +44,17 @@ _END = zigzag(0)  # of the blocks of an array or a map
 class AvroConverter(Converter):
     """Avro records with their logical types, behind the id of their schema."""
 
-    kind: ClassVar[Kind | None] = "AVRO"
-    form = "Avro"
+    kind: ClassVar[SchemaLanguage | None] = "AVRO"
+    format_name = "Avro"
 
     @cached_property
     def document(self) -> str:
         """The Avro schema as JSON."""
         return avro.document(self.schema, self.record_name, self.day)
 
-    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
         """Return the schema's id and each row as one record, written by the registered schema."""
-        pieces: list[Piece] = [frame(ref)]
+        pieces: list[Piece] = [registry_prefix(ref)]
         record = json.loads((ref and ref.document) or self.document)
         writer = _Writer(avro.named_types(record))
         own = {legal_name(field.name): field for field in self.schema}
@@ -63,7 +63,7 @@ class AvroConverter(Converter):
             if name == DAY and self.day is not None:
                 pieces += writer.constant(self.day.toordinal() - times.EPOCH_ORDINAL, kind)
             elif name in own:
-                array, refuse = refused.column(batch, own[name])
+                array, refuse = refused.read_column(batch, own[name])
                 pieces += writer.pieces(array, kind, refuse)
             else:
                 pieces += writer.nothing(kind)
@@ -94,13 +94,13 @@ class _Writer:
         plain, null, place = avro.without_null(kind, self.names)
         body = self._value(array, plain, refuse)
         if null is not None:
-            return optional(array, body, zigzag(place), zigzag(null))
+            return pieces_or_null(array, body, zigzag(place), zigzag(null))
         if array.null_count:
             refuse(true_rows(array.is_null()), "NULL, which the registered schema does not take")
         return [zigzag(place), *body] if isinstance(kind, list) else body
 
     def _value(self, array: pa.Array, kind: Any, refuse: Refuse) -> list[Piece]:
-        shape = shape_of(array.type)
+        shape = type_group(array.type)
         if shape == "struct":
             return self._record(array, kind, refuse)
         if shape == "map":
@@ -108,7 +108,7 @@ class _Writer:
         if shape == "list":
             lengths, elements = lengths_and_elements(array)
             inner = self.pieces(elements, kind["items"], refuse_by_element(refuse, lengths))
-            return _blocks(lengths, join(inner, len(elements)))
+            return _blocks(lengths, join_pieces(inner, len(elements)))
         return _leaf(array, shape, refuse)
 
     def _record(self, array: pa.StructArray, kind: Any, refuse: Refuse) -> list[Piece]:
@@ -127,7 +127,7 @@ class _Writer:
             entry: Any = avro.without_null(kind["items"], self.names)[0]
             types = {part["name"]: part["type"] for part in entry["fields"]}
             found = [*self.pieces(keys, types["key"], inner), *self.pieces(items, types["value"], inner)]
-        return _blocks(lengths, join(found, len(keys)))
+        return _blocks(lengths, join_pieces(found, len(keys)))
 
 
 def _blocks(lengths: Any, elements: pa.Array) -> list[Piece]:
@@ -139,17 +139,17 @@ def _blocks(lengths: Any, elements: pa.Array) -> list[Piece]:
     counts = zigzags(lengths)
     empty = pa.array(np.asarray(lengths) == 0)
     counts = pc.if_else(empty, pa.scalar(b"", counts.type), counts)
-    return [counts, joined_by_row(elements, lengths, b""), _END]
+    return [counts, join_by_row(elements, lengths, b""), _END]
 
 
-def _leaf(array: pa.Array, shape: Shape | None, refuse: Refuse) -> list[Piece]:
+def _leaf(array: pa.Array, shape: TypeGroup | None, refuse: Refuse) -> list[Piece]:
     if shape == "null":
         return []
     if shape == "text":
         return length_prefixed(as_utf8(array, refuse), signed=True)
     if shape == "binary":
         return length_prefixed(as_binary(array), signed=True)
-    if shape in times.SHAPES:
+    if shape in times.TIME_GROUPS:
         return [zigzags(times.whole_numbers(array, refuse))]
     if decimal_digits(array.type) is not None:
         return [zigzag(width_bytes(array.type)), big_endian(array)]

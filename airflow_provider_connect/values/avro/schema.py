@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from airflow_provider_connect.values.arrow import is_text, plain_type, shape_of
-from airflow_provider_connect.values.encoded import DAY, differing, missing, wanted
+from airflow_provider_connect.values.arrow import is_text, plain_type, type_group
+from airflow_provider_connect.values.converters import DAY, differing_type, missing_field, required_field
 from airflow_provider_connect.values.names import comment_with_name, inner_name, legal_name, split_name
 from airflow_provider_connect.values.numbers import decimal_digits
 
@@ -43,7 +43,7 @@ def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
     return json.dumps(record | ({"namespace": namespace} if namespace else {}), ensure_ascii=False)
 
 
-def misfits(own: str, registered: str) -> list[str]:
+def misfits(own_schema: str, registered: str) -> list[str]:
     """Say why records of our own schema cannot be written by a registered one; [] when they can.
 
     The order of fields, docs, defaults and record names may differ. A registered field may be nullable or ``long``
@@ -51,25 +51,25 @@ def misfits(own: str, registered: str) -> list[str]:
     has must be nullable.
     """
     other = json.loads(registered)
-    return list(_misfits(json.loads(own), other, "", named_types(other)))
+    return list(_misfits(json.loads(own_schema), other, "", named_types(other)))
 
 
-def named_types(schema: Avro, found: dict[str, Avro] | None = None, namespace: str = "") -> dict[str, Avro]:
+def named_types(schema: Avro, types: dict[str, Avro] | None = None, namespace: str = "") -> dict[str, Avro]:
     """Return the named types that a schema defines, by their names with and without namespace."""
-    found = {} if found is None else found
+    types = {} if types is None else types
     if isinstance(schema, list):
         for branch in schema:
-            named_types(branch, found, namespace)
+            named_types(branch, types, namespace)
     elif isinstance(schema, dict):
         if "name" in schema:
             own, _, simple = f"{schema.get('namespace', namespace)}.{schema['name']}".rpartition(".")
             namespace = schema["name"].rpartition(".")[0] or own
-            found[simple] = found[f"{namespace}.{simple}".strip(".")] = schema
+            types[simple] = types[f"{namespace}.{simple}".strip(".")] = schema
         fields = [field["type"] for field in schema.get("fields", ())]
         for inner in (schema.get("items"), schema.get("values"), schema["type"], *fields):
             if isinstance(inner, dict | list):
-                named_types(inner, found, namespace)
-    return found
+                named_types(inner, types, namespace)
+    return types
 
 
 def without_null(schema: Avro, names: dict[str, Avro]) -> tuple[Avro, int | None, int]:
@@ -96,7 +96,7 @@ def _field(field: pa.Field, record: str, *, nullable: bool) -> dict[str, Any]:
 
 
 def _type(kind: pa.DataType, name: str) -> Avro:
-    kind, shape = plain_type(kind), shape_of(kind)
+    kind, shape = plain_type(kind), type_group(kind)
     if shape == "struct":
         return {"type": "record", "name": name, "fields": [_field(field, name, nullable=True) for field in kind]}
     if shape == "map":
@@ -113,7 +113,7 @@ def _type(kind: pa.DataType, name: str) -> Avro:
 def _leaf(kind: pa.DataType) -> Avro:
     from pyarrow import types
 
-    shape, digits = shape_of(kind), decimal_digits(kind)
+    shape, digits = type_group(kind), decimal_digits(kind)
     if digits is not None:
         return {"type": "bytes", "logicalType": "decimal", "precision": digits[0], "scale": digits[1]}
     if shape == "timestamp":
@@ -133,7 +133,7 @@ def _misfits(own: Avro, other: Avro, where: str, names: dict[str, Avro]) -> Iter
     theirs: Any = without_null(other, names)[0]
     a, b = _signature(mine), _signature(theirs)
     if a != b and (a, b) != (("int",), ("long",)):
-        yield differing(where or "the record", "/".join(a), "/".join(b))
+        yield differing_type(where or "the record", "/".join(a), "/".join(b))
     elif a == ("record",):
         yield from _record_misfits(mine, theirs, f"{where}." if where else "field ", names)
     elif a in (("array",), ("map",)):
@@ -148,10 +148,10 @@ def _record_misfits(own: dict[str, Any], other: dict[str, Any], where: str, name
         if name in theirs:
             yield from _misfits(kind, theirs[name], f"{where}{name}", names)
         else:
-            yield missing(f"{where}{name}")
+            yield missing_field(f"{where}{name}")
     for name, kind in theirs.items():
         if name not in ours and without_null(kind, names)[1] is None:
-            yield wanted(f"{where}{name}")
+            yield required_field(f"{where}{name}")
 
 
 def _signature(schema: Avro) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.values import times
-from airflow_provider_connect.values.arrays import Piece, Refuse, Refused
-from airflow_provider_connect.values.arrow import Shape, plain_type, shape_of, true_rows
-from airflow_provider_connect.values.encoded import DAY, SchemaRef
-from airflow_provider_connect.values.json.text import JsonConverter, Writer, base64_texts, quoted
+from airflow_provider_connect.values.arrays import Piece, Refuse, RefusedRows
+from airflow_provider_connect.values.arrow import TypeGroup, plain_type, true_rows, type_group
+from airflow_provider_connect.values.converters import DAY, SchemaRef
+from airflow_provider_connect.values.json.text import JsonConverter, JsonWriter, base64_texts, quote_texts
 from airflow_provider_connect.values.numbers import big_endian, decimal_digits
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ _TYPES: dict[str | None, dict[str, Any]] = {
 }
 
 
-class _ConnectWriter(Writer):
-    def leaf(self, array: pa.Array, shape: Shape | None, field: pa.Field, refuse: Refuse) -> list[Piece]:
+class _ConnectWriter(JsonWriter):
+    def leaf_pieces(self, array: pa.Array, shape: TypeGroup | None, field: pa.Field, refuse: Refuse) -> list[Piece]:
         if shape == "text":
-            return quoted(array, refuse)
+            return quote_texts(array, refuse)
         if decimal_digits(array.type) is not None:
             return [b'"', base64_texts(big_endian(array)), b'"']
-        if shape in times.SHAPES:
+        if shape in times.TIME_GROUPS:
             return [_milliseconds(array, refuse)]
-        return super().leaf(array, shape, field, refuse)
+        return super().leaf_pieces(array, shape, field, refuse)
 
 
 class EnvelopeConverter(JsonConverter):
@@ -62,7 +62,7 @@ class EnvelopeConverter(JsonConverter):
         schema = {"type": "struct", "fields": fields, "optional": False, "name": self.record_name}
         return json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
         """Return each row with its schema."""
         return [b'{"schema":', self._envelope, b',"payload":', *super().pieces(batch, ref, refused), b"}"]
 
@@ -93,7 +93,7 @@ def _inner(kind: pa.DataType, *, optional: bool = True) -> dict[str, Any]:
 
 
 def _type(kind: pa.DataType) -> dict[str, Any]:
-    kind, shape = plain_type(kind), shape_of(kind)
+    kind, shape = plain_type(kind), type_group(kind)
     if shape == "struct":
         return {"type": "struct", "fields": [_field(field, optional=True) for field in kind]}
     if shape == "map":
@@ -106,7 +106,7 @@ def _type(kind: pa.DataType) -> dict[str, Any]:
 def _leaf(kind: pa.DataType) -> dict[str, Any]:
     from pyarrow import types
 
-    shape, digits = shape_of(kind), decimal_digits(kind)
+    shape, digits = type_group(kind), decimal_digits(kind)
     if digits is not None:
         parameters = {"scale": str(digits[1]), "connect.decimal.precision": str(digits[0])}
         return _logical("bytes", "Decimal") | {"parameters": parameters}

@@ -12,9 +12,17 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_connect.values.arrays import Piece, Refused
-from airflow_provider_connect.values.arrow import is_text, json_mark, plain_type, shape_of
-from airflow_provider_connect.values.encoded import DAY, Kind, SchemaRef, differing, frame, missing, wanted
+from airflow_provider_connect.values.arrays import Piece, RefusedRows
+from airflow_provider_connect.values.arrow import is_text, json_mark, plain_type, type_group
+from airflow_provider_connect.values.converters import (
+    DAY,
+    SchemaLanguage,
+    SchemaRef,
+    differing_type,
+    missing_field,
+    registry_prefix,
+    required_field,
+)
 from airflow_provider_connect.values.json.text import JsonConverter
 from airflow_provider_connect.values.names import comment
 
@@ -42,7 +50,7 @@ _TYPES: dict[str | None, Schema] = {
 class JsonSchemaConverter(JsonConverter):
     """Plain JSON objects behind the id of their schema."""
 
-    kind: ClassVar[Kind | None] = "JSON"
+    kind: ClassVar[SchemaLanguage | None] = "JSON"
 
     @cached_property
     def document(self) -> str:
@@ -53,17 +61,17 @@ class JsonSchemaConverter(JsonConverter):
         head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": self.record_name}
         return json.dumps(head | _object(properties) | {"required": required}, ensure_ascii=False)
 
-    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
         """Return the schema's id and the object of each row."""
-        return [frame(ref), *super().pieces(batch, ref, refused)]
+        return [registry_prefix(ref), *super().pieces(batch, ref, refused)]
 
 
-def misfits(own: str, registered: str) -> list[str]:
+def misfits(own_schema: str, registered: str) -> list[str]:
     """Say which fields of our own schema a registered one does not take; [] when it takes them all.
 
     Only ``properties``, ``type``, ``required`` and ``additionalProperties`` are compared.
     """
-    return list(_misfits(json.loads(own), json.loads(registered), "field "))
+    return list(_misfits(json.loads(own_schema), json.loads(registered), "field "))
 
 
 def _misfits(own: Schema, other: Schema, where: str) -> Iterator[str]:
@@ -72,16 +80,16 @@ def _misfits(own: Schema, other: Schema, where: str) -> Iterator[str]:
         if name in theirs:
             yield from _type_misfits(mine, theirs[name], f"{where}{name}")
         elif other.get("additionalProperties", True) is False:
-            yield missing(f"{where}{name}")
+            yield missing_field(f"{where}{name}")
     for name in other.get("required", ()):
         if name not in (own.get("required") or ours):
-            yield wanted(f"{where}{name}", "may have none")
+            yield required_field(f"{where}{name}", "may have none")
 
 
 def _type_misfits(own: Schema, other: Schema, where: str) -> Iterator[str]:
     mine, theirs = _types(own), _types(other)
     if theirs and not (mine and all(kind in theirs or (kind == "integer" and "number" in theirs) for kind in mine)):
-        yield differing(where, "/".join(mine) or "any", "/".join(theirs))
+        yield differing_type(where, "/".join(mine) or "any", "/".join(theirs))
         return
     if "properties" in own and "properties" in other:
         yield from _misfits(own, other, f"{where}.")
@@ -108,7 +116,7 @@ def _object(properties: dict[str, Schema]) -> Schema:
 
 
 def _type(kind: pa.DataType) -> Schema:
-    kind, shape = plain_type(kind), shape_of(kind)
+    kind, shape = plain_type(kind), type_group(kind)
     if shape == "struct":
         properties = {field.name: _property(field, nullable=True) for field in kind}
         return _object(properties) | {"required": [field.name for field in kind]}

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from airflow_provider_connect.values.json.places import MISSING
+from airflow_provider_connect.values.json.paths import MISSING
 
 _TOLERANT = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[ \t\r\n]*")
-HALVES = re.compile("[\ud800-\udfff]")
+SURROGATES = re.compile("[\ud800-\udfff]")
 """Halves of characters, which JSON may hold and no column does."""
 
 
@@ -25,8 +25,8 @@ def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tupl
     :param decoder: what finds the end of a value; by default one that knows no NaN.
     :raises NotJsonError: it is none.
     """
-    decoder = decoder or json.JSONDecoder(parse_constant=no_constant)
-    at = expect(text, 0, "{")
+    decoder = decoder or json.JSONDecoder(parse_constant=refuse_constant)
+    at = skip_token(text, 0, "{")
     if text[at : at + 1] == "}":
         at += 1
     else:
@@ -35,29 +35,29 @@ def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tupl
                 key, at = decoder.raw_decode(text, at)
                 if not isinstance(key, str):
                     raise NotJsonError("no JSON object")
-                at = expect(text, at, ":")
+                at = skip_token(text, at, ":")
                 _, end = decoder.raw_decode(text, at)
             except (ValueError, RecursionError) as error:
-                raise not_json(error) from None
+                raise as_not_json_error(error) from None
             yield key, text[at:end]
-            at = space_after(text, end)
+            at = skip_space(text, end)
             if text[at : at + 1] == "}":
                 at += 1
                 break
-            at = expect(text, at, ",")
-    if space_after(text, at) != len(text):
+            at = skip_token(text, at, ",")
+    if skip_space(text, at) != len(text):
         raise NotJsonError("something follows the JSON object")
 
 
-def expect(text: str, at: int, what: str) -> int:
+def skip_token(text: str, at: int, token: str) -> int:
     """Return where the text goes on after ``what``, which has to be next, and white space around it."""
-    at = space_after(text, at)
-    if text[at : at + 1] != what:
+    at = skip_space(text, at)
+    if text[at : at + 1] != token:
         raise NotJsonError(f"invalid JSON at its character {at}")
-    return space_after(text, at + 1)
+    return skip_space(text, at + 1)
 
 
-def space_after(text: str, at: int) -> int:
+def skip_space(text: str, at: int) -> int:
     """Return where the white space at this place ends."""
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
 
@@ -68,17 +68,17 @@ def elements(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[str
     :param decoder: as for :func:`members`.
     :raises ValueError: it is no array.
     """
-    decoder = decoder or json.JSONDecoder(parse_constant=no_constant)
-    at = expect(text, 0, "[")
+    decoder = decoder or json.JSONDecoder(parse_constant=refuse_constant)
+    at = skip_token(text, 0, "[")
     while text[at : at + 1] != "]":
         _, end = decoder.raw_decode(text, at)
         yield text[at:end]
-        at = space_after(text, end)
+        at = skip_space(text, end)
         if text[at : at + 1] == ",":
-            at = space_after(text, at + 1)
+            at = skip_space(text, at + 1)
 
 
-def as_text(data: bytes) -> str:
+def decode_utf8(data: bytes) -> str:
     """Return a document as text.
 
     :raises NotJsonError: it is not UTF-8.
@@ -89,23 +89,23 @@ def as_text(data: bytes) -> str:
         raise NotJsonError(f"invalid UTF-8 at its byte {error.start}") from None
 
 
-def loaded(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Return a document decoded.
 
     :raises NotJsonError: it is not JSON.
     """
     try:
-        return json.loads(text, parse_constant=no_constant)
+        return json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise not_json(error) from None
+        raise as_not_json_error(error) from None
 
 
-def no_constant(name: str) -> Any:
+def refuse_constant(name: str) -> Any:
     """Refuse NaN and Infinity, for ``parse_constant``."""
     raise NotJsonError(f"{name} is no JSON")
 
 
-def not_json(error: Exception) -> NotJsonError:
+def as_not_json_error(error: Exception) -> NotJsonError:
     """Return a decoder's error as ours, without the text that it quotes."""
     if isinstance(error, NotJsonError):
         return error
@@ -114,7 +114,7 @@ def not_json(error: Exception) -> NotJsonError:
     return NotJsonError("nested too deep, or with a number too long")
 
 
-class Slices:
+class JsonSlicer:
     """Cuts JSON into its parts, unchanged."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Slices:
 
         self._object: Any = msgspec.json.Decoder(dict[str, msgspec.Raw])
         self._array: Any = msgspec.json.Decoder(list[msgspec.Raw])
-        self.malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+        self.decode_errors = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     def members(self, data: Any) -> dict[str, Any]:
         """Return the values of an object by name; of a name that comes twice, the last.
@@ -131,7 +131,7 @@ class Slices:
         """
         try:
             found: dict[str, Any] = self._object.decode(data)
-        except self.malformed:
+        except self.decode_errors:
             text = bytes(data).decode("utf-8", "surrogateescape")
             found = {name: _encoded(value) for name, value in members(text, _TOLERANT)}
         return found
@@ -143,18 +143,18 @@ class Slices:
         """
         try:
             found: list[Any] = self._array.decode(data)
-        except self.malformed:
+        except self.decode_errors:
             text = bytes(data).decode("utf-8", "surrogateescape")
             dict(members('{"":' + text + "}", _TOLERANT))  # to its end: an array that is cut is none
             found = [_encoded(value) for value in elements(text, _TOLERANT)]
         return found
 
-    def at(self, data: Any, way: Sequence[str]) -> Any:
+    def value_at(self, data: Any, steps: Sequence[str]) -> Any:
         """Return what stands at a place; :data:`MISSING` if nothing does.
 
         :raises ValueError: what has to be taken apart is no JSON.
         """
-        for step in way:
+        for step in steps:
             first = bytes(data[:1]) if isinstance(data, bytes) else bytes(data)[:1]
             if first == b"{":
                 data = self.members(data).get(step, MISSING)

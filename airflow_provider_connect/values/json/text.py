@@ -23,19 +23,26 @@ from airflow_provider_connect.values import times
 from airflow_provider_connect.values.arrays import (
     Piece,
     Refuse,
-    Refused,
+    RefusedRows,
     as_binary,
     as_utf8,
     data_and_ends,
-    join,
-    joined_by_row,
+    join_by_row,
+    join_pieces,
     keys_and_items,
-    optional,
+    pieces_or_null,
     refuse_by_element,
     without_dictionary,
 )
-from airflow_provider_connect.values.arrow import Shape, is_text, json_mark, lengths_and_elements, shape_of, true_rows
-from airflow_provider_connect.values.encoded import DAY, Converter, SchemaRef
+from airflow_provider_connect.values.arrow import (
+    TypeGroup,
+    is_text,
+    json_mark,
+    lengths_and_elements,
+    true_rows,
+    type_group,
+)
+from airflow_provider_connect.values.converters import DAY, Converter, SchemaRef
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -50,7 +57,7 @@ def json_string(value: str) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-class Writer:
+class JsonWriter:
     """Writes columns as plain JSON; a subclass may write single values in another way."""
 
     def pieces(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
@@ -58,21 +65,21 @@ class Writer:
         if array.null_count == len(array):
             return [NULL]
         array = without_dictionary(array)
-        return optional(array, self._value(array, field, refuse), b"", NULL)
+        return pieces_or_null(array, self._value(array, field, refuse), b"", NULL)
 
-    def leaf(self, array: pa.Array, shape: Shape | None, field: pa.Field, refuse: Refuse) -> list[Piece]:
+    def leaf_pieces(self, array: pa.Array, shape: TypeGroup | None, field: pa.Field, refuse: Refuse) -> list[Piece]:
         """Return the pieces of values without parts; what is returned for NULL is dropped."""
         if shape == "text":
             mark = json_mark(field)
-            return [documents(array, mark, refuse)] if mark else quoted(array, refuse)
+            return [document_texts(array, mark, refuse)] if mark else quote_texts(array, refuse)
         if shape == "binary":
             return [b'"', base64_texts(array), b'"']
-        if shape in times.SHAPES:
+        if shape in times.TIME_GROUPS:
             return [b'"', times.iso_texts(array, refuse), b'"']
         return [number_texts(array, refuse)]
 
     def _value(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
-        shape = shape_of(array.type)
+        shape = type_group(array.type)
         if shape == "struct":
             return self._object(array, refuse)
         if shape == "map":
@@ -80,8 +87,8 @@ class Writer:
         if shape == "list":
             lengths, elements = lengths_and_elements(array)
             inner = self.pieces(elements, array.type.value_field, refuse_by_element(refuse, lengths))
-            return [b"[", joined_by_row(join(inner, len(elements)), lengths, b","), b"]"]
-        return self.leaf(array, shape, field, refuse)
+            return [b"[", join_by_row(join_pieces(inner, len(elements)), lengths, b","), b"]"]
+        return self.leaf_pieces(array, shape, field, refuse)
 
     def _object(self, array: pa.StructArray, refuse: Refuse) -> list[Piece]:
         pieces: list[Piece] = []
@@ -95,23 +102,23 @@ class Writer:
         key = self.pieces(keys, array.type.key_field, inner)
         item = self.pieces(items, array.type.item_field, inner)
         if is_text(array.type.key_type):
-            return [b"{", joined_by_row(join([*key, b":", *item], len(keys)), lengths, b","), b"}"]
-        pairs = join([b"[", *key, b",", *item, b"]"], len(keys))
-        return [b"[", joined_by_row(pairs, lengths, b","), b"]"]
+            return [b"{", join_by_row(join_pieces([*key, b":", *item], len(keys)), lengths, b","), b"}"]
+        pairs = join_pieces([b"[", *key, b",", *item, b"]"], len(keys))
+        return [b"[", join_by_row(pairs, lengths, b","), b"]"]
 
 
 class JsonConverter(Converter):
     """Plain JSON objects, without a schema: ``day`` if there is one, then the columns."""
 
-    form = "JSON"
-    writer = Writer()
+    format_name = "JSON"
+    writer = JsonWriter()
     """What writes single columns."""
 
-    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
         """Return the pieces of each row's object."""
         pieces: list[Piece] = [] if self.day is None else [b",", f'"{DAY}":'.encode(), self.day_value(self.day)]
         for field in self.schema:
-            array, refuse = refused.column(batch, field)
+            array, refuse = refused.read_column(batch, field)
             pieces += [b",", json_string(field.name), b":", *self.writer.pieces(array, field, refuse)]
         return [b"{", *pieces[1:], b"}"]
 
@@ -120,12 +127,12 @@ class JsonConverter(Converter):
         return json_string(day.isoformat())
 
 
-def quoted(array: pa.Array, refuse: Refuse) -> list[Piece]:
+def quote_texts(array: pa.Array, refuse: Refuse) -> list[Piece]:
     """Return texts as JSON strings."""
-    return [b'"', escaped(as_utf8(array, refuse)), b'"']
+    return [b'"', escape_texts(as_utf8(array, refuse)), b'"']
 
 
-def documents(array: pa.Array, mark: str, refuse: Refuse) -> pa.Array:
+def document_texts(array: pa.Array, mark: str, refuse: Refuse) -> pa.Array:
     """Return a column of JSON documents as it is; ``unchecked`` ones are parsed, and refused if they are not JSON."""
     import msgspec
 
@@ -157,7 +164,7 @@ def number_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
     return array.cast(pa.large_string()).cast(pa.large_binary())
 
 
-def escaped(texts: pa.Array) -> pa.Array:
+def escape_texts(texts: pa.Array) -> pa.Array:
     """Return UTF-8 texts (``large_binary``) with JSON's escapes; the array itself where there is nothing to escape."""
     import numpy as np
     import pyarrow as pa

@@ -37,7 +37,7 @@ def decimal_digits(kind: str) -> tuple[int, int] | None:
     return (precision, scale) if 0 < precision <= MAX_DIGITS and scale <= precision else None
 
 
-def plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int]:
+def read_plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int]:
     """Return a column of a type that JSON has, and how many values do not fit it; missing and null ones do.
 
     :param types: of the values.
@@ -58,7 +58,7 @@ def plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int
     return pa.array(fitting, type_), fitting.count(None) - values.count(None)
 
 
-def instants(values: list[Any]) -> tuple[pa.Array, int]:
+def read_instants(values: list[Any]) -> tuple[pa.Array, int]:
     """Read times such as ``2026-03-01T12:00:00``; return them, and how many values are none. Missing and null ones are.
 
     A time without an offset is one in UTC, and a date is its midnight in UTC: so Mixpanel defines its dates. A number
@@ -89,7 +89,7 @@ def instants(values: list[Any]) -> tuple[pa.Array, int]:
     return pa.array(times, kind), times.count(None) - values.count(None)
 
 
-def dates(values: list[Any]) -> tuple[pa.Array, int]:
+def read_dates(values: list[Any]) -> tuple[pa.Array, int]:
     """Read dates such as ``2026-03-01``; return them, and how many values are none. Missing and null ones are.
 
     A time is none: which day it is on would depend on a zone.
@@ -100,7 +100,7 @@ def dates(values: list[Any]) -> tuple[pa.Array, int]:
     return pa.array(read, pa.date32()), read.count(None) - values.count(None)
 
 
-def decimals(values: list[Any], sources: Mapping[int, str], precision: int, scale: int) -> tuple[pa.Array, int]:
+def read_decimals(values: list[Any], sources: Mapping[int, str], precision: int, scale: int) -> tuple[pa.Array, int]:
     """Read numbers digit for digit; return them, and how many values do not fit. Missing and null ones do.
 
     Nothing is rounded: a number with more digits than the type does not fit, except for zeros at its end.

@@ -12,19 +12,19 @@ from airflow_provider_connect.values import times
 from airflow_provider_connect.values.arrays import (
     Piece,
     Refuse,
-    Refused,
+    RefusedRows,
     as_binary,
     as_numbers,
     as_utf8,
-    join,
-    joined_by_row,
-    optional,
+    join_by_row,
+    join_pieces,
+    pieces_or_null,
     refuse_by_element,
     refuse_doubled_keys,
     without_dictionary,
 )
-from airflow_provider_connect.values.arrow import lengths_and_elements, shape_of, true_rows
-from airflow_provider_connect.values.encoded import DAY, Converter, Kind, SchemaRef, frame
+from airflow_provider_connect.values.arrow import lengths_and_elements, true_rows, type_group
+from airflow_provider_connect.values.converters import DAY, Converter, SchemaLanguage, SchemaRef, registry_prefix
 from airflow_provider_connect.values.json.text import number_texts
 from airflow_provider_connect.values.names import children_by_legal_name, legal_name
 from airflow_provider_connect.values.numbers import length_prefixed, little_endian, varint, varints, zigzag
@@ -40,8 +40,8 @@ _VARINT, _EIGHT_BYTES, _PREFIXED, _FOUR_BYTES = 0, 1, 2, 5
 class ProtobufConverter(Converter):
     """Protobuf messages behind the id of their schema and the place of the message in it."""
 
-    kind: ClassVar[Kind | None] = "PROTOBUF"
-    form = "Protobuf"
+    kind: ClassVar[SchemaLanguage | None] = "PROTOBUF"
+    format_name = "Protobuf"
 
     def problems(self) -> list[str]:
         """Name every column that Protobuf cannot hold; or say that Google's library is missing."""
@@ -62,9 +62,9 @@ class ProtobufConverter(Converter):
     def _descriptor(self) -> Any:
         return protobuf.descriptor(self.schema, self.record_name, self.day)
 
-    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: Refused) -> list[Piece]:
+    def pieces(self, batch: pa.RecordBatch, ref: SchemaRef | None, refused: RefusedRows) -> list[Piece]:
         """Return the schema's id and each row as one message, by the numbers of the registered schema."""
-        start = frame(ref)
+        start = registry_prefix(ref)
         file = _registered(ref.document) if ref and ref.document else self._descriptor
         place, message = protobuf.find_message(file, self.record_name)
         writer = _Writer(protobuf.messages_by_name(file))
@@ -74,7 +74,7 @@ class ProtobufConverter(Converter):
             day = self.day.isoformat().encode()
             pieces.append(_tag(fields[DAY], _PREFIXED) + varint(len(day)) + day)
         for field in sorted(self.schema, key=lambda field: fields[legal_name(field.name)].number):
-            array, refuse = refused.column(batch, field)
+            array, refuse = refused.read_column(batch, field)
             pieces += writer.pieces(array, fields[legal_name(field.name)], refuse)
         return pieces
 
@@ -109,10 +109,10 @@ class _Writer:
         if protobuf.is_repeated(field):
             return self._repeated(array, field, refuse)
         wire, body = self._value(array, field, refuse)
-        return optional(array, body, _tag(field, wire), b"")
+        return pieces_or_null(array, body, _tag(field, wire), b"")
 
     def _value(self, array: pa.Array, field: Any, refuse: Refuse) -> tuple[int, list[Piece]]:
-        if shape_of(array.type) == "struct":
+        if type_group(array.type) == "struct":
             return _PREFIXED, self._message(children_by_legal_name(array), field, len(array), refuse)
         return _leaf(array, refuse)
 
@@ -121,24 +121,24 @@ class _Writer:
         for part in self.messages[field.type_name].field:
             if part.name in columns:
                 pieces += self.pieces(columns[part.name], part, refuse)
-        return length_prefixed(join(pieces, rows), signed=False)
+        return length_prefixed(join_pieces(pieces, rows), signed=False)
 
     def _repeated(self, array: pa.Array, field: Any, refuse: Refuse) -> list[Piece]:
         lengths, elements = lengths_and_elements(array)
         elements = without_dictionary(elements)
         inner = refuse_by_element(refuse, lengths)
-        if shape_of(array.type) == "map":
+        if type_group(array.type) == "map":
             refuse_doubled_keys(elements.field("key"), lengths, refuse)
         elif elements.null_count and not protobuf.needs_message(elements.type):
             inner(true_rows(elements.is_null()), "NULL inside a list, which Protobuf does not have")
         if protobuf.needs_message(elements.type):
-            body = self._message({protobuf.INNER: elements}, field, len(elements), inner)
+            body = self._message({protobuf.LIST_FIELD: elements}, field, len(elements), inner)
             wire = _PREFIXED
         else:
             wire, body = self._value(elements, field, inner)
         if wire == _PREFIXED:
-            return [joined_by_row(join([_tag(field, wire), *body], len(elements)), lengths, b"")]
-        return _packed(joined_by_row(join(body, len(elements)), lengths, b""), field)
+            return [join_by_row(join_pieces([_tag(field, wire), *body], len(elements)), lengths, b"")]
+        return _packed(join_by_row(join_pieces(body, len(elements)), lengths, b""), field)
 
 
 def _packed(numbers: pa.Array, field: Any) -> list[Piece]:
@@ -146,7 +146,7 @@ def _packed(numbers: pa.Array, field: Any) -> list[Piece]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    whole = join([_tag(field, _PREFIXED), *length_prefixed(numbers, signed=False)], len(numbers))
+    whole = join_pieces([_tag(field, _PREFIXED), *length_prefixed(numbers, signed=False)], len(numbers))
     return [pc.if_else(pc.equal(pc.binary_length(numbers), 0), pa.scalar(b"", whole.type), whole)]
 
 
@@ -154,7 +154,7 @@ def _leaf(array: pa.Array, refuse: Refuse) -> tuple[int, list[Piece]]:
     """Return how values are delimited, and their pieces."""
     import numpy as np
 
-    shape = shape_of(array.type)
+    shape = type_group(array.type)
     if shape == "timestamp" and array.type.tz:
         return _PREFIXED, _timestamp(array, refuse)
     if shape not in ("boolean", "integer", "float"):
@@ -169,7 +169,7 @@ def _leaf(array: pa.Array, refuse: Refuse) -> tuple[int, list[Piece]]:
 def _text(array: pa.Array, refuse: Refuse) -> pa.Array:
     import pyarrow as pa
 
-    shape = shape_of(array.type)
+    shape = type_group(array.type)
     if shape == "null":
         return pa.nulls(len(array), pa.large_binary())
     if shape == "text":
@@ -185,4 +185,4 @@ def _timestamp(array: pa.Array, refuse: Refuse) -> list[Piece]:
 
     seconds, micros = np.divmod(times.whole_numbers(array, refuse), 1_000_000)
     parts: list[Piece] = [varint(1 << 3), varints(seconds), varint(2 << 3), varints(micros * 1000)]
-    return length_prefixed(join(parts, len(array)), signed=False)
+    return length_prefixed(join_pieces(parts, len(array)), signed=False)

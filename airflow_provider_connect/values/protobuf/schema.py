@@ -11,8 +11,8 @@ import binascii
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.values.arrow import plain_type, shape_of
-from airflow_provider_connect.values.encoded import DAY, differing, missing, wanted
+from airflow_provider_connect.values.arrow import plain_type, type_group
+from airflow_provider_connect.values.converters import DAY, differing_type, missing_field, required_field
 from airflow_provider_connect.values.names import legal_name, split_name
 from airflow_provider_connect.values.protobuf import text as source
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 IMPORTED = "google/protobuf/timestamp.proto"
 TIMESTAMP = ".google.protobuf.Timestamp"
-INNER = "items"
+LIST_FIELD = "items"
 """Field that holds an inner list: Protobuf has no list of lists."""
 
 
@@ -110,7 +110,7 @@ def is_repeated(field: Any) -> bool:
 
 def needs_message(kind: pa.DataType) -> bool:
     """Tell whether a type needs a message around it to be repeated: lists and maps do."""
-    return shape_of(kind) in ("list", "map")
+    return type_group(kind) in ("list", "map")
 
 
 def _misfits(own: Any, other: Any, messages: tuple[dict[str, Any], dict[str, Any]], where: str) -> Iterator[str]:
@@ -118,12 +118,12 @@ def _misfits(own: Any, other: Any, messages: tuple[dict[str, Any], dict[str, Any
     for field in own.field:
         name, same = f"{where}{field.name}", theirs.pop(field.name, None)
         if same is None:
-            yield missing(name)
+            yield missing_field(name)
         elif (field.type, is_repeated(field)) != (same.type, is_repeated(same)):
-            yield differing(name, _shown(field), _shown(same))
+            yield differing_type(name, _shown(field), _shown(same))
         elif field.type == field.TYPE_MESSAGE and TIMESTAMP in (field.type_name, same.type_name):
             if field.type_name != same.type_name:
-                yield differing(name, field.type_name, same.type_name)
+                yield differing_type(name, field.type_name, same.type_name)
         elif field.type == field.TYPE_MESSAGE:
             inner = messages[0][field.type_name], messages[1].get(same.type_name)
             if inner[1] is None:
@@ -132,7 +132,7 @@ def _misfits(own: Any, other: Any, messages: tuple[dict[str, Any], dict[str, Any
                 yield from _misfits(*inner, messages, f"{name}.")
     for name, field in theirs.items():
         if field.label == field.LABEL_REQUIRED:
-            yield wanted(f"{where}{name}")
+            yield required_field(f"{where}{name}")
 
 
 def _shown(field: Any) -> str:
@@ -174,7 +174,7 @@ def _set_repeated(field: Any, message: Any, path: str, kind: pa.DataType) -> Non
         _add(inner, field.type_name, "value", kind.item_type)
     elif needs_message(kind.value_type):
         inner = _nest(field, message, path, "List")
-        _add(inner, field.type_name, INNER, kind.value_type)
+        _add(inner, field.type_name, LIST_FIELD, kind.value_type)
     else:
         _set_type(field, message, path, kind.value_type)
 
@@ -206,7 +206,7 @@ def _set_type(field: Any, message: Any, path: str, kind: pa.DataType) -> None:
 def _scalar(kind: pa.DataType) -> str:
     from pyarrow import types
 
-    shape = shape_of(kind)
+    shape = type_group(kind)
     if shape == "integer":
         return f"{'' if types.is_signed_integer(kind) else 'u'}int{max(32, kind.bit_width)}"
     if shape == "float":

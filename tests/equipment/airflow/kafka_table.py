@@ -16,13 +16,13 @@ from airflow_provider_connect.sinks.kafka import KafkaSink
 from tests.equipment.airflow.tables import Published, Table
 from tests.equipment.kafka.fixtures import records
 from tests.standins.kafka_broker import KafkaBroker
-from tests.standins.kafka_reader import Reader, Record, ledger_entries
+from tests.standins.kafka_reader import KafkaRecord, Reader, ledger_entries
 
 LEDGER = "__connect_ledger"
 AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT)
 
 
-def newest(bootstrap: str, topic: str) -> Iterator[Record]:
+def newest(bootstrap: str, topic: str) -> Iterator[KafkaRecord]:
     """Yield the records of each day's newest generation, by their headers only, without the ledger."""
     generations: dict[str, int] = {}
     with Reader(bootstrap, topic) as reader:
@@ -46,7 +46,7 @@ class OnKafka(Table):
     def target(self) -> str:
         return KafkaSink(topic=self.topic).target
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[KafkaRecord]:
         """Return all committed records, those of older generations too."""
         return records(self.broker.bootstrap, self.topic)
 

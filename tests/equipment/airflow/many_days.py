@@ -10,7 +10,7 @@ import datetime as dt
 import json
 from collections import Counter
 
-from airflow_provider_connect.window import span
+from airflow_provider_connect.window import days_between
 from tests.standins.mixpanel.faults import seeded_schedule
 from tests.system.conftest import CATCHUP_DAYS, System, wait_for
 
@@ -22,10 +22,12 @@ ZONE = "US/Pacific"
 def local_days(system: System) -> dict[str, Counter[str]]:
     """Sort the project's events, which it keeps by UTC dates, into the days of the zone."""
     rows = [
-        row for i in range((LAST - FIRST).days + 2) for row in system.catchup.project.kept(FIRST + dt.timedelta(days=i))
+        row
+        for i in range((LAST - FIRST).days + 2)
+        for row in system.catchup.project.expected_rows(FIRST + dt.timedelta(days=i))
     ]
     found = {}
-    for day in span(FIRST, LAST, ZONE):
+    for day in days_between(FIRST, LAST, ZONE):
         begin, end = day.start.timestamp(), day.end.timestamp()
         mine = (row for row in rows if begin <= row["properties"]["time"] < end)
         found[str(day)] = Counter(json.dumps([r["event"], r["properties"]], sort_keys=True) for r in mine)

@@ -73,14 +73,14 @@ def write(dag_id: str, count: int, source: MixpanelSource, sink: DeltaSink) -> N
     from airflow.models.variable import Variable
 
     done = DaySet(ranges=((today - ONE_DAY * count, today - ONE_DAY),))
-    offset = Offset.of(source, sink, done, done.ranges[0][0])
+    offset = Offset.from_published(source, sink, done, done.ranges[0][0])
     Variable.set(offsets.variable_key(source, sink), offset.model_dump_json())
 
 
 def _report(day: dt.date) -> JobReport:
     rows = random.Random(day.toordinal()).randint(90_000, 110_000)
     seconds = {"start": 3.1, "work": 42.6, "total": 46.2}
-    return JobReport.of(
+    return JobReport.from_days(
         "a",
         [
             DayReport(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 
 Fields = Sequence[Mapping[str, Any]]
 ASSIGNED = "connect_assigned"
@@ -186,7 +186,7 @@ class Analyzer:
 
     _passed: ClassVar[set[tuple[Any, ...]]] = set()
 
-    def __init__(self, tables: Mapping[Place, Fields]) -> None:
+    def __init__(self, tables: Mapping[TableRef, Fields]) -> None:
         self.tables = dict(tables)
         self._known = {paths(place.sql): json.dumps(list(fields), sort_keys=True) for place, fields in tables.items()}
         self._catalogs: dict[tuple[tuple[str, str], ...], int] = {}
@@ -300,7 +300,7 @@ def _language(*, strict: bool) -> Any:
     return options
 
 
-def _register(tables: Mapping[Place, Fields], variables: Mapping[str, Any]) -> int:
+def _register(tables: Mapping[TableRef, Fields], variables: Mapping[str, Any]) -> int:
     from zetasql.types import SimpleCatalog, SimpleConstant, Value, ZetaSQLBuiltinFunctionOptions
 
     root = SimpleCatalog(name="root")

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery import publisher as _publisher
 from airflow_provider_connect.sinks._bigquery.publisher import BigQueryPublisher
-from airflow_provider_connect.sinks._bigquery.staging import Staging
+from airflow_provider_connect.sinks._bigquery.staging import StagingLayout
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.fixtures import Target
@@ -65,7 +65,7 @@ class SinkBench:
         """Look into the ledger, and freeze a day of some files, numbered like their partitions."""
         if "seen" not in how:
             with self.open(reads=True) as publisher:
-                how["seen"] = seen_in(publisher.ledger.newest(day, "day"))
+                how["seen"] = seen_publish(publisher.ledger.newest(day, "day"))
         return replace(freeze(self.root, day, *files, **how), schema=self.schema)
 
     def preflight(self, *days: dt.date) -> list[str]:
@@ -81,7 +81,7 @@ class SinkBench:
             token = publisher.begin(staged)
             return publisher.commit(staged, token, self.put(staged, token))
 
-    def put(self, staged: Publish, token: Staging) -> list[Any]:
+    def put(self, staged: Publish, token: StagingLayout) -> list[Any]:
         """Send all files, as an executor does."""
         with self.open() as publisher:
             shares = publisher.shares(staged.manifest.polled.files)
@@ -110,10 +110,10 @@ class SinkBench:
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Run a query as a reader would; ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""
-        with Api.open(self.reader) as api:
-            place = Place.parse(self.sink.table, api.project)
+        with BigQueryApi.open(self.reader) as api:
+            place = TableRef.parse(self.sink.table, api.project)
             text = sql.replace("{table}", place.sql).replace("{beside}", place.id)
-            return api.query(text, doing="reading", labels={"connect": "test"})[0]
+            return api.query(text, action="reading", labels={"connect": "test"})[0]
 
     def rows(self, day: dt.date, column: str = "event") -> list[Any]:
         """Return a column of a day, sorted."""
@@ -122,13 +122,13 @@ class SinkBench:
 
     def table(self, end: str = "") -> Any:
         """Return the metadata of the table, or of a table beside it."""
-        with Api.open(self.reader) as api:
-            place = Place.parse(f"{self.sink.table}{end}", api.project)
+        with BigQueryApi.open(self.reader) as api:
+            place = TableRef.parse(f"{self.sink.table}{end}", api.project)
             return api.client.get_table(place.id, timeout=30, retry=None)
 
     def staging_tables(self) -> list[str]:
-        with Api.open(self.reader) as api:
-            place = Place.parse(self.sink.table, api.project)
+        with BigQueryApi.open(self.reader) as api:
+            place = TableRef.parse(self.sink.table, api.project)
             found = api.client.list_tables(f"{place.project}.{place.dataset}", timeout=30, retry=None)
             return [item.table_id for item in found if item.table_id.startswith(f"{place.table}__stage_")]
 

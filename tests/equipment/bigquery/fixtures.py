@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.connection import Connection
 from tests.standins.bigquery_emulator import BigQueryEmulator
 
@@ -70,7 +70,7 @@ def google_connection(request: pytest.FixtureRequest) -> Connection:
 def fresh_dataset(connection: Connection) -> Iterator[str]:
     """Make a dataset, and drop it with all its tables at the end."""
     name = f"connect_test_{uuid.uuid4().hex}"
-    with Api.open(connection) as api:
+    with BigQueryApi.open(connection) as api:
         api.client.create_dataset(name, timeout=30, retry=None)
         try:
             yield name
@@ -85,14 +85,14 @@ def dataset(google_connection: Connection) -> Iterator[str]:
         yield name
 
 
-def fresh_table(api: Api, dataset: str, fields: list[dict[str, Any]]) -> Place:
+def fresh_table(api: BigQueryApi, dataset: str, fields: list[dict[str, Any]]) -> TableRef:
     """Make a table without rows.
 
     :param fields: as BigQuery's REST API writes them.
     """
     from google.cloud import bigquery
 
-    place = Place(api.project, dataset, "rows")
+    place = TableRef(api.project, dataset, "rows")
     columns = [bigquery.SchemaField.from_api_repr(field) for field in fields]
     api.call("making the table", api.client.create_table, bigquery.Table(place.id, columns))
     return place
@@ -108,9 +108,9 @@ class Target:
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Run a query as a reader would; ``{table}`` in it stands for the table."""
         connection = self.connections[self.sink.conn_id]
-        with Api.open(connection) as api:
-            place = Place.parse(self.sink.table, api.project)
-            return api.query(sql.format(table=place.sql), doing="reading", labels={"connect": "test"})[0]
+        with BigQueryApi.open(connection) as api:
+            place = TableRef.parse(self.sink.table, api.project)
+            return api.query(sql.format(table=place.sql), action="reading", labels={"connect": "test"})[0]
 
     def rows(self) -> list[Any]:
         """Return day and event of every row."""

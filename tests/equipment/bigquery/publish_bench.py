@@ -12,21 +12,26 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import ConflictError
-from airflow_provider_connect.clients.bigquery.sql import Place, literal
+from airflow_provider_connect.clients.bigquery.sql import TableRef, literal
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.publishing import row_of, seen_in
+from airflow_provider_connect.publishing import ledger_row, seen_publish
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
-from airflow_provider_connect.sinks._bigquery.names import POSITION
+from airflow_provider_connect.sinks._bigquery.names import POSITION_COLUMN
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan
-from airflow_provider_connect.sinks._bigquery.script import publish_script, settle
-from airflow_provider_connect.sinks._bigquery.staging import Staging, beginning_for, make_staging, stage_of
-from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
-from airflow_provider_connect.sinks._bigquery.turns import confirm
+from airflow_provider_connect.sinks._bigquery.script import publish_script, published_row
+from airflow_provider_connect.sinks._bigquery.staging import (
+    StagingLayout,
+    create_staging_table,
+    staging_prefix,
+    staging_table_for,
+)
+from airflow_provider_connect.sinks._bigquery.target import PreparedTarget, ensure_target
+from airflow_provider_connect.sinks._bigquery.turns import run_confirmation
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
-from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, SeenPublish
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.fixtures import options
 
@@ -47,30 +52,30 @@ NOON = dt.datetime(2026, 9, 30, 12, tzinfo=dt.UTC)
 class Bench:
     """One dataset with one target, and the parts that publish into it."""
 
-    api: Api
-    target: Place
-    ledger: Place
+    api: BigQueryApi
+    target: TableRef
+    ledger: TableRef
     write_mode: WriteMode = "replace"
     schema: pa.Schema = SCHEMA
     options: BigQuerySink = field(default_factory=options)
     filter_column: str | None = None  # the emulator forgets that a table requires a filter
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        return self.api.query(sql, doing="test", labels={})[0]
+        return self.api.query(sql, action="test", labels={})[0]
 
-    def prepare(self) -> Ready:
+    def prepare(self) -> PreparedTarget:
         ready = ensure_target(self.api, self.target, self.options, self.schema)
         ensure_ledger(self.api, self.ledger, self.target, KEY, write_mode=self.write_mode)
         return ready
 
-    def stage(self, ready: Ready, attempt: str, rows: Sequence[tuple[Any, ...]]) -> Place:
-        place = stage_of(beginning_for(self.target), attempt)
-        position = {"name": POSITION, "type": "INTEGER", "mode": "NULLABLE"}
-        make_staging(self.api, place, [*(column.staging for column in ready.columns), position])
+    def stage(self, ready: PreparedTarget, attempt: str, rows: Sequence[tuple[Any, ...]]) -> TableRef:
+        place = staging_table_for(staging_prefix(self.target), attempt)
+        position = {"name": POSITION_COLUMN, "type": "INTEGER", "mode": "NULLABLE"}
+        create_staging_table(self.api, place, [*(column.staging for column in ready.columns), position])
         if rows:
             values = ", ".join(f"({', '.join(map(sql, (*row, i)))})" for i, row in enumerate(rows))
             names = ", ".join(f"`{column.name}`" for column in ready.columns)
-            self.query(f"INSERT INTO {place.sql} ({names}, {POSITION}) VALUES {values}")
+            self.query(f"INSERT INTO {place.sql} ({names}, {POSITION_COLUMN}) VALUES {values}")
         return place
 
     def plan(
@@ -83,7 +88,7 @@ class Bench:
         seen: int | None = None,
         clear_number: int = 0,
         key: StreamKey = KEY,
-        ready: Ready | None = None,
+        ready: PreparedTarget | None = None,
         answer: str | None = None,
         definition: str | None = None,
         run: str | None = None,
@@ -98,10 +103,10 @@ class Bench:
         ready = ready or self.prepare()
         attempt, date = f"a{next(COUNT)}", dt.date(2026, 9, day)
         if seen is None:
-            before = seen_in(BigQueryLedger(self.api, self.target, self.ledger, key).newest(date, "day"))
+            before = seen_publish(BigQueryLedger(self.api, self.target, self.ledger, key).newest(date, "day"))
         else:
-            before = Seen(day=date, generation=seen) if seen else Seen()
-        polled = Polled(rows_read=len(rows), counts={"duplicates": 1}, digest="d'1")
+            before = SeenPublish(day=date, generation=seen) if seen else SeenPublish()
+        polled = PollResult(rows_read=len(rows), counts={"duplicates": 1}, digest="d'1")
         manifest = Manifest(
             day=Day(date=date),
             attempt=attempt,
@@ -118,16 +123,16 @@ class Bench:
             whose["definition_seen"] = in_force and in_force.digest
         publish = Publish(day=manifest.day, manifest=manifest, schema=self.schema, stage="", **whose)
         counts = {"rows_read": len(rows), "duplicates": 1}
-        row = row_of(publish, 0, rows=len(rows), counts=counts, reference="job", link="https://example.com/?a=b")
+        row = ledger_row(publish, 0, rows=len(rows), counts=counts, reference="job", link="https://example.com/?a=b")
         staging = self.stage(ready, attempt, rows)
-        made = Staging(staging, None, ready.columns, ready.columns, "storage_write")
+        made = StagingLayout(staging, None, ready.columns, ready.columns, "storage_write")
         plan = PublishPlan(
             target=self.target,
             staging=staging,
             ledger=self.ledger,
             publish=publish,
             row=row,
-            made=replace(made, filter_column=ready.filter_column or self.filter_column),
+            layout=replace(made, filter_column=ready.filter_column or self.filter_column),
             write_mode=self.write_mode,
             streams=("s1", "s2"),
             stream_count=2,
@@ -138,8 +143,8 @@ class Bench:
         deadline = time.monotonic() + 60
         while True:
             try:
-                rows, _ = self.api.query(publish_script(plan), doing="publish", labels={})
-                return settle(plan, rows[0])
+                rows, _ = self.api.query(publish_script(plan), action="publish", labels={})
+                return published_row(plan, rows[0])
             except ConflictError:
                 if time.monotonic() > deadline:
                     raise
@@ -151,7 +156,7 @@ class Bench:
     def confirm(self, plan: PublishPlan) -> LedgerRow:
         """Confirm what a plan would publish."""
         step = LedgerStep(target=self.target, staging=plan.staging, ledger=self.ledger, publish=plan.publish)
-        return confirm(self.api, step, {})
+        return run_confirmation(self.api, step, {})
 
     def rows(self) -> list[tuple[Any, ...]]:
         found = self.query(f"SELECT id, version, day FROM {self.target.sql} ORDER BY day, id, version")
@@ -178,14 +183,14 @@ def with_field(*fields: pa.Field) -> pa.Schema:
 
 
 @pytest.fixture(scope="module")
-def publish_api(google_connection: Connection) -> Iterator[Api]:
+def publish_api(google_connection: Connection) -> Iterator[BigQueryApi]:
     """A client that gives up soon."""
-    with Api.open(google_connection, timeout_seconds=20, retry_budget_seconds=20) as opened:
+    with BigQueryApi.open(google_connection, timeout_seconds=20, retry_budget_seconds=20) as opened:
         yield opened
 
 
 @pytest.fixture
-def bench(publish_api: Api, dataset: str) -> Bench:
+def bench(publish_api: BigQueryApi, dataset: str) -> Bench:
     """A dataset in which nothing is published yet."""
-    place = Place(publish_api.project, dataset, "events")
+    place = TableRef(publish_api.project, dataset, "events")
     return Bench(publish_api, place, place.sibling("connect_ledger"))

@@ -8,7 +8,7 @@ from typing import Any
 from google.api_core.exceptions import BadRequest
 
 from airflow_provider_connect.clients.bigquery.errors import MissingError, classify
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from tests.equipment.bigquery.analyzer import Analyzer, RefusedError
 
 
@@ -33,7 +33,7 @@ class Recorder:
             query=lambda sql, **_: self.queries.append(sql),
         )
 
-    def locate(self, place: Place) -> str:
+    def locate(self, place: TableRef) -> str:
         return self.location
 
     def call(self, doing: str, function: Any, *args: Any, missing_seconds: float = 0.0, **more: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.connection import Connection
 
 CANARY = "CANARYSECRET"
@@ -118,6 +118,6 @@ def job(reason: str = "", name: str = "a_job") -> tuple[int, Any]:
 ROWS = (200, {"jobComplete": True, "totalRows": "0", "schema": {"fields": []}})
 
 
-def api_at(rest: str, grpc_target: str = "127.0.0.1:1", budget: float = 0.8, **more: Any) -> Api:
+def api_at(rest: str, grpc_target: str = "127.0.0.1:1", budget: float = 0.8, **more: Any) -> BigQueryApi:
     extra = LOCAL | {"rest_endpoint": rest, "grpc_endpoint": f"http://{grpc_target}"}
-    return Api.open(connection(**extra, **more), timeout_seconds=2.0, retry_budget_seconds=budget)
+    return BigQueryApi.open(connection(**extra, **more), timeout_seconds=2.0, retry_budget_seconds=budget)

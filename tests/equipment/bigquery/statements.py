@@ -12,51 +12,51 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, evolution
-from airflow_provider_connect.sinks._bigquery.columns.types import Field, columns
+from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, compare_schema
+from airflow_provider_connect.sinks._bigquery.columns.types import Field, make_columns
 from airflow_provider_connect.sinks._bigquery.decision import confirm_script
 from airflow_provider_connect.sinks._bigquery.differences import differences_query, is_reload
 from airflow_provider_connect.sinks._bigquery.erase_list import (
     LIST_FIELDS,
-    emptied,
-    lengthen_script,
-    list_of,
-    read_list,
+    empty_list_statements,
+    erase_list_table,
+    extend_list_script,
+    read_erase_list,
 )
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
-    Counted,
-    Searched,
-    Wanted,
+    EraseSearch,
+    MatchCount,
+    SearchedTable,
     count_query,
+    delete_tombstones_script,
     erase_script,
-    forget_script,
-    generation_without,
+    row_after_erase,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
-from airflow_provider_connect.sinks._bigquery.names import POSITION, TABLE
-from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, note_statement, notes_of
-from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row, ranges_by_hand
-from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, plan_of
-from airflow_provider_connect.sinks._bigquery.preflight import check_buffer, require_only_newest
-from airflow_provider_connect.sinks._bigquery.problems import problems
+from airflow_provider_connect.sinks._bigquery.names import POSITION_COLUMN, TABLE_COLUMN
+from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, note_statement, notes_table
+from airflow_provider_connect.sinks._bigquery.partitions import range_table_advice, row_partition_sql
+from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, make_publish_plan
+from airflow_provider_connect.sinks._bigquery.preflight import require_no_streamed_rows, require_only_snapshot_rows
+from airflow_provider_connect.sinks._bigquery.problems import target_problems
 from airflow_provider_connect.sinks._bigquery.rejects import (
     REJECT_FIELDS,
     STAGED_REJECT_FIELDS,
-    Rejects,
+    RejectTables,
+    count_rejects,
     rejects_by_day,
-    rejects_in,
 )
 from airflow_provider_connect.sinks._bigquery.script import publish_script
-from airflow_provider_connect.sinks._bigquery.staging import Part, Staging, stage_of
-from airflow_provider_connect.sinks._bigquery.tables import Tables, tombstone_fields
-from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, Ready, patch
+from airflow_provider_connect.sinks._bigquery.staging import StagingLayout, TableChange, staging_table_for
+from airflow_provider_connect.sinks._bigquery.tables import TargetTables, tombstone_fields
+from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, PreparedTarget, patch_schema
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
-from airflow_provider_connect.stage.digest import RECORD_KEY
-from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, SeenPublish
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import Day, SourceKind
@@ -121,17 +121,17 @@ class World:
         return pa.schema([*self.fields, *(pa.field(name, pa.string()) for name in self.names if name not in known)])
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> TargetTables:
         """The target and what lies beside it."""
         table = f"some-project.d.{self.table}"
         if self.parts:
             table = "some-project.d.{event}"
-        return Tables(BigQuerySink(table=table, **dict(self.options)), "some-project")
+        return TargetTables(BigQuerySink(table=table, **dict(self.options)), "some-project")
 
     @cached_property
     def existing(self) -> list[Field]:
         """The target's fields: as an earlier version of the source made them, with wider numbers."""
-        made = [dict(column.target) for column in columns(self.schema)]
+        made = [dict(column.target) for column in make_columns(self.schema)]
         for one in made:
             one["type"] = _WIDER.get(one["name"], one["type"])
             if one["type"] == "RECORD":
@@ -140,24 +140,24 @@ class World:
         return [*made, DAY_FIELD]
 
     @cached_property
-    def staging(self) -> Staging:
+    def staging(self) -> StagingLayout:
         """What an attempt stages."""
         target = self.tables.target
-        plan = evolution(target.id, self.existing, columns(self.schema, self.existing), "evolve")
-        place = stage_of(self.tables.staging, "a1")
+        plan = compare_schema(target.id, self.existing, make_columns(self.schema, self.existing), "evolve")
+        place = staging_table_for(self.tables.staging, "a1")
         softly = self.tables.options.deletes_softly(self.kind)
-        parts = tuple(Part(name, self.filter_column, True, True, True) for name in self.parts)
-        return Staging(
+        parts = tuple(TableChange(name, self.filter_column, True, True, True) for name in self.parts)
+        return StagingLayout(
             place,
             place.sibling(f"{place.table}_rejects") if self.rejects else None,
-            plan.written,
-            plan.written,
+            plan.written_columns,
+            plan.written_columns,
             "storage_write",
-            position_column=POSITION if self.tables.options.write_mode == "merge" else None,
-            table_column=TABLE if self.parts else None,
+            position_column=POSITION_COLUMN if self.tables.options.write_mode == "merge" else None,
+            table_column=TABLE_COLUMN if self.parts else None,
             filter_column=self.filter_column,
-            parts=parts or None,
-            marked=softly or self.marked,
+            table_changes=parts or None,
+            has_delete_marks=softly or self.marked,
         )
 
     @cached_property
@@ -167,8 +167,8 @@ class World:
             day=Day(date=DAY),
             attempt="a1",
             fingerprint="f",
-            polled=Polled(rows_read=7, digest="0" * 32),
-            seen=Seen(day=DAY, generation=2, checks=1, erased=1),
+            polled=PollResult(rows_read=7, digest="0" * 32),
+            seen=SeenPublish(day=DAY, generation=2, checks=1, erased=1),
             polled_at=NOON,
             span=Span(number=2, after="1", to="2") if self.kind == "increment" else None,
         )
@@ -180,26 +180,26 @@ class World:
     def plan(self) -> PublishPlan:
         """What the publish changes."""
         made = self.staging
-        rejects = Rejects(self.tables.rejects, made.rejects, 2) if self.rejects else None
-        return plan_of(self.tables, self.publish, made, ("a/stream",), rejects)
+        rejects = RejectTables(self.tables.rejects, made.rejects, 2) if self.rejects else None
+        return make_publish_plan(self.tables, self.publish, made, ("a/stream",), rejects)
 
-    def known(self) -> dict[Place, list[Field]]:
+    def known(self) -> dict[TableRef, list[Field]]:
         """Return the fields of every table, as BigQuery has them."""
         tables, made, plan = self.tables, self.staging, self.plan
-        marks = MARK_FIELDS if made.marked else []
+        marks = MARK_FIELDS if made.has_delete_marks else []
         pseudo = [{"name": self.filter_column, "type": "TIMESTAMP"}] if self.filter_column == "_PARTITIONTIME" else []
         known = {
             tables.ledger: LEDGER_FIELDS,
             tables.rejects: REJECT_FIELDS,
             made.table: made.fields,
-            list_of(tables.target): LIST_FIELDS,
-            notes_of(tables.target): NOTE_FIELDS,
-            **{place: [*self.existing, *marks, *pseudo] for place in plan.written},
+            erase_list_table(tables.target): LIST_FIELDS,
+            notes_table(tables.target): NOTE_FIELDS,
+            **{place: [*self.existing, *marks, *pseudo] for place in plan.changed_tables},
         }
         if made.rejects is not None:
             known[made.rejects] = STAGED_REJECT_FIELDS
         if plan.merge is not None and plan.merge.tombstones is not None:
-            known[plan.merge.tombstones] = tombstone_fields(plan.merge, plan.made.columns)
+            known[plan.merge.tombstones] = tombstone_fields(plan.merge, plan.layout.columns)
         return known
 
     @cached_property
@@ -233,12 +233,12 @@ class World:
         """A BigQuery with the world's tables."""
         return Recorder({place.id: self._table(place, fields) for place, fields in self.known().items()})
 
-    def _table(self, place: Place, fields: list[Field]) -> Any:
+    def _table(self, place: TableRef, fields: list[Field]) -> Any:
         from google.cloud import bigquery
 
         table = bigquery.Table(place.id, [bigquery.SchemaField.from_api_repr(one) for one in fields])
         table._properties["type"] = "TABLE"
-        if place in self.plan.written and self.filter_column is not None:
+        if place in self.plan.changed_tables and self.filter_column is not None:
             by = None if self.filter_column == "_PARTITIONTIME" else self.filter_column
             if self.tables.options.partition_type == "range":
                 ranges = bigquery.PartitionRange(start=0, end=100, interval=10)
@@ -255,24 +255,24 @@ class World:
         where = {"target": tables.target, "ledger": tables.ledger, "key": KEY}
         ledger = BigQueryLedger(api, **where, replaces_whole=self.plan.replaces_whole)
         read_all(ledger)
-        ledger.tables()
-        ledger.tables(DAY, 2)
+        ledger.tables_with_rows()
+        ledger.tables_with_rows(DAY, 2)
         for fences, listed in ((0, 0), (1, 2)):
             api.answer = {"fences": fences, "strangers": 0, "entries": 1, "erased": None, "listed": listed}
             ensure_ledger(api, tables.ledger, tables.target, KEY)
         api.answer = {"version": 1, "entries": 1, "column_name": "id", "salt": "5a", "digest": "d"}
         api.answer |= {"connector": "c", "stream": "s", "shaping": None}
-        erased = read_list(api, tables.target, 1)
-        api.queries.append(emptied(tables.ledger, tables.target))
+        erased = read_erase_list(api, tables.target, 1)
+        api.queries.append(empty_list_statements(tables.ledger, tables.target))
         longer, lists = (
             erased.model_copy(update={"version": 2}),
             {"ledger": tables.ledger, "target": tables.target, "key": KEY},
         )
-        api.queries.append(lengthen_script(**lists, longer=longer, added=["e'e"]))
+        api.queries.append(extend_list_script(**lists, new_list=longer, added_digests=["e'e"]))
         note = LedgerNote(kind="alarm", id="0" * 15, noted_at=NOON, run="r", content={"a": 1})
         api.queries.append(note_statement(tables.target, KEY, note))
         api.answer = {"found": 0}
-        rejects_in(api, tables.rejects)
+        count_rejects(api, tables.rejects)
         api.answer = None
         for records in (0, 3):
             rejects_by_day(api, tables.rejects, KEY, (DAY, DAY), records)
@@ -282,16 +282,16 @@ class World:
         """Yield the SQL that looks for problems before the poll, and makes a table fit."""
         api, tables, target = self.recorder, self.tables, self.tables.target
         table = api.tables[target.id]
-        ready = Ready(self.staging.columns, self.filter_column, (), table)
-        problems(api, tables, self.schema, probes=False)
+        ready = PreparedTarget(self.staging.columns, self.filter_column, (), table)
+        target_problems(api, tables, self.schema, creates_probe=False)
         with suppress(RetriableError):
-            check_buffer(api, target, ready, [DAY], "replace")
-        patch(api, table, target, self.existing, [column.name for column in ready.columns])
+            require_no_streamed_rows(api, target, ready, [DAY], "replace")
+        patch_schema(api, table, target, self.existing, [column.name for column in ready.columns])
         if not self.parts and self.plan.replaces_whole:
             ledger = BigQueryLedger(api, target, tables.ledger, KEY, replaces_whole=True)
             api.answers = [None, {"kept": 0}]
-            require_only_newest(api, tables, ledger, ready)
-        by_hand = re.findall(r"CREATE TABLE .*\)(?=;)", ranges_by_hand(target.sibling(f"{target.table}_new"), "id"))
+            require_only_snapshot_rows(api, tables, ledger, ready)
+        by_hand = re.findall(r"CREATE TABLE .*\)(?=;)", range_table_advice(target.sibling(f"{target.table}_new"), "id"))
         api.queries += [text.replace("first, end, step", "0, 10, 1") for text in by_hand]
         yield from api.queries
 
@@ -301,24 +301,28 @@ class World:
         :param column: of the target, says whose a row is.
         """
         api, tables, plan = self.recorder, self.tables, self.plan
-        places = [place for place in plan.written if place != tables.target or not self.parts]
-        softly = self.staging.marked
+        places = [place for place in plan.changed_tables if place != tables.target or not self.parts]
+        softly = self.staging.has_delete_marks
         kind = next(field["type"] for field in self.existing if field["name"] == column)
         searched = [
-            Searched(place, column, self.filter_column, partition_of_row(api.tables[place.id]), softly, kind)
+            SearchedTable(place, column, self.filter_column, row_partition_sql(api.tables[place.id]), softly, kind)
             for place in places
         ]
-        searched.append(Searched(tables.rejects, None))  # a table without the column
-        wanted = Wanted(tables.target, tuple(searched), "5a17", ("u'1", "u2"))
+        searched.append(SearchedTable(tables.rejects, None))  # a table without the column
+        wanted = EraseSearch(tables.target, tuple(searched), "5a17", ("u'1", "u2"))
         yield count_query(wanted)
-        counted = {DAY: Counted(1, 1, within=tuple(place.table for place in places), staying=(places[0].table,))}
+        counted = {
+            DAY: MatchCount(
+                1, 1, matching_tables=tuple(place.table for place in places), other_tables=(places[0].table,)
+            )
+        }
         before = LedgerRow(day=DAY, generation=4, checks=2, token="t", rows=9, polled_at=NOON)
-        rows = [generation_without(before, counted[DAY], token="erase1-0", run="erase/1")]
+        rows = [row_after_erase(before, counted[DAY], token="erase1-0", run="erase/1")]
         of_days: dict[str, Any] = {"counted": counted, "rows": rows, "followed": [before], "version": 1}
         for last_day in (None, DAY):
             yield erase_script(wanted, tables.ledger, KEY, **of_days, last_day=last_day)
         if plan.merge is not None and plan.merge.tombstones is not None and column in plan.merge.key:
-            yield forget_script(replace(wanted, tables=(Searched(plan.merge.tombstones, column),)))
+            yield delete_tombstones_script(replace(wanted, tables=(SearchedTable(plan.merge.tombstones, column),)))
 
 
 def read_all(ledger: BigQueryLedger) -> None:
@@ -340,12 +344,12 @@ def of_earlier_version(lacked: Collection[str]) -> list[str]:
     known = world.known()
     earlier = {
         place: [field for field in known[place] if field["name"] not in lacked]
-        for place in (world.tables.ledger, list_of(world.tables.target))
+        for place in (world.tables.ledger, erase_list_table(world.tables.target))
     }
     api = Recorder({}, Analyzer(earlier))
     read_all(BigQueryLedger(api, world.tables.target, world.tables.ledger, KEY, replaces_whole=True))
     with suppress(ConfigError):  # nobody has filled it
-        read_list(api, world.tables.target, 1)
+        read_erase_list(api, world.tables.target, 1)
     return api.queries
 
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.registry import stages_marks
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, Publisher, StreamKey
-from airflow_provider_connect.sinks._delta.log import NOTES
+from airflow_provider_connect.sinks._delta.log import VERSION_NOTES_FOLDER
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.stage.deleted import DELETED, with_marks
-from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.soft_deletes import DELETED, with_mark_columns
 from airflow_provider_connect.window import Day, SourceKind
 
 KEY = StreamKey(connector="mixpanel", stream="export")
@@ -59,10 +59,10 @@ def staged(
     day, attempt = Day(date=date), attempt or f"{token}-{date}"
     sink = sink or DeltaSink(path=str(root))
     ledger = sink.open(KEY, {}).ledger
-    seen = seen_in(ledger.newest(date, kind), ledger.erased().version)
+    seen = seen_publish(ledger.newest(date, kind), ledger.erased().version)
     files: tuple[StagedFile, ...] = ()
     softly = stages_marks(sink, kind)
-    columns = [field for field in (with_marks(schema) if softly else schema) if field.name != "day"]
+    columns = [field for field in (with_mark_columns(schema) if softly else schema) if field.name != "day"]
     if rows:
         noon = dt.datetime.combine(date, dt.time(12))
         values: dict[str, Any] = {"event": rows, "time": [noon.replace(tzinfo=dt.UTC)] * len(rows)}
@@ -78,7 +78,7 @@ def staged(
         pq.write_table(pa.table(arrays, schema=pa.schema(columns)), root / path)
         stats = {"minValues": {"event": min(rows)}, "maxValues": {"event": max(rows)}, "nullCount": {"event": 0}}
         files = (StagedFile(path=path, rows=len(rows), size_bytes=(root / path).stat().st_size, stats=stats),)
-    polled = Polled(files=files, rows_read=len(rows), rows_written=len(rows), digest=f"{len(rows):032x}")
+    polled = PollResult(files=files, rows_read=len(rows), rows_written=len(rows), digest=f"{len(rows):032x}")
     manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=polled, seen=seen, polled_at=polled_at)
     folder = root / attempt_folder(attempt)
     folder.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ class Lab:
 def files_of(root: Path) -> set[str]:
     """Return the names of all files below a folder, except the note of the newest version: each commit replaces it."""
     names = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-    return {name for name in names if f"{NOTES}/" not in name}
+    return {name for name in names if f"{VERSION_NOTES_FOLDER}/" not in name}
 
 
 def age(folder: Path, days: float = 2) -> None:

@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, Publisher
 from airflow_provider_connect.sinks._delta.tables import commit as tables_commit
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.stage import storage
-from airflow_provider_connect.stage.manifest import Manifest, Polled, manifest_file, progress_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, manifest_file, progress_file
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.tables import HEAD, Share, staged_rows
+from airflow_provider_connect.stage.tables import HEAD_FOLDER, StagedPart, open_row_writer
 from airflow_provider_connect.window import Day
 from tests.equipment.delta.lab import KEY, MAY
 
@@ -62,14 +62,14 @@ class TablesLab:
         """Look into the ledger, and stage a day."""
         day, attempt = Day(date=date), attempt or f"{token}-{date}"
         folder = Folder(str(self.root))
-        seen = seen_in(self.ledger.newest(date, "day"), self.ledger.erased().version)
+        seen = seen_publish(self.ledger.newest(date, "day"), self.ledger.erased().version)
         folder.write(progress_file(attempt, 0), b"{}")
         rows = [(event, text) for event, texts in answer.items() for text in texts]
-        with staged_rows(folder, schema, self.tables, Share(day, attempt, 0, "0")) as writer:
+        with open_row_writer(folder, schema, self.tables, StagedPart(day, attempt, 0, "0")) as writer:
             columns = {"event": [row[0] for row in rows], "answer": [row[1] for row in rows]}
             arrays = [pa.array(columns.get(f.name, [None] * len(rows)), f.type) for f in schema]
             writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
-        polled = Polled(files=writer.files, rows_read=len(rows), rows_written=len(rows))
+        polled = PollResult(files=writer.files, rows_read=len(rows), rows_written=len(rows))
         manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=polled, seen=seen)
         folder.write(manifest_file(attempt), manifest.model_dump_json().encode())
         return self.publish_of(manifest, token, schema)
@@ -102,7 +102,7 @@ class TablesLab:
         return found
 
     def expected(self, answer: Answer) -> dict[str, list[str]]:
-        return {self.tables.folder(event): sorted(texts) for event, texts in answer.items() if texts}
+        return {self.tables.folder_name(event): sorted(texts) for event, texts in answer.items() if texts}
 
 
 class KilledError(BaseException):
@@ -189,7 +189,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
         return lambda *args, **kwargs: found.pass_one(called(*args), lambda: whole(*args, **kwargs))
 
     def committed(table: DeltaTable, *_: Any) -> str:
-        return Steps.HEAD if HEAD in table.table_uri else Steps.TABLE
+        return Steps.HEAD if HEAD_FOLDER in table.table_uri else Steps.TABLE
 
     monkeypatch.setattr(storage, "_to_disk", lambda path: None)
     monkeypatch.setattr(tables_commit, "_TOGETHER", 1)

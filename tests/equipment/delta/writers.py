@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from airflow_provider_connect.errors import OvertakenError
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks.delta import DeltaSink
 from tests.equipment.frozen import KEY, MONDAY, SCHEMA, events, freeze
@@ -21,7 +21,7 @@ def publish(sink: DeltaSink, day: dt.date, number: int) -> LedgerRow:
     overtaken_by: set[str] = set()
     root: Any = sink.path
     while True:
-        seen = seen_in(sink.open(KEY, {}).ledger.newest(day, "day"))
+        seen = seen_publish(sink.open(KEY, {}).ledger.newest(day, "day"))
         rows = events(*(f"{number}-{i}" for i in range(number)))
         frozen = freeze(root, day, rows, order=number, attempt=f"1{'r' * len(overtaken_by)}", seen=seen)
         try:

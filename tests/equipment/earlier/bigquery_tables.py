@@ -10,7 +10,7 @@ from typing import Any
 
 from google.cloud import bigquery
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.connection import Connection
 from tests.equipment.earlier.scenes import Scene
 from tests.equipment.earlier.stories import Shop
@@ -33,11 +33,11 @@ def dataset_of(shop: Shop) -> str:
 def keep(shop: Shop, path: Path) -> None:
     """Write descriptions and rows of all tables of the shop's dataset."""
     dataset, tables = dataset_of(shop), {}
-    with Api.open(shop.connections[CONN_ID]) as api:
+    with BigQueryApi.open(shop.connections[CONN_ID]) as api:
         for item in api.client.list_tables(dataset, timeout=30, retry=None):
             table = api.client.get_table(item.reference, timeout=30, retry=None)
             resource = table.to_api_repr()
-            rows = api.query(f"SELECT * FROM `{dataset}`.`{table.table_id}`", doing="keep", labels={})[0]
+            rows = api.query(f"SELECT * FROM `{dataset}`.`{table.table_id}`", action="keep", labels={})[0]
             tables[table.table_id] = {
                 "table": {name: resource[name] for name in _DESCRIBED if name in resource},
                 "rows": sorted((_plain(row, f"{api.project}.{dataset}") for row in rows), key=json.dumps),
@@ -60,7 +60,7 @@ def _plain(value: Any, place: str) -> Any:
 def lay_out(path: Path, shop: Shop) -> None:
     """Make the kept tables in a shop's dataset."""
     dataset = dataset_of(shop)
-    with Api.open(shop.connections[CONN_ID]) as api:
+    with BigQueryApi.open(shop.connections[CONN_ID]) as api:
         for name, kept in json.loads(path.with_suffix(".tables.json").read_text()).items():
             reference = {"projectId": api.project, "datasetId": dataset, "tableId": name}
             resource = kept["table"] | {"tableReference": reference}
@@ -70,10 +70,10 @@ def lay_out(path: Path, shop: Shop) -> None:
                 values = ", ".join(_literal(types[column], value, api, dataset) for column, value in row.items())
                 columns = ", ".join(f"`{column}`" for column in row)
                 sql = f"INSERT INTO `{dataset}`.`{name}` ({columns}) VALUES ({values})"
-                api.query(sql, doing="lay out", labels={})
+                api.query(sql, action="lay out", labels={})
 
 
-def _literal(field: Any, value: Any, api: Api, dataset: str) -> str:
+def _literal(field: Any, value: Any, api: BigQueryApi, dataset: str) -> str:
     """Return a kept value as SQL. JSON has a string's quotes and escapes as SQL has them."""
     if field.mode == "REPEATED":
         return f"[{', '.join(json.dumps(one) for one in value)}]"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.definition import definition_of
+from airflow_provider_connect.definition import build_definition
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.job import DayReport, JobReport
-from airflow_provider_connect.stage.notes import definitions_in
+from airflow_provider_connect.stage.notes import definitions_by_digest
 from tests.equipment.earlier.scenes import Scene
 from tests.equipment.earlier.stories import DAYS, Shop, require_all
 
@@ -41,7 +41,7 @@ class Earlier:
         """Run a job as this version's operator does: with a definition."""
         options = {**self.scene.reading, **reading}
         source = self.shop.source(options, conn_id)
-        definition = definition_of(source, source.serialize(), self.shop.database(conn_id))
+        definition = build_definition(source, source.serialize(), self.shop.database(conn_id))
         return self.shop.load(
             *days, reading=options, conn_id=conn_id, task=task, attempt=attempt, definition=definition
         )
@@ -103,7 +103,7 @@ class EarlierCases:
             in_force, notes = publisher.ledger.definition_in_force(), publisher.ledger.notes()
         assert in_force is not None
         assert row.definition == in_force.digest
-        assert list(definitions_in(notes)) == [in_force.digest]
+        assert list(definitions_by_digest(notes)) == [in_force.digest]
 
         target.shop.order(DAYS[5], "fay")
         assert require_all(target.load(DAYS[5])).warnings == ()

@@ -16,7 +16,7 @@ from airflow_provider_connect.connection import Connection
 from tests.equipment.earlier.scenes import Scene
 from tests.equipment.earlier.stories import Shop
 from tests.equipment.kafka.bench import make_topic
-from tests.standins.kafka_reader import Reader, Record
+from tests.standins.kafka_reader import KafkaRecord, Reader
 
 CONN_ID = "kafka_default"
 _SETTINGS = ("cleanup.policy", "retention.ms", "min.compaction.lag.ms", "max.message.bytes")
@@ -51,7 +51,7 @@ def keep(shop: Shop, path: Path) -> None:
     path.with_suffix(".jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
-def _line(record: Record, name: str, topic: str) -> dict[str, Any]:
+def _line(record: KafkaRecord, name: str, topic: str) -> dict[str, Any]:
     texts = {
         part: None if value is None else value.decode().replace(name, _NAME)
         for part, value in (("key", record.key), ("value", record.value))

@@ -108,7 +108,7 @@ class Shop:
         return SqlSource(conn_id=conn_id, table="orders", **reading)
 
     def sink(self, more: Options | None = None) -> Sink:
-        return registry.sink_class(self.sink_name).of(self.target | dict(more or {}))
+        return registry.sink_class(self.sink_name).from_options(self.target | dict(more or {}))
 
     def publisher(self, conn_id: str = "shop", **options: Any) -> Publisher:
         """Return a publisher of the stream; it is closed after use."""
@@ -130,7 +130,7 @@ class Shop:
         return {
             "rows": {day: row and row.model_dump(mode="json") for day, row in rows.items()},
             "newest": newest and newest.model_dump(mode="json"),
-            "erased": [person for person, named in zip(PEOPLE, erased.names(PEOPLE), strict=True) if named],
+            "erased": [person for person, named in zip(PEOPLE, erased.matches(PEOPLE), strict=True) if named],
         }
 
     def orders(self) -> list[list[Any]]:

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http import client
 from airflow_provider_connect.clients.http.auth import Auth
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.network import Reach
 from airflow_provider_connect.clients.http.route import Route
 
@@ -18,12 +18,12 @@ def request(
     url: str,
     params: Mapping[str, str],
     auth: Auth,
-    limits: Limits,
+    limits: HttpTimeouts,
     *,
     proxy: SecretStr | None = None,
     ca_bundle: str | None = None,
     reach: Reach | None = None,
     **options: Any,
-) -> client.Answer:
+) -> client.HttpResponse:
     """Send a request: see :func:`.client.request`."""
     return client.request(Route(reach, proxy, ca_bundle), url, auth, limits, params=[*params.items()], **options)

@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from tests.equipment.frozen import MONDAY, events, freeze
@@ -241,7 +241,7 @@ class SinkBench(Steps):
         """Look into the ledger, without the proxy, and freeze a day, as a driver does."""
         if "seen" not in how:
             straight = replace(self, connection=connection_to(self.bootstrap))
-            how["seen"] = seen_in(straight.ledger.newest(day, "day"))
+            how["seen"] = seen_publish(straight.ledger.newest(day, "day"))
         return freeze(self.root, day, *files, **how)
 
     def publish(self, staged: Publish) -> LedgerRow:

@@ -10,26 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_connect.clients.kafka.connection import admin, settings
-from airflow_provider_connect.clients.kafka.errors import Heard
+from airflow_provider_connect.clients.kafka.connection import librdkafka_settings, make_admin_client
+from airflow_provider_connect.clients.kafka.errors import ClientErrors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
-from airflow_provider_connect.sinks._kafka.topics import Topics
+from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 from tests.standins.kafka_broker import KafkaBroker, Listener
-from tests.standins.kafka_reader import Isolation, Reader, Record, ledger_entries
+from tests.standins.kafka_reader import Isolation, KafkaRecord, Reader, ledger_entries
 from tests.standins.server import free_port
 
 if TYPE_CHECKING:
     from tests.equipment.kafka.proxy import KafkaProxy
 
 
-def opened_topics(connection: Connection, rules: TopicRules, timeout_seconds: float) -> Topics:
+def opened_topics(connection: Connection, rules: TopicRules, timeout_seconds: float) -> TopicAdmin:
     """Return the topics of a cluster as a client of their own sees them."""
-    reported = Heard()
-    return Topics(admin(connection, reported), rules, timeout_seconds, reported, settings(connection))
+    reported = ClientErrors()
+    return TopicAdmin(
+        make_admin_client(connection, reported), rules, timeout_seconds, reported, librdkafka_settings(connection)
+    )
 
 
-def records(bootstrap: str, topic: str, isolation: Isolation = "read_committed") -> list[Record]:
+def records(bootstrap: str, topic: str, isolation: Isolation = "read_committed") -> list[KafkaRecord]:
     """Return all records of a topic that a consumer sees now, by partition and offset; none if there is no topic."""
     with Reader(bootstrap, topic, isolation) as reader:
         return sorted(reader.read(), key=lambda record: (record.partition, record.offset))
@@ -43,7 +45,7 @@ class Target:
     connections: dict[str, Connection]
     bootstrap: str
 
-    def records(self, isolation: Isolation = "read_committed") -> list[Record]:
+    def records(self, isolation: Isolation = "read_committed") -> list[KafkaRecord]:
         """Return all records of the topic."""
         return records(self.bootstrap, self.sink.topic, isolation)
 

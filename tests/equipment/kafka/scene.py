@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.readers.kafka import records as read
 from airflow_provider_connect.sink import LedgerRow, Publish
@@ -25,7 +25,7 @@ from tests.equipment.frozen import MONDAY, SCHEMA, freeze
 from tests.equipment.kafka.bench import connection_to
 from tests.equipment.kafka.fixtures import records
 from tests.equipment.kafka.steps import Steps
-from tests.standins.kafka_reader import Record, ledger_entries
+from tests.standins.kafka_reader import KafkaRecord, ledger_entries
 
 SETTLE_SECONDS = 10.0
 
@@ -58,7 +58,7 @@ class Scene(Steps):
 
     def stage(self, day: dt.date, *files: pa.Table, **how: Any) -> Publish:
         """Look into the ledger and freeze a day, as a driver does."""
-        found = {"seen": seen_in(self.ledger.newest(day, "day")), "schema": self.schema}
+        found = {"seen": seen_publish(self.ledger.newest(day, "day")), "schema": self.schema}
         return freeze(self.root, day, *files, **found | how)
 
     def commit(self, token: Any, staged: Publish, receipts: list[Any]) -> LedgerRow:
@@ -74,7 +74,7 @@ class Scene(Steps):
         found = {key[3]: entry for key, entry in ledger_entries(self.bootstrap, self.sink.ledger_topic)}
         return found[str(day)]
 
-    def records(self, topic: str | None = None, isolation: Any = "read_committed") -> list[Record]:
+    def records(self, topic: str | None = None, isolation: Any = "read_committed") -> list[KafkaRecord]:
         """Return the records of a topic, the sink's own by default."""
         name = topic or self.sink.topic
         if isolation == "read_committed":

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import JobConfig, JobReport
-from airflow_provider_connect.operators.written import Written
+from airflow_provider_connect.operators.declared_options import DeclaredOptions
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections, Intent, StreamKey
 from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher
@@ -88,7 +88,7 @@ class Player:
 
     def _job(self, step: Load) -> JobConfig:
         source, shapes = _source(step.options), _shapes(step.options)
-        written = Written(source, shapes)
+        written = DeclaredOptions(source, shapes)
         connections = self._connections(step.options)
         attempt = f"{step.token:016x}-{step.attempt}"
         return JobConfig(
@@ -104,7 +104,7 @@ class Player:
             rules=Rules(on_shrink="accept"),
             shape=tuple(shapes),
             progress_seconds=1,
-            definition=written.definition(source, self.sink, Chain.of(shapes), connections),
+            definition=written.build_definition(source, self.sink, Chain.of(shapes), connections),
         )
 
     def _connections(self, options: Options) -> Connections:

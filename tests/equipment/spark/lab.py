@@ -21,18 +21,18 @@ from airflow_provider_connect.shapes.chain import Shaping
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.spark import poll, put
-from airflow_provider_connect.spark.capabilities.allowance import Dealer
-from airflow_provider_connect.spark.capabilities.counts import Counts
-from airflow_provider_connect.spark.composition import freezer_of
-from airflow_provider_connect.spark.context import Context, Executors, Intake, Outlet, PollParts
-from airflow_provider_connect.spark.days.check import Checker
-from airflow_provider_connect.spark.days.freeze import Freezer
-from airflow_provider_connect.spark.days.life import Days
+from airflow_provider_connect.spark.capabilities.allowance import RequestBudget
+from airflow_provider_connect.spark.capabilities.counts import DayCounter
+from airflow_provider_connect.spark.composition import make_stager
+from airflow_provider_connect.spark.context import Executors, Intake, JobContext, Outlet, PollPartitions
+from airflow_provider_connect.spark.days.check import DayChecker
 from airflow_provider_connect.spark.days.publish import DayPublisher
-from airflow_provider_connect.spark.progress import Progress
+from airflow_provider_connect.spark.days.runner import DayRunner
+from airflow_provider_connect.spark.days.stager import PolledStager
+from airflow_provider_connect.spark.progress import ProgressLog
 from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.window import Day, groups
+from airflow_provider_connect.window import Day, group_days
 
 DAY = Day(date=dt.date(2026, 10, 5))
 CONNECTION = Connection(conn_id="tiny")
@@ -88,30 +88,35 @@ class Lab:
         task_lives: bool = True,
         keys: Mapping[str, str] | None = None,
         **options: Any,
-    ) -> Days:
+    ) -> DayRunner:
         """Return the days of a job, for tests that change a part of them before they move.
 
         :param keys: of masks, by the id of their connection.
         """
         job, root = self.job(**options), Folder(str(self.stage))
-        source, sink = registry.source_class("tiny").of(job.source), registry.sink_class("tiny").of(job.sink)
-        poller, progress = source.open(CONNECTION, PollContext()), Progress(root, 60, len(job.days))
+        source, sink = (
+            registry.source_class("tiny").from_options(job.source),
+            registry.sink_class("tiny").from_options(job.sink),
+        )
+        poller, progress = source.open(CONNECTION, PollContext()), ProgressLog(root, 60, len(job.days))
         secrets = {
             name: Connection(conn_id=name, conn_type="generic", password=SecretStr(key))
             for name, key in (keys or {}).items()
         }
         read, shaping = poller.schema(), Shaping(Chain.of(job.shape), secrets)
-        poll_parts = functools.partial(poll.run, schema=read, connection=CONNECTION, shaping=shaping)
-        send = functools.partial(put.run, sink_name="tiny", sink=job.sink, key=KEY, stage=root.url, connections={})
-        intake = Intake(source, CONNECTION, poller, read, shaping)
-        outlet = Outlet(sink, sink.open(KEY, {}), KEY, intake.schema, root, keeps_stage=keeps_stage)
-        executors = Executors(
-            poll_parts=lambda tasks: list(poll_parts(tasks)),
-            put_shares=lambda token, shares: put.receipts(list(send(shares, token=token))),
-            parts_at_once=sys.maxsize,
-            plans_at_once=None,
+        poll_parts = functools.partial(poll.run_poll_tasks, schema=read, connection=CONNECTION, shaping=shaping)
+        send = functools.partial(
+            put.run_put_tasks, sink_name="tiny", sink=job.sink, key=KEY, stage=root.url, connections={}
         )
-        return wired(Context(job, intake, outlet, progress), executors, task_lives=task_lives)
+        intake = Intake(source, CONNECTION, poller, read, shaping)
+        outlet = Outlet(sink, sink.open(KEY, {}), KEY, intake.staged_schema, root, keeps_stage=keeps_stage)
+        executors = Executors(
+            poll_partitions=lambda tasks: list(poll_parts(tasks)),
+            put_shares=lambda token, shares: put.collect_receipts(list(send(shares, token=token))),
+            concurrent_parts=sys.maxsize,
+            concurrent_plans=None,
+        )
+        return wired(JobContext(job, intake, outlet, progress), executors, task_lives=task_lives)
 
     def move(self, **options: Any) -> DayReport:
         return moved(self.days(**options))
@@ -133,56 +138,56 @@ class Lab:
         return self.stage / f"_connect/attempts/{attempt}-{day.date:%Y%m%d}/manifest.json"
 
 
-def moved(days: Days) -> DayReport:
+def moved(days: DayRunner) -> DayReport:
     """Move the one day that most tests are about."""
-    (report,) = days.move([DAY])
+    (report,) = days.run([DAY])
     return report
 
 
 def wired(
-    context: Context,
+    context: JobContext,
     executors: Executors,
-    dealer: Dealer | None = None,
-    counts: Counts | None = None,
+    dealer: RequestBudget | None = None,
+    counts: DayCounter | None = None,
     *,
     task_lives: bool = True,
-) -> Days:
+) -> DayRunner:
     """Put the steps of a job's days together."""
-    freezer = freezer_of(context, executors, dealer or Dealer(), counts)
+    freezer = make_stager(context, executors, dealer or RequestBudget(), counts)
     publisher = DayPublisher(context, executors.put_shares)
-    return Days(context, freezer, Checker(context, counts), publisher, lambda: task_lives)
+    return DayRunner(context, freezer, DayChecker(context, counts), publisher, lambda: task_lives)
 
 
 def rewired(
-    days: Days,
+    days: DayRunner,
     *,
-    context: Context | None = None,
-    dealer: Dealer | None = None,
-    counts: Counts | None = None,
+    context: JobContext | None = None,
+    dealer: RequestBudget | None = None,
+    counts: DayCounter | None = None,
     **executors: Any,
-) -> Days:
+) -> DayRunner:
     """Return days with another context, another budget, other counts, or others on the executors."""
     old = freezer_in(days)
     new = wired(
         context or days.context,
         dataclasses.replace(old.poller.executors, **executors),
-        dealer or old.poller.dealer,
-        counts or old.planner.counts,
+        dealer or old.poller.budget,
+        counts or old.planner.counter,
     )
-    return dataclasses.replace(new, task_lives=days.task_lives)
+    return dataclasses.replace(new, task_lives=days.is_task_alive)
 
 
-def poll_parts_of(days: Days) -> PollParts:
+def poll_parts_of(days: DayRunner) -> PollPartitions:
     """Return what polls partitions of days."""
-    return freezer_in(days).poller.executors.poll_parts
+    return freezer_in(days).poller.executors.poll_partitions
 
 
-def freezer_in(days: Days) -> Freezer:
+def freezer_in(days: DayRunner) -> PolledStager:
     """Return what freezes days, where no transform stands."""
-    return cast("Freezer", days.freezer)
+    return cast("PolledStager", days.stager)
 
 
-def polling(days: Days, poll_parts: PollParts) -> Days:
+def polling(days: DayRunner, poll_parts: PollPartitions) -> DayRunner:
     """Return days with another way to poll."""
     return rewired(days, poll_parts=poll_parts)
 
@@ -194,7 +199,7 @@ class Fixed:
         self._most = most
 
     def first(self, days: list[Day]) -> tuple[Day, ...]:
-        return groups(days[: self._most], self._most)[0]
+        return group_days(days[: self._most], self._most)[0]
 
     def note(self, reports: list[DayReport]) -> None:
         pass

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.definition import definition_of
+from airflow_provider_connect.definition import build_definition
 from airflow_provider_connect.job import JobConfig, JobReport
 from airflow_provider_connect.sink import Intent, Ledger, Publisher, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
@@ -64,7 +64,7 @@ class Shop:
             attempt=f"{self._runs:016x}-1",
             report=str(self.root / f"run-{self._runs}" / "report.json"),
             progress_seconds=1,
-            definition=definition_of(source, source.serialize() | (written or {}), connection),
+            definition=build_definition(source, source.serialize() | (written or {}), connection),
         )
         return drive(job, {"shop": connection})
 

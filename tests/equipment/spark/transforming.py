@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_provider_connect.spark.days.life import Days
-from airflow_provider_connect.spark.transform.results import ResultFreezer
+from airflow_provider_connect.spark.days.runner import DayRunner
+from airflow_provider_connect.spark.transform.results import ResultStager
 from tests.equipment.spark.lab import rewired
 
 Make = Callable[[pa.Table], pa.Table]
@@ -49,11 +49,11 @@ class TransformationHere:
 
 
 def transforming(
-    days: Days, make: Make, *, schema: pa.Schema | None = None, digest: str = "d"
-) -> tuple[Days, TransformationHere]:
+    days: DayRunner, make: Make, *, schema: pa.Schema | None = None, digest: str = "d"
+) -> tuple[DayRunner, TransformationHere]:
     """Return days with a transform, and that transform."""
-    here: Any = TransformationHere(days.context.intake.schema, make, schema, digest)
+    here: Any = TransformationHere(days.context.intake.staged_schema, make, schema, digest)
     outlet = dataclasses.replace(days.context.outlet, schema=here.schema)
     context = dataclasses.replace(days.context, outlet=outlet, is_transformed=True)
     days = rewired(days, context=context)
-    return dataclasses.replace(days, freezer=ResultFreezer(context, days.freezer, here)), here
+    return dataclasses.replace(days, freezer=ResultStager(context, days.stager, here)), here

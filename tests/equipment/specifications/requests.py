@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from airflow_provider_connect.clients.http.link import Link
+from airflow_provider_connect.clients.http.http_connection import Link
 
 FORM = "application/x-www-form-urlencoded"
 

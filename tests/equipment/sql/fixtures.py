@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Database, Limits, Query, Table
+from airflow_provider_connect.clients.sql.database import Database, Query, SessionLimits, Table, ValueChoices
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from tests.equipment.sql.mysql_files import WITHOUT, is_left_out
@@ -49,22 +49,22 @@ class OwnDatabase:
         """Return a query of the whole numbers from 1 to another one, in a column ``n``."""
         return self.server.series(last)
 
-    def open(self, limits: Limits | None = None, **changes: Any) -> Database:
+    def open(self, limits: SessionLimits | None = None, **changes: Any) -> Database:
         """Open a reader's session, which is closed after the test."""
         self.opened.append(open_database(self.connection(**changes), application_name="tests", limits=limits))
         return self.opened[-1]
 
-    def table(self, what: str | Table | Query, choices: Choices | None = None, **how: Any) -> pa.Table:
+    def table(self, what: str | Table | Query, choices: ValueChoices | None = None, **how: Any) -> pa.Table:
         """Return all rows of a table or a query as a session of its own reads them."""
         import pyarrow as pa
 
         what = Table(what) if isinstance(what, str) else what
         with open_database(self.connection(), application_name="tests") as database:
-            columns = database.reading(database.describe(what), choices or Choices())
+            columns = database.read_columns(database.describe(what), choices or ValueChoices())
             batches = list(database.read(columns, database.relation(what), **how))
         return pa.Table.from_batches(batches, pa.schema([column.field for column in columns]))
 
-    def rows(self, what: str | Table | Query, choices: Choices | None = None, **how: Any) -> list[dict[str, Any]]:
+    def rows(self, what: str | Table | Query, choices: ValueChoices | None = None, **how: Any) -> list[dict[str, Any]]:
         """Return the same as Python's own values."""
         rows: list[dict[str, Any]] = self.table(what, choices, **how).to_pylist()
         return rows

@@ -182,7 +182,7 @@ def present(own: OwnDatabase, now: dt.datetime) -> Iterator[None]:
     """Let the database's clock and ours say what the workload's time is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(poller, "now", lambda: now)
-        patch.setitem(poller.NOW, own.server.conn_type, f"SELECT {now.timestamp()}")
+        patch.setitem(poller.CLOCK_QUERIES, own.server.conn_type, f"SELECT {now.timestamp()}")
         yield
 
 

@@ -12,7 +12,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources.sql import SqlSource
-from airflow_provider_connect.spark.poll import PollTask, freeze
+from airflow_provider_connect.spark.poll import PollTask, stage_partition
 from airflow_provider_connect.window import Day
 
 
@@ -40,7 +40,7 @@ def frozen(
         progress_seconds=1,
     )
     retries: list[str] = []
-    (found,) = freeze(task, schema, connection, retries=retries).values()
+    (found,) = stage_partition(task, schema, connection, retry_notes=retries).values()
     # What is in the folder and is not named here was left by a try that failed, and is never read.
     tables = [pq.ParquetFile(stage / file.path).read() for file in found.files]
     return pa.concat_tables(tables), retries

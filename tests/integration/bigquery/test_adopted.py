@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from google.cloud import bigquery
 
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from tests.equipment.bigquery.bench import SinkBench, bench_of
 from tests.equipment.bigquery.fixtures import Target, connection_to
 from tests.equipment.bigquery.proxy import BigQueryProxy, Change
@@ -40,8 +40,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def make(bench: SinkBench, how: dict[str, Any]) -> None:
     """Make the table as a person would, with a row that came before this sink."""
     kinds = {"event": "STRING", "n": "INTEGER", "day": "DATE"}
-    with Api.open(bench.reader) as api:
-        place = Place.parse(bench.sink.table, api.project)
+    with BigQueryApi.open(bench.reader) as api:
+        place = TableRef.parse(bench.sink.table, api.project)
         table = bigquery.Table(place.id, [bigquery.SchemaField(name, kind) for name, kind in kinds.items()])
         for name, value in how.items():
             setattr(table, name, value)

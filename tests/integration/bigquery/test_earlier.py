@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.connection import Connection
 from tests.equipment.earlier import bigquery_tables
 from tests.equipment.earlier.cases import FOLDER, Earlier, EarlierCases, earlier_of
@@ -20,17 +20,17 @@ pytestmark = pytest.mark.slow
 def people(shop: Shop) -> list[str]:
     """Read the person of every row that is not marked as deleted, in all tables of the dataset that have rows."""
     found: list[str] = []
-    with Api.open(shop.connections[bigquery_tables.CONN_ID]) as api:
+    with BigQueryApi.open(shop.connections[bigquery_tables.CONN_ID]) as api:
         for item in api.client.list_tables(bigquery_tables.dataset_of(shop), timeout=30, retry=None):
             if "__" not in item.table_id:
                 sql = f"SELECT * FROM `{item.dataset_id}`.`{item.table_id}`"
-                rows = api.query(sql, doing="reading", labels={})[0]
+                rows = api.query(sql, action="reading", labels={})[0]
                 found += [row["person"] for row in rows if not row.get("__deleted")]
     return found
 
 
 def columns(shop: Shop, table: str) -> set[str]:
-    with Api.open(shop.connections[bigquery_tables.CONN_ID]) as api:
+    with BigQueryApi.open(shop.connections[bigquery_tables.CONN_ID]) as api:
         place = f"{bigquery_tables.dataset_of(shop)}.{table}"
         return {field.name for field in api.client.get_table(place, timeout=30, retry=None).schema}
 

@@ -13,11 +13,11 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, OvertakenError
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery import erase_list
 from airflow_provider_connect.sinks._bigquery.erasing import eraser
-from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects
+from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects_table
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.testing.bench import DAYS, KEY, MONDAY, SCHEMA, Bench, Target
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -54,7 +54,7 @@ def generations(bench: Bench) -> dict[Any, tuple[int, int]]:
 
 def polled_again(bench: Bench, publish: Publish, newest: LedgerRow | None) -> Publish:
     """Return a publish that has seen what the ledger says now."""
-    seen = seen_in(newest, bench.ledger.erased().version)
+    seen = seen_publish(newest, bench.ledger.erased().version)
     return replace(publish, manifest=publish.manifest.model_copy(update={"seen": seen}))
 
 
@@ -238,7 +238,7 @@ def test_rejects_that_nobody_looks_into_are_named(bench: Bench) -> None:
     [kept] = publisher.copies()
     assert "time travel" in kept, "no table of them"
     place = publisher.tables.rejects
-    ensure_rejects(publisher.api, place, publisher.tables.target)
+    ensure_rejects_table(publisher.api, place, publisher.tables.target)
     assert publisher.copies() == [kept]
     others = f"('{KEY.connector}', '{KEY.stream}'), ('other', '{KEY.stream}')"
     publisher.api.query(f"INSERT INTO {place.sql} (connector, stream) VALUES {others}", doing="reject", labels={})
@@ -257,7 +257,7 @@ def test_days_that_are_staged_and_not_published_are_named(bench: Bench) -> None:
 def test_a_list_that_is_gone_stops_every_load(bench: Bench) -> None:
     erased(bench, "a")
     publisher: Any = bench.publisher
-    place = erase_list.list_of(publisher.tables.target)
+    place = erase_list.erase_list_table(publisher.tables.target)
     publisher.api.query(f"DELETE FROM {place.sql} WHERE TRUE", doing="lose it", labels={})
     with pytest.raises(ConfigError, match=r"is not whole in .*__erased: restore that table"):
         bench.ledger.erased()
@@ -314,7 +314,7 @@ def test_the_newest_of_merged_snapshots_counts_all_rows_that_are_left(bigquery_t
         assert publisher.preflight(MERGED, [Day(date=MONDAY)], "snapshot") == []
     for day, amount in ((MONDAY, 2.0), (TUESDAY, 1.0)):
         with sink.open() as publisher:
-            seen = seen_in(publisher.ledger.newest(day, "snapshot"))
+            seen = seen_publish(publisher.ledger.newest(day, "snapshot"))
         staged = sink.stage(day, merged(("a", amount, False), ("b", 1, False), ("c", 1, False)), seen=seen)
         assert sink.publish(replace(staged, kind="snapshot")).rows == 3
     assert (sink.rows(MONDAY), sink.rows(TUESDAY)) == (["a"], ["b", "c"])

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.tables import create
+from airflow_provider_connect.clients.bigquery.tables import create_table
 from airflow_provider_connect.errors import ConfigError, OvertakenError
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery import erase_list
-from airflow_provider_connect.stage.erasing import EraseList
-from airflow_provider_connect.stage.manifest import Seen
+from airflow_provider_connect.stage.erase_list import EraseList
+from airflow_provider_connect.stage.manifest import SeenPublish
 from airflow_provider_connect.testing.bench import KEY, MONDAY
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.bigquery.bench import bench_of
@@ -52,7 +52,7 @@ def test_a_stream_under_another_name_keeps_to_the_tables_list(bigquery_target: T
         lacking = MERGED.append(pa.field("whose", pa.string())).remove(MERGED.get_field_index("event"))
         problems = other.preflight(lacking, [Day(date=MONDAY)], "day")
         assert problems
-        listed = erase_list.list_of(sink.open().tables.target).id
+        listed = erase_list.erase_list_table(sink.open().tables.target).id
         assert any(listed in problem or "erased" in problem or "'event'" in problem for problem in problems)
     assert (sink.rows(MONDAY), sink.rows(TUESDAY)) == (["b"], [])
 
@@ -67,7 +67,7 @@ def test_a_stream_that_comes_after_the_erase_is_under_the_list_from_its_first_pr
         assert other.ledger.erased().names(["a"]) == [True], "before it has a row in the ledger"
         assert other.preflight(MERGED, [Day(date=MONDAY)], "day") == []
         assert other.ledger.erased().version == 1
-        stale = replace(sink.stage(TUESDAY, merged(("a", 2, False)), order=2, seen=Seen()), key=RENAMED)
+        stale = replace(sink.stage(TUESDAY, merged(("a", 2, False)), order=2, seen=SeenPublish()), key=RENAMED)
         token = other.begin(stale)
         with pytest.raises(OvertakenError):
             other.commit(stale, token, [other.put(token, stale.stage, share) for share in _shares(other, stale)])
@@ -82,12 +82,12 @@ def test_lists_of_earlier_versions_are_the_tables_although_each_names_a_stream(
 ) -> None:
     """Such a list has no column for the shapes' digest, and a fence row of one stream alone has its version."""
     sink = merge_bench(bigquery_target, tmp_path)
-    names = [field["name"] for field in erase_list.LIST_FIELDS if field["name"] not in erase_list.LATER_LIST_FIELDS]
+    names = [field["name"] for field in erase_list.LIST_FIELDS if field["name"] not in erase_list.ADDED_LIST_FIELDS]
     earlier = EraseList().with_values("event", ["a"])
     with sink.open() as publisher, sink.sink.open(RENAMED, {sink.sink.conn_id: sink.connection}) as other:
         target, ledger = publisher.tables.target, publisher.tables.ledger
-        listed = erase_list.list_of(target)
-        create(publisher.api, listed, [field for field in erase_list.LIST_FIELDS if field["name"] in names])
+        listed = erase_list.erase_list_table(target)
+        create_table(publisher.api, listed, [field for field in erase_list.LIST_FIELDS if field["name"] in names])
         texts = [target.id, KEY.connector, KEY.stream, 1, 1, "event", earlier.salt, earlier.digests[0]]
         values = ", ".join(f"'{text}'" if isinstance(text, str) else str(text) for text in texts)
         for statement in (

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.clients.bigquery import api as _bigquery_access
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import ConflictError, ExistsError, MissingError
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import Answer, BigQueryProxy, Change, Cut, Lose, Refuse, RefuseAfter, Silent, Slow
@@ -27,31 +27,31 @@ TABLES = "POST /projects/[^/]+/datasets/[^/]+/tables$"
 
 
 @pytest.fixture
-def api(proxy: BigQueryProxy) -> Iterator[Api]:
-    with Api.open(connection_to(proxy), timeout_seconds=5, retry_budget_seconds=16) as opened:
+def api(proxy: BigQueryProxy) -> Iterator[BigQueryApi]:
+    with BigQueryApi.open(connection_to(proxy), timeout_seconds=5, retry_budget_seconds=16) as opened:
         yield opened
 
 
 @pytest.fixture
-def table(api: Api, dataset: str) -> Place:
+def table(api: BigQueryApi, dataset: str) -> TableRef:
     return fresh_table(api, dataset, [{"name": "n", "type": "INT64"}])
 
 
-def job_of(table: Place) -> str:
+def job_of(table: TableRef) -> str:
     return f"connect_publish_{table.dataset}"  # the emulator is the whole session's, so its jobs are
 
 
-def insert(api: Api, table: Place) -> Any:
+def insert(api: BigQueryApi, table: TableRef) -> Any:
     sql = f"INSERT INTO {table.sql} (n) VALUES (1); SELECT COUNT(*) AS found FROM {table.sql}"
-    return api.query(sql, doing="publishing", labels={"day": "2026-09-01"}, job_id=job_of(table))
+    return api.query(sql, action="publishing", labels={"day": "2026-09-01"}, job_id=job_of(table))
 
 
-def stored(api: Api, table: Place) -> int:
-    rows, _ = api.query(f"SELECT COUNT(*) AS found FROM {table.sql}", doing="counting", labels={})
+def stored(api: BigQueryApi, table: TableRef) -> int:
+    rows, _ = api.query(f"SELECT COUNT(*) AS found FROM {table.sql}", action="counting", labels={})
     return int(rows[0]["found"])
 
 
-def test_a_query_runs_under_its_id_with_its_labels(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_a_query_runs_under_its_id_with_its_labels(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     rows, job = insert(api, table)
     assert rows == [{"found": 1}]
     assert (job.job_id, job.labels) == (job_of(table), {"day": "2026-09-01"})
@@ -60,7 +60,7 @@ def test_a_query_runs_under_its_id_with_its_labels(api: Api, table: Place, proxy
 
 @pytest.mark.parametrize("fault", [Lose(), RefuseAfter(503, "backendError"), RefuseAfter(500), RefuseAfter(429)])
 def test_a_lost_answer_to_a_query_leads_to_the_job_that_was_started(
-    api: Api, table: Place, proxy: BigQueryProxy, fault: Any
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, fault: Any
 ) -> None:
     proxy.breaks(JOBS, fault, 1)
     rows, job = insert(api, table)
@@ -69,7 +69,7 @@ def test_a_lost_answer_to_a_query_leads_to_the_job_that_was_started(
     assert stored(api, table) == 1
 
 
-def test_a_late_answer_to_a_query_counts_as_lost(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_a_late_answer_to_a_query_counts_as_lost(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     def late(body: Any) -> Any:
         time.sleep(1.5)
         return body
@@ -80,7 +80,7 @@ def test_a_late_answer_to_a_query_counts_as_lost(api: Api, table: Place, proxy: 
     assert stored(api, table) == 1
 
 
-def test_an_id_that_exists_already_is_that_job(api: Api, table: Place) -> None:
+def test_an_id_that_exists_already_is_that_job(api: BigQueryApi, table: TableRef) -> None:
     insert(api, table)
     rows, _ = insert(api, table)  # 409 from the proxy
     assert rows == [{"found": 1}]
@@ -88,7 +88,7 @@ def test_an_id_that_exists_already_is_that_job(api: Api, table: Place) -> None:
 
 
 def test_an_id_that_exists_and_cannot_be_found_is_not_taken_for_done(
-    api: Api, table: Place, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
 ) -> None:
     api.retry_budget_seconds = 0.8
     insert(api, table)
@@ -99,7 +99,9 @@ def test_an_id_that_exists_and_cannot_be_found_is_not_taken_for_done(
 
 @pytest.mark.parametrize("fault", [Cut(), Refuse(503, "backendError"), Refuse(429, "rateLimitExceeded"), Refuse(502)])
 @pytest.mark.parametrize("call", [JOBS, RESULTS])
-def test_faults_that_pass_are_tried_again(api: Api, table: Place, proxy: BigQueryProxy, call: str, fault: Any) -> None:
+def test_faults_that_pass_are_tried_again(
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, call: str, fault: Any
+) -> None:
     proxy.breaks(call, fault, 1, 2)
     assert insert(api, table)[0] == [{"found": 1}]
     assert stored(api, table) == 1
@@ -112,7 +114,7 @@ def test_faults_that_pass_are_tried_again(api: Api, table: Place, proxy: BigQuer
 )
 @pytest.mark.parametrize("call", [JOBS, RESULTS, ONE_JOB])
 def test_a_fault_that_stays_is_an_error_within_the_budget(
-    api: Api, table: Place, proxy: BigQueryProxy, call: str, fault: Any
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, call: str, fault: Any
 ) -> None:
     api.timeout_seconds, api.retry_budget_seconds = 0.4, 0.8
     proxy.breaks(call, fault)
@@ -133,7 +135,12 @@ def test_a_fault_that_stays_is_an_error_within_the_budget(
     ],
 )
 def test_b13_what_will_not_pass_is_not_tried_again(
-    api: Api, table: Place, proxy: BigQueryProxy, reason: str, expected: type[ConnectError], retry_after: float | None
+    api: BigQueryApi,
+    table: TableRef,
+    proxy: BigQueryProxy,
+    reason: str,
+    expected: type[ConnectError],
+    retry_after: float | None,
 ) -> None:
     proxy.breaks(JOBS, Refuse(403, reason))
     with pytest.raises(expected) as caught:
@@ -159,7 +166,7 @@ def done_with(reason: str, message: str) -> Change:
     ],
 )
 def test_b10_b16_a_job_that_is_done_with_an_error_is_a_failure(
-    api: Api, table: Place, proxy: BigQueryProxy, reason: str, message: str, expected: type[ConnectError]
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, reason: str, message: str, expected: type[ConnectError]
 ) -> None:
     proxy.breaks(JOBS, done_with(reason, message))
     with pytest.raises(expected) as caught:
@@ -169,13 +176,15 @@ def test_b10_b16_a_job_that_is_done_with_an_error_is_a_failure(
     assert proxy.count(JOBS) == 1
 
 
-def test_a_job_that_failed_by_itself_is_followed_by_another(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_a_job_that_failed_by_itself_is_followed_by_another(
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
+) -> None:
     proxy.breaks(JOBS, Answer(job_of_the_service(table)), 1)
     rows, job = insert(api, table)
     assert (rows, job.job_id) == ([{"found": 1}], f"{job_of(table)}_1")
 
 
-def job_of_the_service(table: Place) -> dict[str, Any]:
+def job_of_the_service(table: TableRef) -> dict[str, Any]:
     return {
         "jobReference": {"projectId": table.project, "jobId": job_of(table), "location": "US"},
         "configuration": {"query": {}},
@@ -184,7 +193,7 @@ def job_of_the_service(table: Place) -> dict[str, Any]:
 
 
 def test_b16_a_conflict_that_comes_as_a_server_error_is_not_tried_again_here(
-    api: Api, table: Place, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
 ) -> None:
     proxy.breaks(
         JOBS, Refuse(500, "internalError", "Transaction is aborted due to concurrent update against table p:d.t.")
@@ -194,7 +203,7 @@ def test_b16_a_conflict_that_comes_as_a_server_error_is_not_tried_again_here(
     assert proxy.count(JOBS) == 1
 
 
-def test_a_job_is_waited_for(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_a_job_is_waited_for(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     def running(job: Any) -> Any:
         return job | {"status": {"state": "RUNNING"}}
 
@@ -205,7 +214,7 @@ def test_a_job_is_waited_for(api: Api, table: Place, proxy: BigQueryProxy) -> No
 
 
 def test_a_job_that_never_ends_is_cancelled(
-    api: Api, table: Place, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def running(job: Any) -> Any:
         return job | {"status": {"state": "RUNNING"}}
@@ -218,10 +227,12 @@ def test_a_job_that_never_ends_is_cancelled(
     assert proxy.count("POST .*/cancel$") == 1
 
 
-def test_making_a_table_whose_answer_is_lost_finds_it_made(api: Api, dataset: str, proxy: BigQueryProxy) -> None:
+def test_making_a_table_whose_answer_is_lost_finds_it_made(
+    api: BigQueryApi, dataset: str, proxy: BigQueryProxy
+) -> None:
     from google.cloud import bigquery
 
-    place = Place(api.project, dataset, "made")
+    place = TableRef(api.project, dataset, "made")
     table = bigquery.Table(place.id, [bigquery.SchemaField("n", "INT64")])
     proxy.breaks(TABLES, Lose(), 1)
     with pytest.raises(ExistsError):
@@ -229,15 +240,17 @@ def test_making_a_table_whose_answer_is_lost_finds_it_made(api: Api, dataset: st
     assert api.call("reading it", api.client.get_table, place.id).num_rows == 0
 
 
-def test_a_dataset_made_a_moment_ago_may_be_unknown_for_a_while(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_a_dataset_made_a_moment_ago_may_be_unknown_for_a_while(
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
+) -> None:
     proxy.breaks("GET /projects/[^/]+/datasets/", Refuse(404, "notFound", "Not found: Dataset"), 1, 2)
-    api.call("reading", api.client.get_dataset, table.dataset, missing_seconds=5)
+    api.call("reading", api.client.get_dataset, table.dataset, retry_missing_seconds=5)
     proxy.breaks("GET /projects/[^/]+/datasets/", Refuse(404, "notFound", "Not found: Dataset"))
     with pytest.raises(MissingError):
         api.call("reading", api.client.get_dataset, table.dataset)
 
 
-def test_jobs_run_where_the_dataset_lies(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_jobs_run_where_the_dataset_lies(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     proxy.breaks("GET /projects/[^/]+/datasets/", Change(lambda dataset: dataset | {"location": "europe-west1"}))
     assert api.locate(table) == "europe-west1"
     assert api.location == "europe-west1"
@@ -248,14 +261,14 @@ def test_jobs_run_where_the_dataset_lies(api: Api, table: Place, proxy: BigQuery
     )
 
 
-def test_threads_share_one_api(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_threads_share_one_api(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     proxy.breaks("", Slow(0.05))
     together = threading.Barrier(8)
 
     def work(number: int) -> int:
         together.wait()
-        api.write  # noqa: B018 - made once, whoever comes first
-        rows, _ = api.query(f"SELECT {number} AS n", doing="asking", labels={})
+        api.write_client  # noqa: B018 - made once, whoever comes first
+        rows, _ = api.query(f"SELECT {number} AS n", action="asking", labels={})
         return int(rows[0]["n"])
 
     with ThreadPoolExecutor(8) as pool:

@@ -164,6 +164,6 @@ def test_a_table_for_each_event_is_loaded_from_the_stage_after_a_kill_between_it
         for row in into_bigquery.target.query(f"SELECT event, COUNT(*) AS n FROM {dataset}.{name} GROUP BY event"):
             assert row["event"] not in found, "each event is in one table"
             found[row["event"]] = row["n"]
-    kept = into_bigquery.standin.project.kept(dt.date.fromisoformat(days[0]))
+    kept = into_bigquery.standin.project.expected_rows(dt.date.fromisoformat(days[0]))
     assert found == Counter(row["event"] for row in kept)
     assert len(found) > 2

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import MissingError
-from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find
+from airflow_provider_connect.clients.bigquery.tables import create_table, fields_of, find_table
 from airflow_provider_connect.errors import ConfigError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._bigquery import ledger as _bigquery_ledger
@@ -106,7 +106,7 @@ def test_a_confirmation_repeats_the_row_and_touches_no_other_table(bench: Bench)
 def test_a_ledger_of_an_earlier_version_is_read_brought_up_to_date_and_confirms_nothing(bench: Bench) -> None:
     day, earlier = dt.date(2026, 9, 1), [field for field in LEDGER_FIELDS if field["name"] not in LATER]
     ready = ensure_target(bench.api, bench.target, bench.options, bench.schema)
-    create(bench.api, bench.ledger, earlier)
+    create_table(bench.api, bench.ledger, earlier)
     stream = f"'{bench.target.id}', 'mixpanel', 'export'"
     bench.query(
         f"INSERT INTO {bench.ledger.sql} (target, connector, stream, day, generation, token, row_count, counts, "
@@ -121,7 +121,7 @@ def test_a_ledger_of_an_earlier_version_is_read_brought_up_to_date_and_confirms_
     assert list(book.days()) == [day]
     assert bench.prepare().columns == ready.columns
     bench.prepare()
-    assert fields_of(find(bench.api, bench.ledger)) == LEDGER_FIELDS
+    assert fields_of(find_table(bench.api, bench.ledger)) == LEDGER_FIELDS
     assert book.row(day) == found
     for answer in ("a", None):
         with pytest.raises(OvertakenError):
@@ -196,7 +196,7 @@ def test_a_ledger_that_is_gone_does_not_erase_what_was_published(bench: Bench) -
 
 
 def test_a_ledger_that_a_query_misses_though_it_is_there_is_asked_again(bench: Bench) -> None:
-    class Forgetful(Api):
+    class Forgetful(BigQueryApi):
         def query(self, *args: Any, **kwargs: Any) -> Any:
             raise MissingError("Not found: Table")
 

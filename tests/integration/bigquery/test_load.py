@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.sinks._bigquery.ways_in import load_job as _load_job
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import PACE_SECONDS, load
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import PACE_SECONDS, run_load_jobs
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import Answer, BigQueryProxy, Change, Lose, Refuse, RefuseAfter
 
@@ -34,8 +34,8 @@ UPLOAD = "PUT /upload/"  # the piece that ends an upload starts the job
 
 
 @pytest.fixture
-def api(proxy: BigQueryProxy) -> Iterator[Api]:
-    with Api.open(connection_to(proxy), timeout_seconds=15, retry_budget_seconds=30) as opened:
+def api(proxy: BigQueryProxy) -> Iterator[BigQueryApi]:
+    with BigQueryApi.open(connection_to(proxy), timeout_seconds=15, retry_budget_seconds=30) as opened:
         yield opened
 
 
@@ -45,7 +45,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def table(api: Api, dataset: str) -> Place:
+def table(api: BigQueryApi, dataset: str) -> TableRef:
     return fresh_table(api, dataset, FIELDS)
 
 
@@ -60,23 +60,23 @@ def parquet(path: Path, start: int, rows: int = 100, text: str = "") -> str:
     return str(path)
 
 
-def stored(api: Api, table: Place) -> list[int]:
-    found, _ = api.query(f"SELECT n FROM {table.sql} ORDER BY n", doing="reading", labels={})
+def stored(api: BigQueryApi, table: TableRef) -> list[int]:
+    found, _ = api.query(f"SELECT n FROM {table.sql} ORDER BY n", action="reading", labels={})
     return [row["n"] for row in found]
 
 
-def run(api: Api, table: Place, *files: str, attempt: str = "a1") -> list[str]:
+def run(api: BigQueryApi, table: TableRef, *files: str, attempt: str = "a1") -> list[str]:
     attempt = f"{table.dataset}-{attempt}"
-    return load(api, table, files, FIELDS, labels={"connector": "test"}, attempt=attempt)
+    return run_load_jobs(api, table, files, FIELDS, labels={"connector": "test"}, attempt=attempt)
 
 
-def job(table: Place, end: str = "a1_0") -> str:
+def job(table: TableRef, end: str = "a1_0") -> str:
     """Return the id of a job that :func:`run` starts."""
     return f"connect_load_{table.dataset}-{end}"
 
 
 def test_a_day_of_many_files_of_this_machine_is_one_job(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     """BigQuery allows five changes of a table in ten seconds, and a load job is one."""
     files = [parquet(tmp_path / f"{n}.parquet", n * 100) for n in range(11)]
@@ -84,11 +84,11 @@ def test_a_day_of_many_files_of_this_machine_is_one_job(
     assert run(api, table, *files) == [job(table)]
     assert (proxy.count("POST /upload/"), proxy.count(UPLOAD), proxy.count("POST .*/jobs$")) == (1, 1, 1)
     assert stored(api, table) == list(range(1200))
-    found, _ = api.query(f"SELECT tags FROM {table.sql} WHERE n = 2", doing="reading", labels={})
+    found, _ = api.query(f"SELECT tags FROM {table.sql} WHERE n = 2", action="reading", labels={})
     assert found == [{"tags": ["a", "b"]}]
 
 
-def done(api: Api, table: Place) -> Answer:
+def done(api: BigQueryApi, table: TableRef) -> Answer:
     into = {"projectId": api.project, "datasetId": table.dataset, "tableId": table.table}
     body = {
         "jobReference": {"projectId": api.project, "jobId": job(table), "location": "US"},
@@ -98,14 +98,14 @@ def done(api: Api, table: Place) -> Answer:
     return Answer(body)
 
 
-def test_files_of_a_bucket_are_one_job(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_files_of_a_bucket_are_one_job(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     proxy.breaks("POST /projects/[^/]+/jobs", done(api, table))
     assert run(api, table, *(f"gs://bucket/{n}.parquet" for n in range(3))) == [job(table)]
     assert proxy.count("POST /projects/[^/]+/jobs") == 1
 
 
 def test_more_files_than_a_job_takes_are_several_jobs_at_a_pace(
-    api: Api, table: Place, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr(_load_job.time, "sleep", slept.append)
@@ -119,7 +119,7 @@ def test_more_files_than_a_job_takes_are_several_jobs_at_a_pace(
 
 @pytest.mark.parametrize("fault", [Lose(), RefuseAfter(503, "backendError"), RefuseAfter(500, "internalError")])
 def test_b8_a_lost_answer_leads_to_the_job_that_was_started(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy, fault: Any
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy, fault: Any
 ) -> None:
     proxy.breaks(UPLOAD, fault, 1)
     assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == [job(table)]
@@ -128,7 +128,7 @@ def test_b8_a_lost_answer_leads_to_the_job_that_was_started(
 
 
 def test_b8_a_job_that_exists_already_is_waited_for(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     file = parquet(tmp_path / "a.parquet", 0)
     run(api, table, file)
@@ -149,7 +149,7 @@ def failed(reason: str, message: str = "made by the test", *, bad_records: int =
 
 
 def test_b9_a_job_that_failed_of_what_passes_is_followed_by_another(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     gone = {
         "jobReference": {"projectId": api.project, "jobId": job(table), "location": "US"},
@@ -163,7 +163,7 @@ def test_b9_a_job_that_failed_of_what_passes_is_followed_by_another(
 
 
 def test_b9_a_job_of_this_id_that_loaded_another_table_is_not_taken_for_ours(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     other = {
         "jobReference": {"projectId": api.project, "jobId": job(table), "location": "US"},
@@ -177,7 +177,7 @@ def test_b9_a_job_of_this_id_that_loaded_another_table_is_not_taken_for_ours(
 
 
 def test_b9_a_job_that_fails_every_time_ends_in_an_error(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     proxy.breaks(UPLOAD, failed("backendError"))
     with pytest.raises(RetriableError, match="backendError"):
@@ -186,7 +186,7 @@ def test_b9_a_job_that_fails_every_time_ends_in_an_error(
 
 
 def test_b10_a_job_that_is_done_with_an_error_is_a_failure(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     message = "Error while reading data, error message: Bad value: CANARY"
     proxy.breaks(UPLOAD, failed("invalid", message, location="gs://bucket/a.parquet"))
@@ -199,7 +199,7 @@ def test_b10_a_job_that_is_done_with_an_error_is_a_failure(
 
 
 def test_b10_records_that_were_left_out_are_a_failure(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     proxy.breaks(UPLOAD, failed("invalid", bad_records=3))
     with pytest.raises(DataError, match="3 bad records"):
@@ -211,7 +211,13 @@ def test_b10_records_that_were_left_out_are_a_failure(
     [("quotaExceeded", RetriableError, 3600), ("accessDenied", ConfigError, None)],
 )
 def test_b13_jobs_that_fail_are_told_apart(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy, reason: str, error: Any, retry_after: float | None
+    api: BigQueryApi,
+    table: TableRef,
+    tmp_path: Path,
+    proxy: BigQueryProxy,
+    reason: str,
+    error: Any,
+    retry_after: float | None,
 ) -> None:
     proxy.breaks(UPLOAD, failed(reason))
     with pytest.raises(error) as caught:
@@ -221,7 +227,7 @@ def test_b13_jobs_that_fail_are_told_apart(
 
 
 def test_a_table_that_is_gone_is_made_again_by_the_next_attempt(
-    api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     file = parquet(tmp_path / "a.parquet", 0)
     proxy.breaks(UPLOAD, failed("notFound"), 1)  # not known yet
@@ -235,20 +241,24 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_attempt(
         run(api, table, file, attempt="a3")
 
 
-def test_a_load_carries_the_labels_of_all_jobs(api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy) -> None:
+def test_a_load_carries_the_labels_of_all_jobs(
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
+) -> None:
     api.labels = {"team": "b", "connector": "none"}
     run(api, table, parquet(tmp_path / "a.parquet", 0))
     [sent] = [json.loads(call.body) for call in proxy.calls if call.name.startswith("POST /upload/")]
     assert sent["configuration"]["labels"] == {"team": "b", "connector": "test"}
 
 
-def test_b13_a_rate_limit_is_waited_out(api: Api, table: Place, tmp_path: Path, proxy: BigQueryProxy) -> None:
+def test_b13_a_rate_limit_is_waited_out(
+    api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
+) -> None:
     proxy.breaks(UPLOAD, Refuse(403, "rateLimitExceeded"), 1, 2)
     assert run(api, table, parquet(tmp_path / "a.parquet", 0)) == [job(table)]
     assert stored(api, table) == list(range(100))
 
 
-def test_a_file_that_is_missing_is_an_error(api: Api, table: Place, tmp_path: Path) -> None:
+def test_a_file_that_is_missing_is_an_error(api: BigQueryApi, table: TableRef, tmp_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(RetriableError, match=r"none\.parquet is gone"):
         run(api, table, str(tmp_path / "none.parquet"))

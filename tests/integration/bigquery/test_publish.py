@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from airflow_provider_connect.clients.bigquery.sql import literal
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.ledger import ensure_ledger
-from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
-from airflow_provider_connect.sinks._bigquery.staging import make_staging
-from airflow_provider_connect.sinks._bigquery.tables import Merge, ensure_table, merge_of, tombstone_fields
+from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, RejectTables, ensure_rejects_table
+from airflow_provider_connect.sinks._bigquery.staging import create_staging_table
+from airflow_provider_connect.sinks._bigquery.tables import MergeRule, ensure_table, make_merge_rule, tombstone_fields
 from tests.equipment.bigquery.fixtures import options
 from tests.equipment.bigquery.publish_bench import NOON, Bench, row, with_field
 
@@ -143,11 +143,11 @@ def test_append_refuses_a_published_day_unless_told_otherwise(bench: Bench) -> N
     assert bench.rows() == [(1, 1, 1), (1, 2, 1)]
 
 
-def merging(bench: Bench, *, newest_by: str | None = None, key: str = "id") -> Merge:
+def merging(bench: Bench, *, newest_by: str | None = None, key: str = "id") -> MergeRule:
     bench.write_mode = "merge"
     tombstones = bench.target.sibling("events__tombstones")
-    found = columns(bench.schema)
-    merge = merge_of(found, [key], newest_by, "gone", tombstones)
+    found = make_columns(bench.schema)
+    merge = make_merge_rule(found, [key], newest_by, "gone", tombstones)
     ensure_table(bench.api, tombstones, tombstone_fields(merge, found), description="test")
     return merge
 
@@ -228,15 +228,15 @@ def test_merge_refuses_rows_without_a_key(bench: Bench) -> None:
 
 def test_rejects_come_and_go_with_their_day(bench: Bench) -> None:
     target = bench.target.sibling("events__rejects")
-    ensure_rejects(bench.api, target, bench.target)
+    ensure_rejects_table(bench.api, target, bench.target)
 
-    def rejects(attempt: str, reasons: list[str]) -> Rejects:
+    def rejects(attempt: str, reasons: list[str]) -> RejectTables:
         place = bench.target.sibling(f"events__stage_{attempt}_rejects")
-        make_staging(bench.api, place, STAGED_REJECT_FIELDS, {})
+        create_staging_table(bench.api, place, STAGED_REJECT_FIELDS, {})
         for i, reason in enumerate(reasons):
             values = f"'sink', {i}, 'id', {literal(reason)}, FROM_BASE64('eyJhIjogMX0=')"
             bench.query(f"INSERT INTO {place.sql} (origin, position, `column`, reason, record) VALUES ({values})")
-        return Rejects(target, place, len(reasons))
+        return RejectTables(target, place, len(reasons))
 
     bench.publish(1, 1, [row(1)], rejects=rejects("r1", ["x", "y"]))
     bench.publish(2, 1, [row(1)], rejects=rejects("r2", ["other day"]))
@@ -250,7 +250,7 @@ def test_rejects_come_and_go_with_their_day(bench: Bench) -> None:
         bench.publish(1, 2, [row(1)], rejects=replace(rejects("r3", ["z"]), rows=3))
     bench.publish(1, 3, [row(1)], rejects=rejects("r4", ["z"]))
     assert [(r["generation"], r["reason"]) for r in bench.query(look)] == [(2, "z"), (1, "other day")]
-    bench.publish(1, 4, [row(1)], rejects=Rejects(target))
+    bench.publish(1, 4, [row(1)], rejects=RejectTables(target))
     assert [r["reason"] for r in bench.query(look)] == ["other day"]
 
 
@@ -313,12 +313,12 @@ def test_days_at_once_all_get_through_and_readers_see_whole_days(bench: Bench) -
 )
 def test_texts_come_back_as_they_were(bench: Bench, text: str) -> None:
     script = f"DECLARE v STRING DEFAULT {literal(text)}; SELECT v AS one, {literal(text)} AS two;"
-    assert bench.api.query(script, doing="test", labels={})[0] == [{"one": text, "two": text}]
+    assert bench.api.query(script, action="test", labels={})[0] == [{"one": text, "two": text}]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1, max_size=20))
 def test_any_texts_come_back_as_they_were(bench: Bench, values: list[str]) -> None:
     listed = ", ".join(map(literal, values))
-    found = bench.api.query(f"SELECT TO_JSON_STRING([{listed}]) AS v", doing="test", labels={})[0]
+    found = bench.api.query(f"SELECT TO_JSON_STRING([{listed}]) AS v", action="test", labels={})[0]
     assert json.loads(found[0]["v"]) == values

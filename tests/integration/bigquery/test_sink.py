@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.clients.bigquery import api as _bigquery_access
-from airflow_provider_connect.clients.bigquery.sql import Place
-from airflow_provider_connect.clients.bigquery.tables import drop
+from airflow_provider_connect.clients.bigquery.sql import TableRef
+from airflow_provider_connect.clients.bigquery.tables import drop_table
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.names import legal_names
 from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS
@@ -378,8 +378,8 @@ def test_a_publish_costs_the_same_calls_whatever_its_size_and_the_docs_say_how_m
 def test_a_table_that_was_dropped_is_not_quietly_begun_anew(bench: SinkBench) -> None:
     assert bench.preflight() == []
     bench.publish(bench.stage(MONDAY, events("a")))
-    with _bigquery_access.Api.open(bench.reader) as api:
-        drop(api, Place.parse(bench.sink.table, api.project))
+    with _bigquery_access.BigQueryApi.open(bench.reader) as api:
+        drop_table(api, TableRef.parse(bench.sink.table, api.project))
     [problem] = bench.preflight()
     assert "is gone" in problem
     assert "it held 1 days" in problem

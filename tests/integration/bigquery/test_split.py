@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.sql import Place
-from airflow_provider_connect.clients.bigquery.tables import create, drop, find
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.sql import TableRef
+from airflow_provider_connect.clients.bigquery.tables import create_table, drop_table, find_table
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError
 from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD
@@ -44,16 +44,16 @@ class Lake:
         self.numbers = itertools.count(1)
 
     @property
-    def api(self) -> Api:
-        api: Api = self.publisher.api
+    def api(self) -> BigQueryApi:
+        api: BigQueryApi = self.publisher.api
         return api
 
     def table_of(self, event: str) -> str:
         assert self.sink.tables is not None
-        return self.sink.tables.folder(event)
+        return self.sink.tables.folder_name(event)
 
-    def place(self, table: str) -> Place:
-        return Place(self.api.project, self.dataset, table)
+    def place(self, table: str) -> TableRef:
+        return TableRef(self.api.project, self.dataset, table)
 
     def tables(self) -> list[str]:
         """Return the events' tables."""
@@ -71,7 +71,7 @@ class Lake:
         return rows
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        return self.api.query(sql, doing="reading", labels={"connect": "test"})[0]
+        return self.api.query(sql, action="reading", labels={"connect": "test"})[0]
 
     def shown(self, day: Any = MONDAY) -> Counter[str]:
         return Counter(event for date, event in self.rows() if date == day)
@@ -116,7 +116,7 @@ def test_what_fails_between_two_tables_changes_none_and_the_retry_changes_all(la
     staged = lake.stage(["a new one", *NEW])
     token, receipts = lake.bench.send(staged)
     missing = lake.place("mp_buy")
-    drop(lake.api, missing)
+    drop_table(lake.api, missing)
     before = lake.bench.state()
     with pytest.raises(ConnectError):
         lake.publisher.commit(staged, token, receipts)
@@ -191,7 +191,7 @@ def test_people_are_erased_from_all_tables_and_the_next_publish_replaces_what_st
     assert caught.value.is_erase
     lake.put(["buy"])
     assert (lake.shown(), lake.shown(TUESDAY)) == (Counter(["buy"]), Counter(["buy"]))
-    drop(lake.api, lake.place("mp_login"))
+    drop_table(lake.api, lake.place("mp_login"))
     with pytest.raises(ConfigError, match="mp_login is gone"):
         lake.publisher.find("event", ["login"])
 
@@ -205,18 +205,18 @@ def test_new_columns_reach_a_table_when_it_has_rows(lake: Lake) -> None:
 
 
 def test_tables_of_others_and_lost_ones_are_left_alone(lake: Lake) -> None:
-    create(lake.api, lake.place("mp_buy"), [{"name": "event", "type": "STRING", "mode": "NULLABLE"}, DAY_FIELD])
+    create_table(lake.api, lake.place("mp_buy"), [{"name": "event", "type": "STRING", "mode": "NULLABLE"}, DAY_FIELD])
     lake.query(f"INSERT INTO {lake.place('mp_buy').sql} (event, day) VALUES ('mine', DATE '{MONDAY}')")
     with pytest.raises(ConfigError, match=r"mp_buy is in the way: .*bq update --set_label connect_ledger:"):
         lake.put(NEW)
     assert lake.shown() == Counter(["mine"])
     lake.put(OLD)
-    drop(lake.api, lake.place("mp_login"))
+    drop_table(lake.api, lake.place("mp_login"))
     (problem,) = lake.publisher.preflight(SCHEMA, DAYS, "day")
     assert re.search(r"mp_login is gone, and .*__ledger says that it held days", problem)
     with pytest.raises(ConfigError, match="mp_login is gone"):
         lake.put(["login"])
-    assert find(lake.api, lake.place("mp_login")) is None
+    assert find_table(lake.api, lake.place("mp_login")) is None
 
 
 def test_bounds_and_what_the_source_must_have(lake: Lake) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery import problems as _problems
@@ -32,7 +32,7 @@ def bench(bigquery_target: Target, aside: str, tmp_path: Path) -> SinkBench:
 
 
 def tables(bench: SinkBench, dataset: str) -> list[str]:
-    with Api.open(bench.reader) as api:
+    with BigQueryApi.open(bench.reader) as api:
         return sorted(item.table_id for item in api.client.list_tables(dataset, timeout=30, retry=None))
 
 

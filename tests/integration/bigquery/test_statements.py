@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.sinks import _bigquery
-from airflow_provider_connect.sinks._bigquery.erase_list import LATER_LIST_FIELDS
-from airflow_provider_connect.sinks._bigquery.ledger_rows import LATER_FIELDS
+from airflow_provider_connect.sinks._bigquery.erase_list import ADDED_LIST_FIELDS
+from airflow_provider_connect.sinks._bigquery.ledger_rows import ADDED_FIELDS
 from tests.equipment.bigquery.analyzer import Analyzer, RefusedError, Statement, paths, split
 from tests.equipment.bigquery.statements import World, of_earlier_version, worlds
 
@@ -112,7 +112,7 @@ def test_the_analyzer_finds_what_hides_what() -> None:
             analyzer.check(sql)
 
 
-FIRST = frozenset(field["name"] for field in LATER_FIELDS) | frozenset(LATER_LIST_FIELDS)
+FIRST = frozenset(field["name"] for field in ADDED_FIELDS) | frozenset(ADDED_LIST_FIELDS)
 
 
 @pytest.mark.parametrize("lacked", [FIRST, {"definition", "shaping"}], ids=["first", "later"])

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.clients.bigquery import commit as _bigquery_commit
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError, StreamReceipt
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table
@@ -36,30 +36,30 @@ def batch(start: int = 0, rows: int = ROWS, text: str = "") -> pa.RecordBatch:
 
 
 @pytest.fixture
-def api(proxy: BigQueryProxy) -> Iterator[Api]:
-    with Api.open(connection_to(proxy), timeout_seconds=4, retry_budget_seconds=16) as opened:
+def api(proxy: BigQueryProxy) -> Iterator[BigQueryApi]:
+    with BigQueryApi.open(connection_to(proxy), timeout_seconds=4, retry_budget_seconds=16) as opened:
         yield opened
 
 
 @pytest.fixture
-def table(api: Api, dataset: str) -> Place:
+def table(api: BigQueryApi, dataset: str) -> TableRef:
     return fresh_table(api, dataset, [{"name": "n", "type": "INT64"}, {"name": "text", "type": "STRING"}])
 
 
-def append(api: Api, table: Place, *batches: pa.RecordBatch, **options: Any) -> StreamReceipt:
+def append(api: BigQueryApi, table: TableRef, *batches: pa.RecordBatch, **options: Any) -> StreamReceipt:
     with Appender(api, table, SCHEMA, **{"request_bytes": SMALL} | options) as appender:
         for one in batches:
             appender.append(one)
         return appender.close()
 
 
-def stored(api: Api, table: Place) -> list[int]:
-    found, _ = api.query(f"SELECT n, text FROM {table.sql} ORDER BY n", doing="reading", labels={})
+def stored(api: BigQueryApi, table: TableRef) -> list[int]:
+    found, _ = api.query(f"SELECT n, text FROM {table.sql} ORDER BY n", action="reading", labels={})
     assert all(row["text"] == f"text of {row['n']:030d}" for row in found)
     return [row["n"] for row in found]
 
 
-def test_rows_of_several_streams_appear_together(api: Api, table: Place) -> None:
+def test_rows_of_several_streams_appear_together(api: BigQueryApi, table: TableRef) -> None:
     receipts = [append(api, table, batch(0), batch(1000)), append(api, table, batch(2000, 7)), append(api, table)]
     assert [receipt.rows for receipt in receipts] == [2000, 7, 0]
     assert receipts[2].name == ""
@@ -68,7 +68,7 @@ def test_rows_of_several_streams_appear_together(api: Api, table: Place) -> None
     assert stored(api, table) == list(range(2007))
 
 
-def test_an_appender_left_early_leaves_nothing_visible(api: Api, table: Place) -> None:
+def test_an_appender_left_early_leaves_nothing_visible(api: BigQueryApi, table: TableRef) -> None:
     def fail_halfway() -> None:
         with Appender(api, table, SCHEMA, request_bytes=SMALL) as appender:
             appender.append(batch())
@@ -79,7 +79,7 @@ def test_an_appender_left_early_leaves_nothing_visible(api: Api, table: Place) -
     assert stored(api, table) == []
 
 
-def test_a_request_of_the_real_size_is_taken(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_a_request_of_the_real_size_is_taken(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     rows = batch(0, 30_000, "x" * 1000)
     with Appender(api, table, SCHEMA) as appender:
         appender.append(rows)
@@ -105,7 +105,7 @@ def test_a_request_of_the_real_size_is_taken(api: Api, table: Place, proxy: BigQ
 )
 @pytest.mark.parametrize("nth", [1, 4])
 def test_b1_b5_an_append_that_fails_is_sent_again_and_stored_once(
-    api: Api, table: Place, proxy: BigQueryProxy, fault: Any, nth: int
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, fault: Any, nth: int
 ) -> None:
     rule = proxy.breaks("AppendRows", fault, nth)
     receipt = append(api, table, batch(0), batch(1000))
@@ -114,7 +114,7 @@ def test_b1_b5_an_append_that_fails_is_sent_again_and_stored_once(
     assert stored(api, table) == list(range(2000))
 
 
-def test_b1_several_answers_lost_on_the_way(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_b1_several_answers_lost_on_the_way(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     proxy.breaks("AppendRows", Lose(), 2, 3, 7, 12)
     finalize_and_commit(api, table, [append(api, table, batch(0), batch(1000))])
     assert stored(api, table) == list(range(2000))
@@ -130,7 +130,7 @@ def error_answer(code: int, *, drop_name: str = "") -> bytes:
 
 @pytest.mark.parametrize("code", [10, 13, 14])
 def test_b2_a_request_lost_inside_a_connection_leaves_no_gap(
-    api: Api, table: Place, proxy: BigQueryProxy, code: int
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, code: int
 ) -> None:
     proxy.breaks("AppendRows", Answer(error_answer(code)), 3)  # those behind it get OUT_OF_RANGE from the emulator
     finalize_and_commit(api, table, [append(api, table, batch(0), batch(1000))])
@@ -138,7 +138,7 @@ def test_b2_a_request_lost_inside_a_connection_leaves_no_gap(
 
 
 def test_b2_rows_that_were_answered_and_are_gone_need_a_new_stream(
-    api: Api, table: Place, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
 ) -> None:
     from google.cloud.bigquery_storage_v1 import types
 
@@ -149,7 +149,7 @@ def test_b2_rows_that_were_answered_and_are_gone_need_a_new_stream(
         append(api, table, batch())
 
 
-def test_a_connection_that_goes_away_is_opened_again(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_a_connection_that_goes_away_is_opened_again(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     with Appender(api, table, SCHEMA, request_bytes=SMALL) as appender:
         appender.append(batch(0))
         proxy.go_away()
@@ -171,7 +171,7 @@ def row_error(index: int) -> bytes:
 
 
 def test_b3_refused_rows_are_named_by_position_and_column_and_never_shown(
-    api: Api, table: Place, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
 ) -> None:
     proxy.breaks("AppendRows", Answer(row_error(2)), 2)
     with pytest.raises(RowsError) as caught:
@@ -185,20 +185,20 @@ def test_b3_refused_rows_are_named_by_position_and_column_and_never_shown(
     assert stored(api, table) == []
 
 
-def test_b4_a_row_larger_than_a_request_is_named(api: Api, table: Place) -> None:
+def test_b4_a_row_larger_than_a_request_is_named(api: BigQueryApi, table: TableRef) -> None:
     rows = pa.record_batch([pa.array([1, 2, 3]), pa.array(["a", "b" * 20_000, "c"])], schema=SCHEMA)
     with pytest.raises(DataError, match=r"row 1 is \d+ bytes large"):
         append(api, table, rows)
 
 
-def test_b4_uneven_rows_are_split_until_they_fit(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_b4_uneven_rows_are_split_until_they_fit(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     texts = ["x" * (6000 if n % 50 == 0 else 10) for n in range(ROWS)]
     rows = pa.record_batch([pa.array(range(ROWS)), pa.array(texts)], schema=SCHEMA)
     assert append(api, table, rows).rows == ROWS
     assert proxy.count("AppendRows") >= sum(map(len, texts)) / SMALL
 
 
-def test_what_is_unanswered_is_bounded(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_what_is_unanswered_is_bounded(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     api.retry_budget_seconds, api.timeout_seconds = 1, 0.5
     proxy.breaks("AppendRows", Silent(20))
     with Appender(api, table, SCHEMA, request_bytes=SMALL, in_flight_bytes=2 * SMALL) as appender:
@@ -212,7 +212,7 @@ def test_what_is_unanswered_is_bounded(api: Api, table: Place, proxy: BigQueryPr
 )
 @pytest.mark.parametrize("method", ["CreateWriteStream", "AppendRows", "FinalizeWriteStream", "BatchCommit"])
 def test_b5_a_service_that_never_recovers_is_an_error_within_the_budget(
-    api: Api, table: Place, proxy: BigQueryProxy, method: str, fault: Any
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, method: str, fault: Any
 ) -> None:
     api.retry_budget_seconds, api.timeout_seconds = 0.8, 0.5
     proxy.breaks(method, fault)
@@ -222,14 +222,16 @@ def test_b5_a_service_that_never_recovers_is_an_error_within_the_budget(
     assert time.monotonic() - started < 4
 
 
-def test_b6_a_lost_answer_to_the_commit_is_decided(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_b6_a_lost_answer_to_the_commit_is_decided(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     receipts = [append(api, table, batch(0)), append(api, table, batch(1000))]
     proxy.breaks("BatchCommit", Lose(), 1)
     finalize_and_commit(api, table, receipts)
     assert stored(api, table) == list(range(2000))
 
 
-def test_b6_a_lost_answer_is_decided_by_the_streams_commit_time(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_b6_a_lost_answer_is_decided_by_the_streams_commit_time(
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
+) -> None:
     receipts = [append(api, table, batch(0))]
     proxy.breaks("BatchCommit", Lose(), 1)
     finalize_and_commit(api, table, receipts)
@@ -239,7 +241,7 @@ def test_b6_a_lost_answer_is_decided_by_the_streams_commit_time(api: Api, table:
     assert stored(api, table) == list(range(1000))
 
 
-def test_streams_are_sealed_side_by_side(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_streams_are_sealed_side_by_side(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     receipts = [append(api, table, batch(1000 * n)) for n in range(4)]
     let_go = threading.Event()
     proxy.breaks("FinalizeWriteStream", Hold(let_go))
@@ -258,7 +260,7 @@ def test_streams_are_sealed_side_by_side(api: Api, table: Place, proxy: BigQuery
 
 
 def test_more_streams_than_one_commit_takes_are_several_commits(
-    api: Api, table: Place, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_bigquery_commit, "STREAMS_PER_COMMIT", 2)
     receipts = [append(api, table, batch(1000 * n)) for n in range(5)]
@@ -279,7 +281,7 @@ def stream_errors(*codes: int) -> bytes:
     return types.BatchCommitWriteStreamsResponse.serialize(types.BatchCommitWriteStreamsResponse(stream_errors=errors))
 
 
-def test_b6_streams_committed_already_are_a_success(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_b6_streams_committed_already_are_a_success(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     receipts = [append(api, table, batch(0)), append(api, table, batch(1000))]
     proxy.breaks("BatchCommit", Answer(stream_errors(2, 2)))
     finalize_and_commit(api, table, receipts)
@@ -289,7 +291,7 @@ def test_b6_streams_committed_already_are_a_success(api: Api, table: Place, prox
     ("codes", "error"), [((3,), RetriableError), ((2,), RetriableError), ((14,), ConfigError), ((7,), DataError)]
 )
 def test_b6_errors_of_some_streams_mean_that_nothing_is_committed(
-    api: Api, table: Place, proxy: BigQueryProxy, codes: tuple[int, ...], error: type[Exception]
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, codes: tuple[int, ...], error: type[Exception]
 ) -> None:
     receipts = [append(api, table, batch(0)), append(api, table, batch(1000))]
     proxy.breaks("BatchCommit", Answer(stream_errors(*codes)))
@@ -299,22 +301,24 @@ def test_b6_errors_of_some_streams_mean_that_nothing_is_committed(
     assert stored(api, table) == []
 
 
-def test_b6_a_stream_that_has_expired_must_be_appended_again(api: Api, table: Place) -> None:
-    gone = StreamReceipt(f"{table.path}/streams/0123456789abcdef", 5)
+def test_b6_a_stream_that_has_expired_must_be_appended_again(api: BigQueryApi, table: TableRef) -> None:
+    gone = StreamReceipt(f"{table.resource_name}/streams/0123456789abcdef", 5)
     api.retry_budget_seconds = 1
     with pytest.raises(RetriableError, match="what this attempt made there is gone"):
         finalize_and_commit(api, table, [append(api, table, batch()), gone])
     assert stored(api, table) == []
 
 
-def test_b7_another_number_of_rows_is_not_committed(api: Api, table: Place) -> None:
+def test_b7_another_number_of_rows_is_not_committed(api: BigQueryApi, table: TableRef) -> None:
     receipt = append(api, table, batch())
     with pytest.raises(RetriableError, match="BigQuery has 1000 rows where 1001 were appended"):
         finalize_and_commit(api, table, [StreamReceipt(receipt.name, 1001)])
     assert stored(api, table) == []
 
 
-def test_a_table_made_a_moment_ago_may_be_unknown_for_a_while(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_a_table_made_a_moment_ago_may_be_unknown_for_a_while(
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
+) -> None:
     proxy.breaks("CreateWriteStream", Fail(grpc.StatusCode.NOT_FOUND), 1, 2)
     proxy.breaks("AppendRows", Fail(grpc.StatusCode.NOT_FOUND), 1)
     finalize_and_commit(api, table, [append(api, table, batch())])
@@ -328,7 +332,7 @@ HIDDEN = Fail(
 
 @pytest.mark.parametrize("fault", [Fail(grpc.StatusCode.NOT_FOUND), HIDDEN], ids=["missing", "hidden"])
 def test_what_is_unknown_for_a_while_is_asked_for_again(
-    api: Api, table: Place, proxy: BigQueryProxy, fault: Any
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, fault: Any
 ) -> None:
     for method, nth in {"CreateWriteStream": 1, "AppendRows": 4, "Finalize": 1, "BatchCommit": 1}.items():
         proxy.breaks(method, fault, nth)
@@ -337,7 +341,9 @@ def test_what_is_unknown_for_a_while_is_asked_for_again(
     assert stored(api, table) == list(range(2000))
 
 
-def test_a_stream_unknown_in_an_answer_is_asked_for_again(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_a_stream_unknown_in_an_answer_is_asked_for_again(
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
+) -> None:
     proxy.breaks("AppendRows", Answer(error_answer(5)), 3)
     finalize_and_commit(api, table, [append(api, table, batch(0), batch(1000))])
     assert stored(api, table) == list(range(2000))
@@ -345,7 +351,7 @@ def test_a_stream_unknown_in_an_answer_is_asked_for_again(api: Api, table: Place
 
 @pytest.mark.parametrize("method", ["CreateWriteStream", "AppendRows", "Finalize", "BatchCommit"])
 def test_b14_what_this_attempt_has_made_and_stays_missing_is_made_again_by_the_next(
-    api: Api, table: Place, proxy: BigQueryProxy, method: str
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, method: str
 ) -> None:
     api.retry_budget_seconds = 1
     proxy.breaks(method, Fail(grpc.StatusCode.NOT_FOUND))
@@ -353,7 +359,7 @@ def test_b14_what_this_attempt_has_made_and_stays_missing_is_made_again_by_the_n
         finalize_and_commit(api, table, [append(api, table, batch())])
 
 
-def test_rights_that_stay_missing_are_a_config_error(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_rights_that_stay_missing_are_a_config_error(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     api.retry_budget_seconds = 1
     proxy.breaks("CreateWriteStream", HIDDEN)
     with pytest.raises(ConfigError, match="the right it lacks"):
@@ -361,7 +367,7 @@ def test_rights_that_stay_missing_are_a_config_error(api: Api, table: Place, pro
 
 
 def test_a_commit_that_is_asked_about_in_vain_keeps_within_its_budget(
-    api: Api, table: Place, proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
 ) -> None:
     receipts = [append(api, table, batch())]
     api.retry_budget_seconds, api.timeout_seconds = 2, 1
@@ -373,14 +379,14 @@ def test_a_commit_that_is_asked_about_in_vain_keeps_within_its_budget(
     assert time.monotonic() - started < 3
 
 
-def test_rights_that_are_missing_are_not_tried_again(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_rights_that_are_missing_are_not_tried_again(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     proxy.breaks("AppendRows", Fail(grpc.StatusCode.PERMISSION_DENIED))
     with pytest.raises(ConfigError, match="PERMISSION_DENIED"):
         append(api, table, batch())
     assert proxy.count("AppendRows") <= 8
 
 
-def test_b13_a_long_quota_is_left_to_airflow(api: Api, table: Place, proxy: BigQueryProxy) -> None:
+def test_b13_a_long_quota_is_left_to_airflow(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     proxy.breaks("CreateWriteStream", Fail(grpc.StatusCode.RESOURCE_EXHAUSTED, "Exceeds quota: streams per day"))
     with pytest.raises(RetriableError) as caught:
         append(api, table, batch())
@@ -388,7 +394,7 @@ def test_b13_a_long_quota_is_left_to_airflow(api: Api, table: Place, proxy: BigQ
     assert proxy.count("CreateWriteStream") == 1
 
 
-def test_another_schema_than_the_streams_is_refused(api: Api, table: Place) -> None:
+def test_another_schema_than_the_streams_is_refused(api: BigQueryApi, table: TableRef) -> None:
     other = pa.record_batch([pa.array([1])], names=["n"])
     with pytest.raises(DataError, match="another schema"):
         append(api, table, other)

@@ -12,16 +12,16 @@ import pytest
 from google.cloud import bigquery
 
 from airflow_provider_connect.clients.bigquery import api as _bigquery_access
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import StaleError
-from airflow_provider_connect.clients.bigquery.tables import drop
+from airflow_provider_connect.clients.bigquery.tables import drop_table
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery.names import POSITION
-from airflow_provider_connect.sinks._bigquery.problems import problems
-from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects
-from airflow_provider_connect.sinks._bigquery.staging import beginning_for, staging_tables, sweep
-from airflow_provider_connect.sinks._bigquery.tables import Tables
-from airflow_provider_connect.sinks._bigquery.target import schema_moved
+from airflow_provider_connect.sinks._bigquery.names import POSITION_COLUMN
+from airflow_provider_connect.sinks._bigquery.problems import target_problems
+from airflow_provider_connect.sinks._bigquery.rejects import ensure_rejects_table
+from airflow_provider_connect.sinks._bigquery.staging import drop_abandoned_tables, staging_prefix, staging_tables
+from airflow_provider_connect.sinks._bigquery.tables import TargetTables
+from airflow_provider_connect.sinks._bigquery.target import has_schema_changed
 from tests.equipment.bigquery.fixtures import options
 from tests.equipment.bigquery.publish_bench import SCHEMA, Bench, row, with_field
 
@@ -32,7 +32,9 @@ def test_new_columns_are_added_and_old_rows_read_null(bench: Bench) -> None:
     bench.publish(1, 1, [row(1)])
     bench.schema = with_field(pa.field("extra", pa.string()), pa.field("amounts", pa.list_(pa.float64())))
     plan = bench.plan(2, 1, [])
-    bench.query(f"INSERT INTO {plan.staging.sql} (id, extra, amounts, {POSITION}) VALUES (2, 'new', [1.5, 2.5], 0)")
+    bench.query(
+        f"INSERT INTO {plan.staging.sql} (id, extra, amounts, {POSITION_COLUMN}) VALUES (2, 'new', [1.5, 2.5], 0)"
+    )
     bench.run(replace(plan, row=plan.row.model_copy(update={"rows": 1})))
     found = bench.query(f"SELECT id, extra, amounts FROM {bench.target.sql} ORDER BY id")
     assert [(r["id"], r["extra"]) for r in found] == [(1, None), (2, "new")]
@@ -100,8 +102,8 @@ def test_a_view_is_no_target(bench: Bench) -> None:
 
 def preflight(bench: Bench) -> list[str]:
     whole = f"{bench.target.project}.{bench.target.dataset}.{bench.target.table}"
-    tables = Tables(bench.options.model_copy(update={"table": whole}), bench.target.project)
-    return problems(bench.api, tables, bench.schema)
+    tables = TargetTables(bench.options.model_copy(update={"table": whole}), bench.target.project)
+    return target_problems(bench.api, tables, bench.schema)
 
 
 def test_preflight_finds_nothing_before_and_after_the_first_publish_and_leaves_nothing(bench: Bench) -> None:
@@ -114,7 +116,7 @@ def test_preflight_finds_nothing_before_and_after_the_first_publish_and_leaves_n
 
 def test_preflight_names_a_missing_dataset(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_bigquery_access, "SETTLE_SECONDS", 0.2)
-    with Api.open(bench.api.connection, timeout_seconds=20, retry_budget_seconds=20) as fresh:
+    with BigQueryApi.open(bench.api.connection, timeout_seconds=20, retry_budget_seconds=20) as fresh:
         nowhere = replace(bench, api=fresh, target=replace(bench.target, dataset="connect_test_nowhere"))
         [problem] = preflight(nowhere)
     assert "dataset" in problem
@@ -134,7 +136,7 @@ def test_nested_fields_only_the_table_has_are_null(bench: Bench) -> None:
     bench.query(f"CREATE TABLE {bench.target.sql} (day DATE, s STRUCT<a INT64, old STRING, b STRING>) PARTITION BY day")
     bench.schema = pa.schema([pa.field("s", inner)])
     plan = bench.plan(1, 1, [])
-    bench.query(f"INSERT INTO {plan.staging.sql} (s, {POSITION}) VALUES (STRUCT('x' AS b, 1 AS a), 0)")
+    bench.query(f"INSERT INTO {plan.staging.sql} (s, {POSITION_COLUMN}) VALUES (STRUCT('x' AS b, 1 AS a), 0)")
     bench.run(replace(plan, row=plan.row.model_copy(update={"rows": 1})))
     assert bench.query(f"SELECT s FROM {bench.target.sql}") == [{"s": {"a": 1, "old": None, "b": "x"}}]
 
@@ -146,14 +148,14 @@ def test_sweep_drops_old_staging_tables_of_this_target_alone(bench: Bench) -> No
     other = replace(bench, target=bench.target.sibling("events2"))
     other.stage(ready, "alive", [])
     bench.query(f"CREATE TABLE {bench.target.sibling('events__stage_mine').sql} (a INT64)")  # a person's, by its label
-    found = sorted(place.table for place in staging_tables(bench.api, beginning_for(bench.target)))
+    found = sorted(place.table for place in staging_tables(bench.api, staging_prefix(bench.target)))
     assert found == ["events__stage_dead_1", "events__stage_dead_2"]
     now = dt.datetime.now(dt.UTC)
-    assert sweep(bench.api, beginning_for(bench.target), now - dt.timedelta(minutes=10)) == 0
-    assert sweep(bench.api, beginning_for(bench.target), now + dt.timedelta(minutes=10)) == 2
-    assert staging_tables(bench.api, beginning_for(bench.target)) == {}
-    assert len(staging_tables(bench.api, beginning_for(other.target))) == 1
-    drop(bench.api, bench.target.sibling("never_was"))
+    assert drop_abandoned_tables(bench.api, staging_prefix(bench.target), now - dt.timedelta(minutes=10)) == 0
+    assert drop_abandoned_tables(bench.api, staging_prefix(bench.target), now + dt.timedelta(minutes=10)) == 2
+    assert staging_tables(bench.api, staging_prefix(bench.target)) == {}
+    assert len(staging_tables(bench.api, staging_prefix(other.target))) == 1
+    drop_table(bench.api, bench.target.sibling("never_was"))
 
 
 def add_field_as_another_publisher(bench: Bench, column: str, name: str) -> None:
@@ -168,19 +170,19 @@ def add_field_as_another_publisher(bench: Bench, column: str, name: str) -> None
 def test_a_field_that_another_publisher_added_is_noticed(bench: Bench) -> None:
     bench.schema = with_field(pa.field("s", pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])))
     ready = bench.prepare()
-    assert not schema_moved(bench.api, bench.target, ready.columns)
-    assert not schema_moved(bench.api, bench.target, bench.prepare().columns)
+    assert not has_schema_changed(bench.api, bench.target, ready.columns)
+    assert not has_schema_changed(bench.api, bench.target, bench.prepare().columns)
     other = replace(bench, schema=with_field(pa.field("one_more", pa.int64())))
     other.prepare()
-    assert not schema_moved(bench.api, bench.target, ready.columns)  # INSERT names its columns
+    assert not has_schema_changed(bench.api, bench.target, ready.columns)  # INSERT names its columns
     add_field_as_another_publisher(bench, "s", "c")
-    assert schema_moved(bench.api, bench.target, ready.columns)
-    assert not schema_moved(bench.api, bench.target, bench.prepare().columns)
-    drop(bench.api, bench.target)
-    assert schema_moved(bench.api, bench.target, ready.columns)
+    assert has_schema_changed(bench.api, bench.target, ready.columns)
+    assert not has_schema_changed(bench.api, bench.target, bench.prepare().columns)
+    drop_table(bench.api, bench.target)
+    assert has_schema_changed(bench.api, bench.target, ready.columns)
 
 
-class Contended(Api):
+class Contended(BigQueryApi):
     """Others are faster with their changes of the schema, so many times."""
 
     lost = 0
@@ -221,7 +223,7 @@ def test_numbers_in_arrays_and_structs_are_cast_to_a_wider_column(bench: Bench) 
     )
     plan = bench.plan(1, 1, [])
     bench.query(
-        f"INSERT INTO {plan.staging.sql} (n, a, s, r, {POSITION}) "
+        f"INSERT INTO {plan.staging.sql} (n, a, s, r, {POSITION_COLUMN}) "
         "VALUES (1, [3, 1, 2], STRUCT(4 AS x, [6, 5] AS l), [STRUCT(8 AS x), STRUCT(7 AS x)], 0)"
     )
     bench.run(replace(plan, row=plan.row.model_copy(update={"rows": 1})))
@@ -234,7 +236,7 @@ def test_numbers_in_arrays_and_structs_are_cast_to_a_wider_column(bench: Bench) 
 
 def test_rejects_are_partitioned_by_day(bench: Bench) -> None:
     place = bench.target.sibling("events__rejects")
-    ensure_rejects(bench.api, place, bench.target)
+    ensure_rejects_table(bench.api, place, bench.target)
     made = bench.api.client.get_table(place.id, timeout=20, retry=None)
     assert made.time_partitioning.field == "day"
     assert made.clustering_fields == ["connector", "stream"]

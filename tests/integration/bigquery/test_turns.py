@@ -11,15 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import ConflictError
-from airflow_provider_connect.clients.bigquery.sql import Place
-from airflow_provider_connect.clients.bigquery.tables import drop
+from airflow_provider_connect.clients.bigquery.sql import TableRef
+from airflow_provider_connect.clients.bigquery.tables import drop_table
 from airflow_provider_connect.errors import DataError, OvertakenError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._bigquery import turns as _bigquery_turns
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
-from airflow_provider_connect.sinks._bigquery.turns import put_in_place
+from airflow_provider_connect.sinks._bigquery.turns import run_publish
 from tests.equipment.bigquery.bench import SinkBench, bench_of
 from tests.equipment.bigquery.fixtures import Target, connection_to
 from tests.equipment.bigquery.proxy import BigQueryProxy, Gate, Refuse
@@ -35,8 +35,8 @@ SAYS_ABORTED = "Query error: Transaction is aborted due to concurrent update aga
 
 
 @pytest.fixture
-def api(proxy: BigQueryProxy) -> Iterator[Api]:
-    with Api.open(connection_to(proxy), timeout_seconds=30, retry_budget_seconds=30) as opened:
+def api(proxy: BigQueryProxy) -> Iterator[BigQueryApi]:
+    with BigQueryApi.open(connection_to(proxy), timeout_seconds=30, retry_budget_seconds=30) as opened:
         yield opened
 
 
@@ -48,9 +48,9 @@ def sink(bigquery_target: Target, tmp_path: Path, proxy: BigQueryProxy) -> SinkB
 
 
 def test_sixteen_days_at_once_all_get_through_below_the_limit_of_statements(
-    api: Api, dataset: str, proxy: BigQueryProxy
+    api: BigQueryApi, dataset: str, proxy: BigQueryProxy
 ) -> None:
-    place = Place(api.project, dataset, "events")
+    place = TableRef(api.project, dataset, "events")
     bench = Bench(api, place, place.sibling("connect_ledger"))
     ready = bench.prepare()
     plans = [bench.plan(day, 1, [], seen=0, ready=ready) for day in range(1, 17)]
@@ -62,9 +62,9 @@ def test_sixteen_days_at_once_all_get_through_below_the_limit_of_statements(
     def publish(plan: PublishPlan) -> LedgerRow:
         clock.sleep(0.0)
         try:
-            published = put_in_place(api, plan, {}, lambda: kept.append(plan.row.day), clock=clock)
+            published = run_publish(api, plan, {}, lambda: kept.append(plan.row.day), clock=clock)
         finally:
-            drop(api, plan.staging)
+            drop_table(api, plan.staging)
             clock.done()
         return published
 
@@ -80,26 +80,28 @@ def test_sixteen_days_at_once_all_get_through_below_the_limit_of_statements(
 
 
 def test_a_rate_limit_in_a_script_is_waited_out_and_costs_no_more_statements(
-    api: Api, dataset: str, proxy: BigQueryProxy
+    api: BigQueryApi, dataset: str, proxy: BigQueryProxy
 ) -> None:
-    place = Place(api.project, dataset, "events")
+    place = TableRef(api.project, dataset, "events")
     bench = Bench(api, place, place.sibling("connect_ledger"))
     plan = bench.plan(1, 1, [row(1)])
     clock = NoTime()
     turns = Turns(limit=1)
     proxy.breaks(JOBS, Gate(turns.enter), 1, 2)
-    assert put_in_place(api, plan, {}, lambda: None, clock=clock).generation == 1
+    assert run_publish(api, plan, {}, lambda: None, clock=clock).generation == 1
     assert turns.refused == 2
     assert [pause >= 30 for pause in clock.pauses] == [True, True]
 
 
-def test_who_may_not_list_tables_pauses_as_if_there_were_many(api: Api, dataset: str, proxy: BigQueryProxy) -> None:
-    place = Place(api.project, dataset, "events")
+def test_who_may_not_list_tables_pauses_as_if_there_were_many(
+    api: BigQueryApi, dataset: str, proxy: BigQueryProxy
+) -> None:
+    place = TableRef(api.project, dataset, "events")
     plan = Bench(api, place, place.sibling("connect_ledger")).plan(1, 1, [row(1)])
     clock = NoTime()
     proxy.breaks(JOBS, Refuse(400, "invalidQuery", SAYS_ABORTED), 1)
     proxy.breaks("GET /projects/[^/]+/datasets/[^/]+/tables$", Refuse(403, "accessDenied"))
-    assert put_in_place(api, plan, {}, lambda: None, clock=clock).generation == 1
+    assert run_publish(api, plan, {}, lambda: None, clock=clock).generation == 1
     assert len(clock.pauses) == 1
     assert clock.pauses[0] > 9
 

@@ -19,15 +19,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.streams import Appender
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sinks._bigquery.aliases import STAGED
-from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema
-from airflow_provider_connect.sinks._bigquery.columns.types import Column, columns
-from airflow_provider_connect.stage.digest import RECORD_KEY
+from airflow_provider_connect.sinks._bigquery.columns.rows import convert_batch, staging_schema
+from airflow_provider_connect.sinks._bigquery.columns.types import TargetColumn, make_columns
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
 from tests.equipment.bigquery.bench import bench_of
 from tests.equipment.bigquery.fixtures import REAL_PROJECT, Target
 from tests.equipment.frozen import MONDAY
@@ -93,19 +93,19 @@ PLAIN = [name for name in VALUES if name not in NESTED[1:]]
 
 
 @pytest.fixture
-def api(google_connection: Connection) -> Iterator[Api]:
-    with Api.open(google_connection, timeout_seconds=20, retry_budget_seconds=20) as opened:
+def api(google_connection: Connection) -> Iterator[BigQueryApi]:
+    with BigQueryApi.open(google_connection, timeout_seconds=20, retry_budget_seconds=20) as opened:
         yield opened
 
 
-def make(api: Api, place: Place, fields: list[dict[str, Any]]) -> None:
+def make(api: BigQueryApi, place: TableRef, fields: list[dict[str, Any]]) -> None:
     from google.cloud import bigquery
 
     schema = [bigquery.SchemaField.from_api_repr(field) for field in fields]
     api.call("making a table", api.client.create_table, bigquery.Table(place.id, schema))
 
 
-def stage(api: Api, staging: Place, found: list[Column], rows: pa.RecordBatch) -> None:
+def stage(api: BigQueryApi, staging: TableRef, found: list[TargetColumn], rows: pa.RecordBatch) -> None:
     from google.cloud import bigquery
 
     if REAL_PROJECT or not any(column.staging["type"] == "RECORD" for column in found):
@@ -120,28 +120,28 @@ def stage(api: Api, staging: Place, found: list[Column], rows: pa.RecordBatch) -
     job.result(retry=None, timeout=20)
 
 
-def load(api: Api, target: Place, batch: pa.RecordBatch, found: list[Column]) -> list[dict[str, Any]]:
+def load(api: BigQueryApi, target: TableRef, batch: pa.RecordBatch, found: list[TargetColumn]) -> list[dict[str, Any]]:
     """Load a batch by way of a staging table, and return the target's rows."""
     staging = target.sibling(f"{target.table}_stage")
     make(api, staging, [column.staging for column in found])
-    converted = convert(batch, found, 0)
-    assert converted.bad == []
+    converted = convert_batch(batch, found, 0)
+    assert converted.rejects == []
     stage(api, staging, found, converted.batch)
     names = ", ".join(f"`{column.name}`" for column in found)
     values = ", ".join(column.expression for column in found)
     insert = f"INSERT INTO {target.sql} ({names}) SELECT {values} FROM {staging.sql} AS {STAGED}"
-    api.query(insert, doing="inserting", labels={})
-    rows, _ = api.query(f"SELECT * FROM {target.sql} ORDER BY n", doing="reading", labels={})
+    api.query(insert, action="inserting", labels={})
+    rows, _ = api.query(f"SELECT * FROM {target.sql} ORDER BY n", action="reading", labels={})
     return rows
 
 
 @pytest.mark.parametrize("names", [PLAIN, NESTED], ids=["plain by storage write", "nested by load job"])
-def test_extreme_values_arrive_as_they_are(api: Api, dataset: str, names: list[str]) -> None:
+def test_extreme_values_arrive_as_they_are(api: BigQueryApi, dataset: str, names: list[str]) -> None:
     kinds = [VALUES[name][0] for name in names]
     schema = pa.schema([k if isinstance(k, pa.Field) else pa.field(n, k) for n, k in zip(names, kinds, strict=True)])
     arrays = [pa.array(VALUES[field.name][1], field.type) for field in schema]
-    found = columns(schema)
-    target = Place(api.project, dataset, "target")
+    found = make_columns(schema)
+    target = TableRef(api.project, dataset, "target")
     make(api, target, [column.target for column in found])
     rows = load(api, target, pa.record_batch(arrays, schema=schema), found)
     assert len(rows) == 3
@@ -150,16 +150,16 @@ def test_extreme_values_arrive_as_they_are(api: Api, dataset: str, names: list[s
         assert [row[column.name] for row in rows] == (given if expected is None else expected), column.source
 
 
-def test_nan_is_kept(api: Api, dataset: str) -> None:
+def test_nan_is_kept(api: BigQueryApi, dataset: str) -> None:
     batch = pa.record_batch([pa.array([1]), pa.array([math.nan])], ["n", "x"])
-    found = columns(batch.schema)
-    target = Place(api.project, dataset, "target")
+    found = make_columns(batch.schema)
+    target = TableRef(api.project, dataset, "target")
     make(api, target, [column.target for column in found])
     (row,) = load(api, target, batch, found)
     assert math.isnan(row["x"])
 
 
-def test_structs_go_into_a_table_whose_fields_have_another_order(api: Api, dataset: str) -> None:
+def test_structs_go_into_a_table_whose_fields_have_another_order(api: BigQueryApi, dataset: str) -> None:
     inner = [
         {"name": "gone", "type": "STRING", "mode": "REPEATED"},
         {"name": "b", "type": "STRING", "mode": "NULLABLE"},
@@ -178,8 +178,8 @@ def test_structs_go_into_a_table_whose_fields_have_another_order(api: Api, datas
         [pa.array([1, 2]), pa.array([one, None], kind), pa.array([[one, {"a": "C", "b": None}], []], pa.list_(kind))],
         schema=schema,
     )
-    found = columns(schema, existing)
-    target = Place(api.project, dataset, "target")
+    found = make_columns(schema, existing)
+    target = TableRef(api.project, dataset, "target")
     make(api, target, existing)
     first, second = load(api, target, batch, found)
     whole = {"gone": [], "b": "B", "old": None, "a": "A"}

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.clients.bigquery import api as _bigquery_access
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import GoneError
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import load
-from airflow_provider_connect.sinks._bigquery.ways_in.upload import one_file
+from airflow_provider_connect.sinks._bigquery.ways_in.load_job import run_load_jobs
+from airflow_provider_connect.sinks._bigquery.ways_in.upload import merge_files
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import BigQueryProxy, Cut, Lose, Refuse, RefuseAfter
 
@@ -32,15 +32,15 @@ PIECE = "PUT /upload/"
 
 
 @pytest.fixture
-def api(proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+def api(proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[BigQueryApi]:
     monkeypatch.setattr(_bigquery_access, "_PAUSES", (0.05, 0.1))
     monkeypatch.setattr(_bigquery_upload, "PIECE_BYTES", PIECE_BYTES)
-    with Api.open(connection_to(proxy), timeout_seconds=30, retry_budget_seconds=30) as opened:
+    with BigQueryApi.open(connection_to(proxy), timeout_seconds=30, retry_budget_seconds=30) as opened:
         yield opened
 
 
 @pytest.fixture
-def table(api: Api, dataset: str) -> Place:
+def table(api: BigQueryApi, dataset: str) -> TableRef:
     return fresh_table(api, dataset, FIELDS)
 
 
@@ -59,19 +59,19 @@ def files(tmp_path: Path) -> list[str]:
     return made
 
 
-def loaded_once(api: Api, table: Place) -> bool:
+def loaded_once(api: BigQueryApi, table: TableRef) -> bool:
     [found], _ = api.query(
-        f"SELECT COUNT(*) AS c, COUNT(DISTINCT n) AS d, SUM(n) AS s FROM {table.sql}", doing="reading", labels={}
+        f"SELECT COUNT(*) AS c, COUNT(DISTINCT n) AS d, SUM(n) AS s FROM {table.sql}", action="reading", labels={}
     )
     total = FILES * GROUPS * ROWS
     return found == {"c": total, "d": total, "s": total * (total - 1) // 2}
 
 
-def run(api: Api, table: Place, files: list[str]) -> list[str]:
-    return load(api, table, files, FIELDS, labels={}, attempt=table.dataset)
+def run(api: BigQueryApi, table: TableRef, files: list[str]) -> list[str]:
+    return run_load_jobs(api, table, files, FIELDS, labels={}, attempt=table.dataset)
 
 
-def test_a_day_goes_in_pieces(api: Api, table: Place, files: list[str], proxy: BigQueryProxy) -> None:
+def test_a_day_goes_in_pieces(api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy) -> None:
     assert len(run(api, table, files)) == 1
     assert loaded_once(api, table)
     assert proxy.count(PIECE) > 3
@@ -82,7 +82,7 @@ def test_a_day_goes_in_pieces(api: Api, table: Place, files: list[str], proxy: B
     "fault", [Cut(), Lose(), Refuse(503, "backendError"), RefuseAfter(503, "backendError")], ids=lambda f: str(f)[:16]
 )
 def test_a_piece_that_breaks_is_taken_up_where_it_was(
-    api: Api, table: Place, files: list[str], proxy: BigQueryProxy, fault: Any
+    api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy, fault: Any
 ) -> None:
     proxy.breaks(PIECE, fault, 1, 3, 6)
     assert len(run(api, table, files)) == 1
@@ -91,7 +91,7 @@ def test_a_piece_that_breaks_is_taken_up_where_it_was(
 
 
 def test_the_question_how_far_it_is_may_break_too(
-    api: Api, table: Place, files: list[str], proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy
 ) -> None:
     proxy.breaks(PIECE, Lose(), 2, 3, 4)
     run(api, table, files)
@@ -99,14 +99,14 @@ def test_the_question_how_far_it_is_may_break_too(
 
 
 def test_the_last_piece_that_was_lost_leads_to_its_job(
-    api: Api, table: Place, files: list[str], proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy
 ) -> None:
     run(api, table, files)
     pieces = proxy.count(PIECE)
     other = table.sibling("rows2")
-    api.query(f"CREATE TABLE {other.sql} (n INT64, text STRING)", doing="making", labels={})
+    api.query(f"CREATE TABLE {other.sql} (n INT64, text STRING)", action="making", labels={})
     proxy.breaks(PIECE, Lose(), pieces)
-    load(api, other, files, FIELDS, labels={}, attempt=f"{table.dataset}-2")
+    run_load_jobs(api, other, files, FIELDS, labels={}, attempt=f"{table.dataset}-2")
     assert loaded_once(api, other)
     assert proxy.count(PIECE) == 2 * pieces
 
@@ -114,35 +114,35 @@ def test_the_last_piece_that_was_lost_leads_to_its_job(
 @pytest.mark.parametrize("reason", ["", "backendError"])
 @pytest.mark.parametrize("piece", [2, None], ids=["in the middle", "the last"])
 def test_an_upload_that_is_gone_is_not_asked_about_again(
-    api: Api, table: Place, files: list[str], proxy: BigQueryProxy, piece: int | None, reason: str
+    api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy, piece: int | None, reason: str
 ) -> None:
     if piece is None:
         run(api, table, files)
         piece = proxy.count(PIECE)
         proxy.calls.clear()
         table = table.sibling("rows2")
-        api.query(f"CREATE TABLE {table.sql} (n INT64, text STRING)", doing="making", labels={})
+        api.query(f"CREATE TABLE {table.sql} (n INT64, text STRING)", action="making", labels={})
     proxy.breaks(PIECE, Refuse(410, reason), *range(piece, 50))
     with pytest.raises(GoneError, match="the rows must be sent again"):
-        load(api, table, files, FIELDS, labels={}, attempt=f"{table.dataset}-2")
+        run_load_jobs(api, table, files, FIELDS, labels={}, attempt=f"{table.dataset}-2")
     assert proxy.count(PIECE) <= piece + 1
     proxy.heal()
-    load(api, table, files, FIELDS, labels={}, attempt=f"{table.dataset}-3")
+    run_load_jobs(api, table, files, FIELDS, labels={}, attempt=f"{table.dataset}-3")
     assert loaded_once(api, table)
 
 
 def test_a_file_that_went_away_meanwhile_loads_nothing(
-    api: Api, table: Place, files: list[str], proxy: BigQueryProxy
+    api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy
 ) -> None:
     Path(files[-1]).unlink()
     with pytest.raises(RetriableError, match=r"2\.parquet is gone: the day must be staged again"):
         run(api, table, files)
     assert proxy.count(PIECE) > 0
-    assert api.query(f"SELECT n FROM {table.sql}", doing="reading", labels={})[0] == []
+    assert api.query(f"SELECT n FROM {table.sql}", action="reading", labels={})[0] == []
 
 
 def test_one_file_has_all_row_groups_and_no_more_than_one_at_a_time(files: list[str]) -> None:
-    parts = list(one_file(files))
+    parts = list(merge_files(files))
     whole = pq.ParquetFile(io.BytesIO(b"".join(parts)))
     assert whole.num_row_groups == FILES * GROUPS
     assert whole.read() == pa.concat_tables(pq.read_table(path) for path in files)

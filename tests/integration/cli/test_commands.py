@@ -16,7 +16,7 @@ from sqlalchemy import select
 
 from airflow_provider_connect.hooks import credentials, variables
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.polling.quota.limits import Want
+from airflow_provider_connect.polling.quota.limits import QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Grant, Turns
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
@@ -179,11 +179,11 @@ def test_a_preview_shows_rows_and_reserves_its_request(run: Run, lake: Path) -> 
 
 def test_a_preview_without_room_takes_no_place_in_the_queue(run: Run) -> None:
     source = MixpanelSource(conn_id="cli_mixpanel", zone="UTC")
-    quota = source.quota(credentials.resolve("cli_mixpanel"))
+    quota = source.quota(credentials.resolve_connection("cli_mixpanel"))
     assert quota is not None
     turns = Turns(variables.VariableStore(), quota)
     used = sum(key.rpartition("@")[2] != key for key in variables.keys("connect_quota/"))
-    held = turns.reserve(Want(asker="t", requests=quota.requests, least=quota.requests - used))
+    held = turns.reserve(QuotaClaim(asker="t", requests=quota.requests, least=quota.requests - used))
     assert isinstance(held, Grant)
     try:
         code, out, err = run("preview", "cli_one", "--day", "2026-03-01")

@@ -14,12 +14,19 @@ from airflow.utils.session import create_session
 from sqlalchemy import select
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.definition import definition_of
+from airflow_provider_connect.definition import build_definition
 from airflow_provider_connect.sink import Publisher, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.definition import StreamDefinition
-from airflow_provider_connect.stage.notes import Acceptance, Alarm, Resumption, alarm_note, definition_note, notes_of
+from airflow_provider_connect.stage.notes import (
+    Acceptance,
+    Alarm,
+    Resumption,
+    alarm_note,
+    definition_note,
+    notes_of_kind,
+)
 from tests.equipment.delta.lab import SCHEMA, staged
 from tests.integration.cli.conftest import Run, lines
 
@@ -75,7 +82,7 @@ def earlier(lake: Path, **options: object) -> StreamDefinition:
         **{"conn_id": "cli_mixpanel", "zone": "UTC", "where": 'properties["d"] != "{{ ds }}"'} | options  # type: ignore[arg-type]
     )
     connection = Connection(conn_id="cli_mixpanel", conn_type="mixpanel", extra={"project_id": "2195193"})
-    return definition_of(source, source.serialize(), connection)
+    return build_definition(source, source.serialize(), connection)
 
 
 def test_a_change_is_shown_asked_for_and_noted(run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +97,7 @@ def test_a_change_is_shown_asked_for_and_noted(run: Run, lake: Path, monkeypatch
     monkeypatch.setattr("builtins.input", lambda question: "yes")
     assert run("accept", "cli_defined", "events")[0] == 0
     publisher = DeltaSink(path=str(lake / "defined")).open(EXPORT, {})
-    (note,) = notes_of(publisher.ledger.notes(), "acceptance")
+    (note,) = notes_of_kind(publisher.ledger.notes(), "acceptance")
     in_force = publisher.ledger.definition_in_force()
     assert in_force is not None
     assert Acceptance.model_validate(note.content).published == in_force.digest
@@ -137,7 +144,7 @@ def test_an_alarm_is_answered_with_a_position(run: Run, lake: Path, tmp_path: Pa
     code, out, err = run("resume", "cli_defined", "orders", "--from", "now", "--yes", "--output", "json")
     (line,) = lines(out)
     assert (code, line["increment"], line["read_up_to"]) == (0, "3", "[99]")
-    (note,) = notes_of(publisher.ledger.notes(), "resumption")
+    (note,) = notes_of_kind(publisher.ledger.notes(), "resumption")
     answer = Resumption.model_validate(note.content)
     assert answer.alarm == alarm.id
     assert answer.position == line["goes_on_behind"]

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from sqlalchemy import select
 
 from airflow_provider_connect.shapes.mask import hmac_sha256
-from airflow_provider_connect.stage.temporary import POLLED
+from airflow_provider_connect.stage.temporary import POLLED_PATH
 from tests.integration.cli.conftest import CANARY, Run, lines
 
 pytestmark = pytest.mark.slow
@@ -123,8 +123,8 @@ def test_a_sweep_sees_the_days_that_a_killed_transform_left(run: Run, lake: Path
     """They hold rows as they were polled, also of people who are erased since."""
     name = "aaaa-1-20260306"
     left = [
-        lake / "plain" / POLLED / f"day=2026-03-06/{name}-00000-ab12.parquet",
-        lake / "plain" / POLLED / f"_connect/attempts/{name}/progress-00000.json",
+        lake / "plain" / POLLED_PATH / f"day=2026-03-06/{name}-00000-ab12.parquet",
+        lake / "plain" / POLLED_PATH / f"_connect/attempts/{name}/progress-00000.json",
     ]
     for file in left:
         file.parent.mkdir(parents=True, exist_ok=True)

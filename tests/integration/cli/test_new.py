@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.cli.connectors import scaffold
+from airflow_provider_connect.cli.connectors import write_scaffold
 
 pytestmark = pytest.mark.slow
 
 
 def test_what_is_written_passes_the_test_beside_it(tmp_path: Path) -> None:
-    written = [scaffold(kind, f"acme_{kind}", tmp_path) for kind in ("source", "sink")]
+    written = [write_scaffold(kind, f"acme_{kind}", tmp_path) for kind in ("source", "sink")]
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA", *(test.name for _, test in written)],

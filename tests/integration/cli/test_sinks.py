@@ -98,7 +98,7 @@ def test_dead_letters_of_a_topic_are_those_of_the_newest_answer(broker: KafkaBro
     [day] = scene.publisher.rejects(MONDAY, TUESDAY, 2)
     found = list(day.records)
     assert (day.day, day.generation, day.counted, len(found)) == (MONDAY, 2, 3, 3)
-    assert scene.sink.dead_letters in day.where
+    assert scene.sink.effective_dead_letter_topic in day.where
     [source] = [each for each in found if each.origin == "source"]
     assert (source.position, source.digest) == (0, digest(b"{new"))
     assert {each.position for each in found if each.origin == "sink"} == {1, 1 << POSITION_BITS}
@@ -115,7 +115,7 @@ def test_a_letter_that_was_sent_twice_is_one(broker: KafkaBroker, tmp_path: Path
     staged = scene.stage(MONDAY, numbers(1.0, NAN), rejects=[b"{"])
     scene.put(scene.begin(staged), staged)  # by a task that Spark then lost
     scene.publish(staged)
-    assert len(scene.records(scene.sink.dead_letters)) == 3
+    assert len(scene.records(scene.sink.effective_dead_letter_topic)) == 3
     [day] = scene.publisher.rejects(MONDAY, MONDAY, 9)
     assert (day.counted, sorted(each.origin for each in day.records)) == (2, ["sink", "source"])
 
@@ -128,7 +128,7 @@ def test_dead_letters_of_a_table_are_those_of_the_newest_answer(bigquery_target:
     bench.publish(bench.stage(TUESDAY, events("a"), order=3))
     with bench.open() as publisher:
         [day] = publisher.rejects(MONDAY, TUESDAY, 2)
-        assert (day.day, day.generation, day.counted) == (MONDAY, 2, 3)
+        assert (day.day, day.generation, day.ledger_count) == (MONDAY, 2, 3)
         assert [(each.origin, each.record) for each in day.records] == [
             ("source", b"{new"),
             ("source", None),

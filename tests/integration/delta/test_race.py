@@ -18,10 +18,10 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import OvertakenError
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
-from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, data_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, StagedFile, data_file
 from airflow_provider_connect.window import Day
 from tests.equipment.processes import at_once
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 def publish_of(root: Path, date: dt.date, token: str, order: int, attempt: str) -> Publish:
     """Stage a day of three files, each row carrying the order; every seventh order brings a column of its own."""
     schema = LOCAL
-    seen = seen_in(DeltaSink(path=str(root)).open(KEY, {}).ledger.newest(date, "day"))
+    seen = seen_publish(DeltaSink(path=str(root)).open(KEY, {}).ledger.newest(date, "day"))
     if order % 7 == 0:
         schema = schema.append(pa.field(f"extra_{order}", pa.string()))
     files = []
@@ -45,7 +45,7 @@ def publish_of(root: Path, date: dt.date, token: str, order: int, attempt: str) 
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(schema.empty_table(), root / path)
         files.append(StagedFile(path=path, rows=order, size_bytes=(root / path).stat().st_size))
-    polled = Polled(files=tuple(files))
+    polled = PollResult(files=tuple(files))
     manifest = Manifest(day=Day(date=date), attempt=attempt, fingerprint="f", polled=polled, seen=seen)
     intent = Intent(token=token, run=f"lab/{token}")
     return Publish(key=KEY, day=Day(date=date), intent=intent, manifest=manifest, schema=schema, stage=str(root))

@@ -40,14 +40,14 @@ def events(project: Project, date: dt.date) -> dict[str, dict[str, Any]]:
     """Return a day's distinct events by what makes them distinct."""
     names = ("distinct_id", "time", "$insert_id")
     found = {}
-    for event in project.kept(date):
+    for event in project.expected_rows(date):
         key = [event["event"], *(event["properties"].get(name) for name in names)]
         found[json.dumps(event if None in key else key, sort_keys=True)] = event
     return found
 
 
 def late(project: Project, date: dt.date, since: dt.datetime) -> int:
-    received = (event["properties"]["mp_processing_time_ms"] for event in project.kept(date))
+    received = (event["properties"]["mp_processing_time_ms"] for event in project.expected_rows(date))
     return sum(at >= since.timestamp() * 1000 for at in received)
 
 

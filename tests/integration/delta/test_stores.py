@@ -90,7 +90,7 @@ def test_the_dead_are_swept_by_the_stores_clock_and_the_living_and_published_sta
     folder.write(f"{attempt_folder(dead.manifest.attempt)}/progress-00000.json", b"{}")
     folder.write(f"{attempt_folder(published.manifest.attempt)}/progress-00000.json", b"{}")
     assert sink.open(KEY, {}).sweep() == 0
-    now = folder.now
+    now = folder.storage_time
     monkeypatch.setattr(Folder, "now", lambda _: now() + dt.timedelta(days=2))
     assert sink.open(KEY, {}).sweep() > 0
     with pytest.raises(RetriableError, match="sweep found it"):

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._kafka.claims import Claims
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey
+from airflow_provider_connect.sinks._kafka.claims import DayClaims
+from airflow_provider_connect.sinks._kafka.ledger.records import DayEntry, LedgerKey
 from tests.equipment.frozen import KEY, MONDAY, events
 from tests.equipment.kafka.scene import Scene, scene_of
 from tests.standins.kafka_broker import KafkaBroker
@@ -30,22 +30,22 @@ def test_two_runs_that_claim_a_day_at_once_send_under_generations_of_their_own(
     sink: Scene, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
     older, newer = sink.stage(MONDAY, events("o")), sink.stage(MONDAY, events("n"), order=2)
-    record, tokens = Claims.record, []
+    record, tokens = DayClaims.new_claim, []
 
-    def meets(claims: Claims, *given: Any) -> tuple[bytes, bytes]:
+    def meets(claims: DayClaims, *given: Any) -> tuple[bytes, bytes]:
         """Let the newer run claim the day between the older one's look at the claims and its own."""
-        monkeypatch.setattr(Claims, "record", record)
+        monkeypatch.setattr(DayClaims, "record", record)
         tokens.append(sink.begin(newer))
         if dies:
-            monkeypatch.setattr(Claims, "record", killed)
+            monkeypatch.setattr(DayClaims, "record", killed)
         return record(claims, *given)
 
     def killed(*_: Any) -> tuple[bytes, bytes]:
         """Stop before the next generation is claimed."""
-        monkeypatch.setattr(Claims, "record", record)
+        monkeypatch.setattr(DayClaims, "record", record)
         raise RetriableError("killed")
 
-    monkeypatch.setattr(Claims, "record", meets)
+    monkeypatch.setattr(DayClaims, "record", meets)
     if dies:
         with pytest.raises(RetriableError, match="killed"):
             sink.begin(older)
@@ -59,14 +59,14 @@ def test_two_runs_that_claim_a_day_at_once_send_under_generations_of_their_own(
 def test_the_record_that_counts_is_made_its_keys_last_again_by_whoever_reads_it(sink: Scene) -> None:
     """Its owner was overtaken by a loser that wrote the earlier winner again, and that died."""
 
-    def entry(generation: int, attempt: str, built_on: int) -> Entry:
+    def entry(generation: int, attempt: str, built_on: int) -> DayEntry:
         row = {"day": str(MONDAY), "generation": generation, "token": attempt, "rows": 1, "attempt": attempt}
-        return Entry.model_validate({"row": row, "built_on": built_on})
+        return DayEntry.model_validate({"row": row, "built_on": built_on})
 
     won, lost, counts = entry(1, "won", 0), entry(1, "lost", 0), entry(2, "counts", 1)
-    about = LedgerKey(KEY.connector, KEY.stream, sink.sink.topic, MONDAY).encoded()
+    about = LedgerKey(KEY.connector, KEY.stream, sink.sink.topic, MONDAY).encode()
     producer = Producer({"bootstrap.servers": sink.bootstrap})
-    for written in (won, lost, counts, won.over(lost)):
+    for written in (won, lost, counts, won.rewritten_over(lost)):
         producer.produce(sink.sink.ledger_topic, written.model_dump_json().encode(), about)
     assert producer.flush(10) == 0
     assert sink.ledger.row(MONDAY).generation == 2

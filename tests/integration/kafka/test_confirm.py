@@ -16,7 +16,7 @@ from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.errors import ConfigError, OvertakenError, RetriableError
 from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._kafka.acknowledged import AtLeastOnce
+from airflow_provider_connect.sinks._kafka.at_least_once import AtLeastOnceDelivery
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.testing.bench import DAYS, SCHEMA, Bench
@@ -96,7 +96,7 @@ def test_a_record_of_an_earlier_version_is_read_and_confirms_nothing(scene: Scen
     sink.publish(staged(sink, "a"))
     entry = sink.entry()
     del entry["row"]["checks"], entry["row"]["answer"], entry["built_on_checks"]
-    about = LedgerKey(KEY.connector, KEY.stream, sink.sink.topic, MONDAY).encoded()
+    about = LedgerKey(KEY.connector, KEY.stream, sink.sink.topic, MONDAY).encode()
     producer = Producer({"bootstrap.servers": sink.bootstrap})
     producer.produce(sink.sink.ledger_topic, json.dumps(entry).encode(), about)
     assert producer.flush(10) == 0
@@ -139,14 +139,14 @@ def test_without_transactions_the_first_in_the_ledger_counts(
     sink.publish(staged(sink, "a"))
     same, other = staged(sink, "a", order=2), staged(sink, "o", order=3, answer="b")
     token = sink.begin(other)
-    receipts, settle, made = sink.put(token, other), AtLeastOnce._settle, []
+    receipts, settle, made = sink.put(token, other), AtLeastOnceDelivery._settle, []
 
-    def overtaken(attempt: AtLeastOnce, *given: Any) -> None:
-        monkeypatch.setattr(AtLeastOnce, "_settle", settle)
+    def overtaken(attempt: AtLeastOnceDelivery, *given: Any) -> None:
+        monkeypatch.setattr(AtLeastOnceDelivery, "_settle", settle)
         made.append(confirm(sink, same) if first == "confirmation" else sink.commit(token, other, receipts))
         settle(attempt, *given)
 
-    monkeypatch.setattr(AtLeastOnce, "_settle", overtaken)
+    monkeypatch.setattr(AtLeastOnceDelivery, "_settle", overtaken)
     with pytest.raises(OvertakenError, match=f"has {'confirm' if first == 'confirmation' else 'publish'}ed generation"):
         sink.commit(token, other, receipts) if first == "confirmation" else confirm(sink, same)
     assert sink.ledger.row(MONDAY) == made[0]

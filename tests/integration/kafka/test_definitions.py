@@ -15,9 +15,9 @@ from confluent_kafka import Producer
 from airflow_provider_connect.errors import OvertakenError
 from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.sink import Publish
-from airflow_provider_connect.sinks._kafka.attempt import Attempt
+from airflow_provider_connect.sinks._kafka.delivery import DayDelivery
 from airflow_provider_connect.sinks._kafka.ledger import view
-from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, InForce, LedgerKey
+from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, DefinitionRecord, LedgerKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import Alarm, LedgerNote, alarm_note, definition_note
@@ -133,16 +133,16 @@ def test_of_two_that_change_the_definition_at_once_the_first_in_the_ledger_count
     """They are of different days, and both have looked before either wrote."""
     sink.publish(staged(sink, C, 1, day=MONDAY - ONE_DAY))
     late = staged(sink, A, 2)
-    token, made = sink.begin(late), Attempt.entry
+    token, made = sink.begin(late), DayDelivery.new_entry
     is_whole = sink.sink.delivery == "exactly_once" and sink.sink.atomicity == "day"
     receipts = [] if is_whole else sink.put(token, late)
 
-    def beaten(attempt: Attempt, *args: Any, **more: Any) -> Any:
-        rival = InForce(definition=B, run="another_dag/run/task").model_dump_json().encode()
+    def beaten(attempt: DayDelivery, *args: Any, **more: Any) -> Any:
+        rival = DefinitionRecord(definition=B, run="another_dag/run/task").model_dump_json().encode()
         write(sink, sink.ledger.about(NO_DAY, "in_force"), rival)
         return made(attempt, *args, **more)
 
-    monkeypatch.setattr(Attempt, "entry", beaten)
+    monkeypatch.setattr(DayDelivery, "entry", beaten)
     with pytest.raises(OvertakenError, match=rf"days with another definition \({B}\)"):
         sink.commit(token, late, receipts or sink.put(token, late))
     assert sink.ledger.row(MONDAY) is None
@@ -181,7 +181,7 @@ def test_a_days_record_of_the_version_before_has_no_definition_and_is_reloaded(s
 
 def write(sink: Scene, key: LedgerKey, value: bytes) -> None:
     producer = Producer({"bootstrap.servers": sink.bootstrap})
-    producer.produce(sink.sink.ledger_topic, value, key.encoded())
+    producer.produce(sink.sink.ledger_topic, value, key.encode())
     assert producer.flush(10) == 0
 
 
@@ -215,7 +215,7 @@ def test_a_note_is_seen_behind_the_open_transaction_of_others(scene: Scene) -> N
     producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": f"holds-{scene.name}"})
     producer.init_transactions(20)
     producer.begin_transaction()
-    producer.produce(scene.sink.ledger_topic, b"{}", LedgerKey("other", "stream", "topic", MONDAY).encoded())
+    producer.produce(scene.sink.ledger_topic, b"{}", LedgerKey("other", "stream", "topic", MONDAY).encode())
     assert producer.flush(10) == 0
     try:
         started = time.monotonic()
@@ -235,8 +235,8 @@ def test_a_definition_that_a_dead_publish_left_open_is_not_waited_for(scene: Sce
     producer.init_transactions(20)
     producer.begin_transaction()
     about = scene.ledger.about(NO_DAY, "in_force")
-    record = InForce(definition=B, run="dag/run/task").model_dump_json().encode()
-    producer.produce(scene.sink.ledger_topic, b"{}", LedgerKey(*about[:3], TUESDAY).encoded())
+    record = DefinitionRecord(definition=B, run="dag/run/task").model_dump_json().encode()
+    producer.produce(scene.sink.ledger_topic, b"{}", LedgerKey(*about[:3], TUESDAY).encode())
     producer.produce(scene.sink.ledger_topic, record, about.encoded())
     assert producer.flush(10) == 0
     try:

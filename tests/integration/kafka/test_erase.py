@@ -14,11 +14,11 @@ from confluent_kafka import Producer
 
 from airflow_provider_connect.clients.kafka.transaction import Transaction, UndecidedError
 from airflow_provider_connect.errors import ConfigError, OvertakenError
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import Publish, StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.records import NO_DAY, LedgerKey
-from airflow_provider_connect.stage.erasing import EraseList, Eraser
-from airflow_provider_connect.stage.manifest import Seen
+from airflow_provider_connect.stage.erase_list import EraseList, Eraser
+from airflow_provider_connect.stage.manifest import SeenPublish
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.frozen import KEY, MONDAY, SCHEMA, events
 from tests.equipment.kafka.scene import Scene, scene_of
@@ -38,8 +38,8 @@ def scene(broker: Any, tmp_path: Path) -> Scene:
 def staged(scene: Scene, day: dt.date, *names: str, order: int) -> Publish:
     """Stage what a poll brings that leaves out whom the list names."""
     listed = scene.ledger.erased()
-    kept = [Eraser(listed, SCHEMA).without(batch) for batch in events(*names).to_batches()]
-    seen = seen_in(scene.ledger.newest(day, "day"), listed.version)
+    kept = [Eraser(listed, SCHEMA).remove_rows(batch) for batch in events(*names).to_batches()]
+    seen = seen_publish(scene.ledger.newest(day, "day"), listed.version)
     return scene.stage(day, pa.Table.from_batches(kept, schema=SCHEMA), order=order, seen=seen)
 
 
@@ -89,7 +89,7 @@ def test_an_erase_while_a_publish_waits_for_its_turn(scene: Scene, monkeypatch: 
     from airflow_provider_connect.sinks._kafka.turn import Turn
 
     token = scene.begin(stale := staged(scene, MONDAY, "ann", "bob", order=1))
-    taken = Turn.take
+    taken = Turn.wait_for_turn
 
     def take(turn: Turn) -> None:
         if "erase" not in turn.who:
@@ -192,7 +192,7 @@ def publish_as(scene: Scene, key: StreamKey, staged: Publish) -> None:
 def test_a_stream_under_another_name_keeps_to_the_topics_list(scene: Scene) -> None:
     """The list was by stream: a renamed conn_id brought everybody back."""
     scene.publish(staged(scene, MONDAY, "ann", "bob", order=1))
-    before = scene.stage(TUESDAY, events("ann", "cat"), order=2, seen=Seen())
+    before = scene.stage(TUESDAY, events("ann", "cat"), order=2, seen=SeenPublish())
     scene.publisher.erase("event", ["ann"], "day")
     with as_stream(scene, RENAMED) as other:
         assert other.preflight(SCHEMA, [Day(date=TUESDAY)], "day") == []
@@ -220,13 +220,13 @@ def test_lists_of_earlier_versions_are_the_topics_although_each_names_a_stream(s
             listed = listed.with_values("event", [name])
         about = LedgerKey(key.connector, key.stream, scene.sink.topic, NO_DAY, "erased")
         text = listed.model_dump_json(exclude={"shaping", "others"})
-        produce(scene.bootstrap, scene.sink.ledger_topic, about.encoded(), text.encode())
+        produce(scene.bootstrap, scene.sink.ledger_topic, about.encode(), text.encode())
     for key in (KEY, RENAMED):
         with as_stream(scene, key) as publisher:
             assert publisher.ledger.erased().names(["ann", "bob", "x", "cat"]) == [True, True, True, False]
             assert publisher.ledger.erased().version == 3
     with pytest.raises(OvertakenError, match="rows were erased since"):
-        scene.publish(scene.stage(TUESDAY, events("bob"), order=2, seen=Seen()))
+        scene.publish(scene.stage(TUESDAY, events("bob"), order=2, seen=SeenPublish()))
     assert scene.publisher.erase("event", ["cat"], "day").version == 4
     for key in (KEY, RENAMED):
         with as_stream(scene, key) as publisher:
@@ -262,4 +262,4 @@ def test_keys_that_are_numbers_are_named_by_their_text(broker: Any, tmp_path: Pa
 def test_the_places_that_still_hold_them_are_named(scene: Scene) -> None:
     covered, rejects = scene.publisher.copies()
     assert scene.sink.topic in covered
-    assert scene.sink.dead_letters in rejects
+    assert scene.sink.effective_dead_letter_topic in rejects

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.kafka.outbox import Acknowledged
+from airflow_provider_connect.clients.kafka.outbox import AcknowledgedOutbox
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sinks._kafka.converters import Keys, converter
-from airflow_provider_connect.values.encoded import SchemaRef
+from airflow_provider_connect.sinks._kafka.converters import KeyEncoder, make_converter
+from airflow_provider_connect.values.converters import SchemaRef
 from tests.equipment.kafka.bench import make_topic
 from tests.equipment.kafka.fixtures import KafkaBroker, records
 
@@ -66,7 +66,7 @@ def test_a_java_client_would_choose_the_same_partition(
     keys = {chance.randbytes(chance.randrange(0, 40)) for _ in range(500)} | {b"", "schlüssel".encode()}
     topic = "agreed-with-java"
     make_topic(broker.bootstrap, topic, 7)
-    outbox = Acknowledged(kafka_connection, 20, {"partitioner": "murmur2_random"})
+    outbox = AcknowledgedOutbox(kafka_connection, 20, {"partitioner": "murmur2_random"})
     for key in keys:
         outbox.send(topic, key, b"value", [])
     outbox.flush()
@@ -79,7 +79,7 @@ def test_a_java_client_would_choose_the_same_partition(
 def value_of(name: str) -> bytes:
     cells = {f.name: list(ROW[f.name].items()) if pa.types.is_map(f.type) else ROW[f.name] for f in SCHEMA}
     batch = pa.record_batch([pa.array([cells[f.name]], f.type) for f in SCHEMA], schema=SCHEMA)
-    made = converter(name, SCHEMA, DAY, record_name="com.example.Event")
+    made = make_converter(name, SCHEMA, DAY, record_name="com.example.Event")
     (value,) = made.encode(batch, None).values
     assert value is not None
     return value
@@ -127,7 +127,7 @@ KEYED = pa.record_batch({"event": ["Größe"], "n": [7]})
 
 
 def keys_of(name: Any, *fields: str, ref: SchemaRef | None = None) -> bytes:
-    [key] = Keys(name, KEYED.schema, fields, "com.example.EventKey").encode(KEYED, ref).values
+    [key] = KeyEncoder(name, KEYED.schema, fields, "com.example.EventKey").encode(KEYED, ref).values
     assert key is not None
     return key
 
@@ -142,7 +142,7 @@ def test_java_reads_the_keys(kafka_java: Any) -> None:
 
 
 def test_avros_own_java_reads_the_keys(kafka_java: Any) -> None:
-    converter = Keys("avro", KEYED.schema, ("event", "n"), "com.example.EventKey").converter
+    converter = KeyEncoder("avro", KEYED.schema, ("event", "n"), "com.example.EventKey").converter
     assert converter is not None
     avro = kafka_java.org.apache.avro
     schema = avro.Schema.Parser().parse(converter.document)

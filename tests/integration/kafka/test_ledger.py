@@ -44,7 +44,7 @@ def open_transaction(bench: SinkBench, day: Any = MONDAY - ONE_DAY) -> Iterator[
     producer = Producer({"bootstrap.servers": bench.bootstrap, "transactional.id": f"holds-{bench.sink.topic}"})
     producer.init_transactions(20)
     producer.begin_transaction()
-    producer.produce(bench.sink.ledger_topic, b"{}", key.encoded())
+    producer.produce(bench.sink.ledger_topic, b"{}", key.encode())
     assert producer.flush(10) == 0
     try:
         yield producer
@@ -232,7 +232,7 @@ def test_records_of_somebody_else_are_no_ledger(bench: SinkBench, key: bytes | N
 
 def test_a_record_of_another_version_is_not_guessed_at(bench: SinkBench) -> None:
     producer = Producer({"bootstrap.servers": bench.bootstrap})
-    key = LedgerKey(KEY.connector, KEY.stream, bench.sink.topic, MONDAY).encoded()
+    key = LedgerKey(KEY.connector, KEY.stream, bench.sink.topic, MONDAY).encode()
     producer.produce(bench.sink.ledger_topic, b'{"row": {"format": 9}}', key)
     assert producer.flush(10) == 0
     for day in (MONDAY, TUESDAY):

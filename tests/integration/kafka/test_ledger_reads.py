@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.clients.kafka.partitions import Partitions
+from airflow_provider_connect.clients.kafka.topic_reader import TopicReader
 from airflow_provider_connect.errors import ConfigError, OvertakenError
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry, LedgerKey
+from airflow_provider_connect.sinks._kafka.ledger.records import DayEntry, LedgerKey
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.frozen import KEY, MONDAY, TUESDAY, events
@@ -32,14 +32,14 @@ def bench(broker: KafkaBroker, tmp_path: Path) -> Iterator[SinkBench]:
 def reads(bench: SinkBench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """From which offset each reading of the ledger began."""
     found: list[int] = []
-    batches = Partitions.batches
+    batches = TopicReader.read_batches
 
-    def counted(self: Partitions, starts: dict[int, int], ends: dict[int, int]) -> Iterator[list[Any]]:
+    def counted(self: TopicReader, starts: dict[int, int], ends: dict[int, int]) -> Iterator[list[Any]]:
         if self.topic == bench.sink.ledger_topic:
             found.extend(starts.values())
         return batches(self, starts, ends)
 
-    monkeypatch.setattr(Partitions, "batches", counted)
+    monkeypatch.setattr(TopicReader, "batches", counted)
     return found
 
 
@@ -66,7 +66,7 @@ def test_an_executor_goes_on_where_its_driver_stood(bench: SinkBench, reads: lis
     stood = token.handed.positions[0]
     assert stood > 6
     assert set(token.handed.values) == {
-        LedgerKey(*KEY.model_dump().values(), bench.sink.topic, TUESDAY + ONE_DAY).encoded()
+        LedgerKey(*KEY.model_dump().values(), bench.sink.topic, TUESDAY + ONE_DAY).encode()
     }
     reads.clear()
     bench.put(token, staged)
@@ -75,9 +75,9 @@ def test_an_executor_goes_on_where_its_driver_stood(bench: SinkBench, reads: lis
 
 def test_what_others_publish_meanwhile_is_seen_at_the_next_question(bench: SinkBench) -> None:
     assert bench.ledger.row(MONDAY) is None
-    entry = Entry.model_validate({"row": {"day": str(MONDAY), "generation": 3, "token": "t", "rows": 1}})
+    entry = DayEntry.model_validate({"row": {"day": str(MONDAY), "generation": 3, "token": "t", "rows": 1}})
     producer = Producer({"bootstrap.servers": bench.bootstrap})
-    key = LedgerKey(KEY.connector, KEY.stream, bench.sink.topic, MONDAY).encoded()
+    key = LedgerKey(KEY.connector, KEY.stream, bench.sink.topic, MONDAY).encode()
     producer.produce(bench.sink.ledger_topic, entry.model_dump_json().encode(), key)
     assert producer.flush(10) == 0
     assert bench.ledger.row(MONDAY).generation == 3
@@ -108,8 +108,8 @@ def test_a_ledger_of_an_earlier_version_is_refused_and_nothing_is_sent(bench: Si
     entry = {"row": EARLIER_ROW, "run": "dag/run/task", "offsets": {}, "columns": {}}
     producer = Producer({"bootstrap.servers": bench.bootstrap})
     key = LedgerKey(KEY.connector, KEY.stream, bench.sink.topic, MONDAY)
-    producer.produce(bench.sink.ledger_topic, json.dumps(EARLIER_CLAIM), key._replace(what="claim").encoded())
-    producer.produce(bench.sink.ledger_topic, json.dumps(entry), key.encoded())
+    producer.produce(bench.sink.ledger_topic, json.dumps(EARLIER_CLAIM), key._replace(what="claim").encode())
+    producer.produce(bench.sink.ledger_topic, json.dumps(entry), key.encode())
     assert producer.flush(10) == 0
     asked: list[Callable[[], object]] = [
         lambda: bench.ledger.row(MONDAY),
@@ -128,7 +128,7 @@ def test_a_ledger_of_an_earlier_version_is_refused_and_nothing_is_sent(bench: Si
 def test_a_claim_of_an_earlier_version_is_refused_too(bench: SinkBench) -> None:
     producer = Producer({"bootstrap.servers": bench.bootstrap})
     key = LedgerKey(KEY.connector, KEY.stream, bench.sink.topic, MONDAY, "claim")
-    producer.produce(bench.sink.ledger_topic, json.dumps(EARLIER_CLAIM), key.encoded())
+    producer.produce(bench.sink.ledger_topic, json.dumps(EARLIER_CLAIM), key.encode())
     assert producer.flush(10) == 0
     with pytest.raises(ConfigError, match=REFUSED):
         bench.publish(bench.stage(MONDAY, events("a")))

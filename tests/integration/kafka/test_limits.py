@@ -103,11 +103,11 @@ def test_large_records_among_small_ones_go_to_the_dead_letters_of_the_same_trans
     tolerant = bench.having(errors_tolerance="all", dead_letter_topic=f"{bench.sink.topic}.dead", max_rejects=2)
     row = tolerant.publish(bench.stage(MONDAY, sized(10, MAX_BYTES, 10, 3 * MAX_BYTES, 10)))
     assert (row.rows, row.counts["rejected"], seen(bench)) == (3, 2, 3)
-    letters = records(bench.bootstrap, tolerant.sink.dead_letters)
+    letters = records(bench.bootstrap, tolerant.sink.effective_dead_letter_topic)
     assert {letter.headers["__connect.errors.offset"] for letter in letters} == {"1", "3"}
     with pytest.raises(DataError, match="max_rejects=2"):
         tolerant.publish(bench.stage(TUESDAY, sized(10, *[MAX_BYTES] * 3)))
-    assert len(records(bench.bootstrap, tolerant.sink.dead_letters)) == 2
+    assert len(records(bench.bootstrap, tolerant.sink.effective_dead_letter_topic)) == 2
 
 
 @pytest.mark.parametrize("headers", [True, False])
@@ -156,7 +156,7 @@ def test_a_record_that_the_client_has_lost_keeps_the_day_from_being_committed(
         def produce_batch(self, topic: str, batch: list[Any], **more: Any) -> int:
             return self.made.produce_batch(topic, batch[1:], **more)
 
-    made = _kafka_outbox.producer
+    made = _kafka_outbox.make_producer
     monkeypatch.setattr(_kafka_outbox, "producer", lambda *a, **more: Forgetful(made(*a, **more)))
     with pytest.raises(RetriableError, match="nothing is committed"):
         bench.having(headers=False).publish(bench.stage(MONDAY, events(*ROWS)))

@@ -15,7 +15,7 @@ from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError
-from airflow_provider_connect.sinks._kafka.attempt import Attempt
+from airflow_provider_connect.sinks._kafka.delivery import DayDelivery
 from tests.equipment.frozen import MONDAY, TUESDAY, events
 from tests.equipment.kafka.scene import Scene, scene_of
 from tests.standins.kafka_broker import KafkaBroker
@@ -61,7 +61,7 @@ def test_a_record_that_the_client_loses_is_noticed_before_the_commit(
     sink = scene.having(**options)
     assert sink.preflight() == []
     staged = sink.stage(MONDAY, events("a", "b", "c"))
-    sent = Outbox.send_each
+    sent = Outbox.send_with_headers
 
     def losing(outbox: Outbox, topic: str, *given: Any) -> None:
         *columns, size_bytes = given
@@ -217,16 +217,16 @@ def test_at_least_once_an_older_run_that_wakes_up_in_its_commit_does_not_count(
     older, newer = sink.stage(MONDAY, events("o")), sink.stage(MONDAY, events("n"), order=2)
     token = sink.begin(older)
     receipts = sink.put(token, older)
-    waits = Attempt.require_tolerated
+    waits = DayDelivery.require_tolerated
     published = []
 
-    def overtaken(attempt: Attempt, *given: Any) -> None:
+    def overtaken(attempt: DayDelivery, *given: Any) -> None:
         """Let the newer run publish between the older one's last look at the ledger and its record there."""
         waits(attempt, *given)
-        monkeypatch.setattr(Attempt, "require_tolerated", waits)
+        monkeypatch.setattr(DayDelivery, "require_tolerated", waits)
         published.append(sink.publish(newer))
 
-    monkeypatch.setattr(Attempt, "require_tolerated", overtaken)
+    monkeypatch.setattr(DayDelivery, "require_tolerated", overtaken)
     with pytest.raises(OvertakenError, match="dag/run-2/task has published generation 2"):
         sink.commit(token, older, receipts)
     assert sink.ledger.row(MONDAY) == published[0]
@@ -246,7 +246,7 @@ def test_k6_a_timeout_that_the_broker_does_not_allow_is_told_with_both_numbers(s
 def test_k6_a_day_that_takes_too_long_is_refused_with_the_numbers(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_connect.sinks._kafka.plan.ROWS_PER_SECOND", 20)
+    monkeypatch.setattr("airflow_provider_connect.sinks._kafka.planner.ROWS_PER_SECOND", 20)
     sink = scene.having(transaction_timeout_seconds=10)
     assert sink.preflight() == []
     large = sink.stage(MONDAY, numbered("a", 101))

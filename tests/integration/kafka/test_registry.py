@@ -19,9 +19,9 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._kafka.converters import converter
-from airflow_provider_connect.sinks._kafka.registry import Registry, value_subject
-from airflow_provider_connect.values.encoded import SchemaRef
+from airflow_provider_connect.sinks._kafka.converters import make_converter
+from airflow_provider_connect.sinks._kafka.schema_resolver import SchemaResolver, value_subject
+from airflow_provider_connect.values.converters import SchemaRef
 from tests.equipment.kafka.registry import SchemaRegistry
 from tests.unit.values.test_protobuf import message_class
 
@@ -72,9 +72,9 @@ def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
 
 
 @pytest.fixture
-def ours(registry: SchemaRegistry) -> Iterator[Registry]:
+def ours(registry: SchemaRegistry) -> Iterator[SchemaResolver]:
     connection = Connection(conn_id="registry_default", conn_type="http", host=registry.url)
-    with closing(Registry(connection, 10, "auto_register")) as opened:
+    with closing(SchemaResolver(connection, 10, "auto_register")) as opened:
         yield opened
 
 
@@ -83,18 +83,20 @@ def topic() -> str:
     return f"events-{uuid.uuid4().hex}"
 
 
-def resolve(ours: Registry, name: str, topic: str, schema: pa.Schema = SCHEMA, how: Any = "auto_register") -> SchemaRef:
-    made = converter(name, schema, DAY, record_name=NAME)
+def resolve(
+    ours: SchemaResolver, name: str, topic: str, schema: pa.Schema = SCHEMA, how: Any = "auto_register"
+) -> SchemaRef:
+    made = make_converter(name, schema, DAY, record_name=NAME)
     document, kind = made.document, made.kind
     assert document is not None
     assert kind is not None
     ours.registration = how
-    return ours.for_values(value_subject("topic", topic, NAME), document, kind)
+    return ours.value_schema(value_subject("topic", topic, NAME), document, kind)
 
 
 def written(name: str, ref: SchemaRef, schema: pa.Schema = SCHEMA, rows: list[dict[str, Any]] = ROWS) -> list[bytes]:
-    assert converter(name, schema, None, record_name=NAME).problems() == []
-    found = converter(name, schema, DAY, record_name=NAME).encode(batch_of(schema, rows), ref)
+    assert make_converter(name, schema, None, record_name=NAME).problems() == []
+    found = make_converter(name, schema, DAY, record_name=NAME).encode(batch_of(schema, rows), ref)
     assert found.refused == {}
     return [value for value in found.values if value is not None]
 
@@ -103,7 +105,7 @@ def context(topic: str) -> SerializationContext:
     return SerializationContext(topic, MessageField.VALUE)
 
 
-def test_confluents_avro_reader_gets_the_rows(client: SchemaRegistryClient, ours: Registry, topic: str) -> None:
+def test_confluents_avro_reader_gets_the_rows(client: SchemaRegistryClient, ours: SchemaResolver, topic: str) -> None:
     ref = resolve(ours, "avro", topic)
     read = AvroDeserializer(client)
     found = [read(value, context(topic)) for value in written("avro", ref)]
@@ -111,7 +113,7 @@ def test_confluents_avro_reader_gets_the_rows(client: SchemaRegistryClient, ours
     assert found == [{"day": DAY, **row} for row in named]
 
 
-def test_confluents_json_reader_gets_the_rows(client: SchemaRegistryClient, ours: Registry, topic: str) -> None:
+def test_confluents_json_reader_gets_the_rows(client: SchemaRegistryClient, ours: SchemaResolver, topic: str) -> None:
     ref = resolve(ours, "json_schema", topic)
     read = JSONDeserializer(None, schema_registry_client=client)  # it validates against the registered schema
     first, second = (read(value, context(topic)) for value in written("json_schema", ref))
@@ -126,7 +128,9 @@ def test_confluents_json_reader_gets_the_rows(client: SchemaRegistryClient, ours
     assert second == {"day": "2026-10-01", **ROWS[1]}
 
 
-def test_confluents_protobuf_reader_gets_the_rows(client: SchemaRegistryClient, ours: Registry, topic: str) -> None:
+def test_confluents_protobuf_reader_gets_the_rows(
+    client: SchemaRegistryClient, ours: SchemaResolver, topic: str
+) -> None:
     ref = resolve(ours, "protobuf", topic)
     cls = message_class(client.get_schema(ref.id).schema_str or "")
     # Without the registry, which Apicurio's does not answer as Confluent's: with source text for format=serialized.
@@ -142,7 +146,7 @@ def test_confluents_protobuf_reader_gets_the_rows(client: SchemaRegistryClient, 
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_schema_is_registered_once(ours: Registry, client: SchemaRegistryClient, name: str, topic: str) -> None:
+def test_a_schema_is_registered_once(ours: SchemaResolver, client: SchemaRegistryClient, name: str, topic: str) -> None:
     first = resolve(ours, name, topic)
     assert resolve(ours, name, topic) == first
     assert (first.subject, first.version) == (f"{topic}-value", 1)
@@ -154,7 +158,9 @@ CHANGED = SCHEMA.set(1, pa.field("$os", pa.int64()))
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_new_column_is_a_new_version(ours: Registry, client: SchemaRegistryClient, name: str, topic: str) -> None:
+def test_a_new_column_is_a_new_version(
+    ours: SchemaResolver, client: SchemaRegistryClient, name: str, topic: str
+) -> None:
     first = resolve(ours, name, topic)
     client.set_compatibility(first.subject, "BACKWARD")
     second = resolve(ours, name, topic, WIDER)
@@ -165,7 +171,7 @@ def test_a_new_column_is_a_new_version(ours: Registry, client: SchemaRegistryCli
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_incompatible_change_names_its_field(
-    ours: Registry, client: SchemaRegistryClient, name: str, topic: str
+    ours: SchemaResolver, client: SchemaRegistryClient, name: str, topic: str
 ) -> None:
     first = resolve(ours, name, topic)
     client.set_compatibility(first.subject, "BACKWARD")
@@ -175,7 +181,7 @@ def test_an_incompatible_change_names_its_field(
 
 
 def test_protobuf_numbers_go_on_from_the_newest_version(
-    client: SchemaRegistryClient, ours: Registry, topic: str
+    client: SchemaRegistryClient, ours: SchemaResolver, topic: str
 ) -> None:
     first = resolve(ours, "protobuf", topic)
     client.set_compatibility(first.subject, "BACKWARD")
@@ -204,7 +210,7 @@ Read = Callable[[bytes], Any]
 
 
 def test_values_are_written_by_the_newest_schema_as_it_is(
-    client: SchemaRegistryClient, ours: Registry, topic: str
+    client: SchemaRegistryClient, ours: SchemaResolver, topic: str
 ) -> None:
     other = """{"type": "record", "name": "Theirs", "namespace": "other", "fields": [
         {"name": "n", "type": ["long", "null"]},
@@ -222,7 +228,7 @@ def test_values_are_written_by_the_newest_schema_as_it_is(
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_our_own_newest_schema_is_one_to_use(ours: Registry, name: str, topic: str) -> None:
+def test_our_own_newest_schema_is_one_to_use(ours: SchemaResolver, name: str, topic: str) -> None:
     first = resolve(ours, name, topic)
     again = resolve(ours, name, topic, how="use_latest")
     assert (again.id, again.version) == (first.id, 1)

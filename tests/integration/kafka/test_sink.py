@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._kafka.names import topic_names as names_of
+from airflow_provider_connect.sinks._kafka.topic_names import topic_names as names_of
 from tests.equipment.frozen import MONDAY, TUESDAY, events
 from tests.equipment.kafka.bench import make_topic, set_topic
 from tests.equipment.kafka.registry import SchemaRegistry
@@ -282,7 +282,7 @@ def test_rows_that_source_or_sink_refuse_are_dead_letters_in_the_same_transactio
     assert sink.preflight() == []
     row = sink.publish(sink.stage(MONDAY, floats(1.0, NAN), floats(NAN, 2.0), rejects=[b"{", b"}"]))
     assert (row.rows, row.counts["rejected"]) == (2, 4)
-    letters = sink.records(sink.sink.dead_letters)
+    letters = sink.records(sink.sink.effective_dead_letter_topic)
     assert len(letters) == 4
     told = [
         {name.removeprefix("__connect.errors."): text for name, text in letter.headers.items()} for letter in letters
@@ -301,8 +301,8 @@ def test_rows_that_source_or_sink_refuse_are_dead_letters_in_the_same_transactio
     assert [letter.value for letter in letters[2:]] == [b"{", b"}"]
     with pytest.raises(DataError, match="more than max_rejects=2: "):
         sink.publish(sink.stage(TUESDAY, floats(NAN, NAN, NAN)))
-    assert len(sink.records(sink.sink.dead_letters)) == 4
-    assert sink.records(sink.sink.dead_letters, "read_uncommitted")[-1].day == "2026-10-05"
+    assert len(sink.records(sink.sink.effective_dead_letter_topic)) == 4
+    assert sink.records(sink.sink.effective_dead_letter_topic, "read_uncommitted")[-1].day == "2026-10-05"
 
 
 @pytest.mark.parametrize("with_headers", [True, False])
@@ -316,7 +316,7 @@ def test_k7_every_size_around_the_limit_is_sent_or_refused_and_none_is_lost(scen
     names = ["x" * size for size in range(limit // copies - 600, limit // copies + 60, 7)]
     row = sink.publish(sink.stage(MONDAY, events(*names, "small")))
     sent = {(record.key or b"").decode() for record in sink.records()}
-    dead = {(letter.key or b"").decode() for letter in sink.records(sink.sink.dead_letters)}
+    dead = {(letter.key or b"").decode() for letter in sink.records(sink.sink.effective_dead_letter_topic)}
     assert sent | dead == {*names, "small"}
     assert not sent & dead
     assert "small" in sent
@@ -332,7 +332,7 @@ def test_a_topic_may_take_more_than_the_topic_of_dead_letters(scene: Scene) -> N
     assert sink.preflight() == []
     row = sink.publish(sink.stage(MONDAY, events("x" * 1_000_000, "y" * 3_000_000)))
     assert (row.rows, row.counts["rejected"]) == (1, 1)
-    [letter] = sink.records(sink.sink.dead_letters)
+    [letter] = sink.records(sink.sink.effective_dead_letter_topic)
     assert letter.headers["connect.cut_from_bytes"].isdigit()
     assert len(letter.value or b"") > 1_000_000
 
@@ -345,7 +345,7 @@ def test_times_that_the_broker_would_refuse(scene: Scene) -> None:
     table = rows(*((f"e{place}", time, 1, None, f"k{place}") for place, time in enumerate(times)))
     assert sink.publish(sink.stage(MONDAY, table)).rows == 2
     assert sorted(record.key or b"" for record in sink.records()) == [b"e0", b"e3"]
-    letters = sink.records(sink.sink.dead_letters)
+    letters = sink.records(sink.sink.effective_dead_letter_topic)
     assert all("column 'time'" in letter.headers["__connect.errors.exception.message"] for letter in letters)
     assert len(letters) == 2
 

@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.readers.kafka import newest_days
 from airflow_provider_connect.sink import Intent, OnEmpty, StreamKey
-from airflow_provider_connect.stage.manifest import Seen
+from airflow_provider_connect.stage.manifest import SeenPublish
 from airflow_provider_connect.window import Day
 from tests.equipment.kafka.bench import Watch, set_topic
 from tests.equipment.kafka.fixtures import Target, records
@@ -82,7 +82,7 @@ class Shop:
 
     def counts(self, day: dt.date) -> tuple[int, int]:
         """Return what the ledger counted as unchanged and vanished."""
-        row = connectors.sink_class("kafka").of(self.options).open(KEY, self.connections).ledger.row(day)
+        row = connectors.sink_class("kafka").from_options(self.options).open(KEY, self.connections).ledger.row(day)
         assert row is not None
         return row.counts["unchanged"], row.counts["vanished"]
 
@@ -162,8 +162,8 @@ def test_a_soft_delete_sends_the_last_value_before_the_tombstone(
 def test_soft_deletes_need_snapshots(shop: Shop) -> None:
     sink = connectors.sink_class("kafka")
     with pytest.raises(ConfigError, match="deletes belongs to cleanup='compact'"):
-        sink.of(shop.options | {"deletes": "soft", "cleanup": "delete"})
-    publisher = sink.of(shop.options | {"deletes": "soft"}).open(KEY, shop.connections)
+        sink.from_options(shop.options | {"deletes": "soft", "cleanup": "delete"})
+    publisher = sink.from_options(shop.options | {"deletes": "soft"}).open(KEY, shop.connections)
     schema = pa.schema([pa.field("item", pa.string()), pa.field("count", pa.int64())])
     (problem,) = publisher.preflight(schema, (Day(date=FIRST),), "day")
     assert "this one polls days" in problem
@@ -171,7 +171,7 @@ def test_soft_deletes_need_snapshots(shop: Shop) -> None:
 
 def test_who_is_erased_stays_out_of_later_snapshots_and_does_not_vanish_twice(shop: Shop) -> None:
     shop.snapshot(FIRST, {"apple": 1, "pear": 2}, order=1)
-    with connectors.sink_class("kafka").of(shop.options).open(KEY, shop.connections) as publisher:
+    with connectors.sink_class("kafka").from_options(shop.options).open(KEY, shop.connections) as publisher:
         assert dict(publisher.erase("item", ["apple"], "snapshot").rows) == {FIRST: 1}
     assert shop.state() == {"pear": 2}
     sent = len(shop.sent())
@@ -282,7 +282,7 @@ def test_rows_whose_key_nobody_knows_leave_unknown_what_vanished(
         pa.table({"event": keys}, schema=scene.schema),
         order=2,
         rejects=rejects,
-        seen=Seen(day=FIRST, generation=1),
+        seen=SeenPublish(day=FIRST, generation=1),
         **as_snapshot,
     )
     with pytest.raises(DataError, match=message):
@@ -340,7 +340,7 @@ def test_a_key_that_comes_twice_fails_the_snapshot_and_changes_nothing(shop: Sho
     "options", [{"delivery": "at_least_once"}, {"atomicity": "partition"}, {"headers": False}, {"topic": "of_{item}"}]
 )
 def test_what_a_snapshot_cannot_do_is_said_before_the_poll(shop: Shop, options: dict[str, Any]) -> None:
-    publisher = connectors.sink_class("kafka").of(shop.options | options).open(KEY, shop.connections)
+    publisher = connectors.sink_class("kafka").from_options(shop.options | options).open(KEY, shop.connections)
     schema = pa.schema([pa.field("item", pa.string()), pa.field("count", pa.int64())])
     (problem,) = publisher.preflight(schema, (Day(date=FIRST),), "snapshot")
     assert "in one transaction" in problem

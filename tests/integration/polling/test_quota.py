@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.polling.quota.limits import Want
-from airflow_provider_connect.polling.quota.turns import Turns, Wait
+from airflow_provider_connect.polling.quota.limits import QuotaClaim
+from airflow_provider_connect.polling.quota.turns import QuotaWait, Turns
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -41,7 +41,7 @@ class Run:
         )
         self.source = MixpanelSource()
         self.turns = Turns(keys, self.source.quota(self.connection))
-        self.want = Want(f"run{number:02}", 1)
+        self.want = QuotaClaim(f"run{number:02}", 1)
         self.days = [
             Day(date=dt.date(2026, 1, 1) + dt.timedelta(days=DAYS_EACH * number + each)) for each in range(DAYS_EACH)
         ]
@@ -50,7 +50,7 @@ class Run:
 
     def __call__(self) -> None:
         for day in self.days:
-            while isinstance(got := self.turns.reserve(self.want), Wait):
+            while isinstance(got := self.turns.reserve(self.want), QuotaWait):
                 self._wait(got)
             tally = Tally()
             try:
@@ -62,14 +62,14 @@ class Run:
             self.turns.settle(got, sent)
             self.sent += sent
 
-    def _wait(self, wait: Wait) -> None:
+    def _wait(self, wait: QuotaWait) -> None:
         """Do what the trigger does."""
         while True:
             time.sleep(max(0.0, min(wait.until - time.time(), HOUR / 60)))
             if self.turns.has_room(self.want):
                 return
             if time.time() >= wait.until:
-                wait = self.turns.wait(self.want)
+                wait = self.turns.join_queue(self.want)
 
     def _poll(self, day: Day, tally: Tally) -> None:
         with self.source.open(self.connection, PollContext()) as poller:

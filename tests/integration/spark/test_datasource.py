@@ -43,8 +43,8 @@ def notebook(tmp_path_factory):
 
         builder = SparkSession.builder.master("local[2]")
         settings = (
-            launch.ALWAYS
-            | launch.LOCAL
+            launch.REQUIRED_CONF
+            | launch.LOCAL_CONF
             | {
                 "spark.driver.extraJavaOptions": launch.FAST_JVM,
                 "spark.eventLog.enabled": "true",
@@ -108,7 +108,7 @@ def served(days):
     return {
         day: sorted(
             json.dumps([row["event"], row["properties"]], sort_keys=True)
-            for row in PROJECT.kept(dt.date.fromisoformat(day))
+            for row in PROJECT.expected_rows(dt.date.fromisoformat(day))
         )
         for day in days
     }

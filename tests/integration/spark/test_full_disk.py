@@ -79,7 +79,7 @@ class Mover:
             report=str(self.run_folder / "report.json"),
             labels={"note": "x" * 8 * PAGE_BYTES},  # so that the commit needs more room than what goes before it
         )
-        polls, commits = poll.run, DeltaPublisher.commit
+        polls, commits = poll.run_poll_tasks, DeltaPublisher.commit
 
         def run(*tasks: Any, **how: Any) -> Iterator[str]:
             before_poll()

@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 
 from airflow_provider_connect.clients.sql.database import SqlColumn
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.polling.keys import as_hex
-from airflow_provider_connect.sources._sql.keys import class_of, key_bytes
+from airflow_provider_connect.polling.keys import keys_as_hex
+from airflow_provider_connect.sources._sql.keys import key_bytes, key_class
 from airflow_provider_connect.submit import launch
 
 pytestmark = pytest.mark.slow
@@ -102,7 +102,7 @@ def test_days_and_snapshots_of_any_database_are_exact_and_tell_no_secret(
     assert {name for name, value in none.items() if value is not None} == {"Id", "MOMENT"}
     # The keys are those of this package's own readers.
     ids, column = pa.array([row["Id"] for row in rows], pa.int64()), SqlColumn("id", "bigint", "bigint")
-    expected = as_hex(key_bytes(["id"], [class_of(column, ids.type)], [ids])).to_pylist()
+    expected = keys_as_hex(key_bytes(["id"], [key_class(column, ids.type)], [ids])).to_pylist()
     assert [row["record_key"] for row in rows] == expected
 
     path, said = str(tmp_path / "many"), ended.output

@@ -88,7 +88,7 @@ def test_a_table_that_is_held_is_not_altered_before_the_end(every: OwnDatabase) 
     make(every)
     database = every.open()
     database.begin()
-    assert [column.name for column in database.hold(Table("t"), ["id", "a"])][:2] == ["id", "a"]
+    assert [column.name for column in database.lock_tables(Table("t"), ["id", "a"])][:2] == ["id", "a"]
     wait = "SET lock_timeout = '100ms'" if is_postgres(every) else "SET lock_wait_timeout = 1"
     with pytest.raises(Exception, match=r"lock timeout|1205"):
         every.run(wait, "ALTER TABLE t DROP a")

@@ -86,8 +86,8 @@ def test_postgresql_says_which_sequence_counts(
     postgresql: OwnDatabase, made: list[str], column: str, given: int | None
 ) -> None:
     postgresql.run(*made)
-    counter = postgresql.open().counter(Table("My.T"), column)
-    assert (counter and counter.given) == given
+    counter = postgresql.open().column_counter(Table("My.T"), column)
+    assert (counter and counter.last_number) == given
 
 
 def test_a_check_says_what_gives_numbers_and_how_they_may_come_late(postgresql: OwnDatabase) -> None:

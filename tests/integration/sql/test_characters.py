@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Database, Query, Table
+from airflow_provider_connect.clients.sql.database import Database, Query, Table, ValueChoices
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
@@ -69,7 +69,7 @@ def filled(own: OwnDatabase, name: str, charset: str, longest: int) -> Texts:
 
 def read(database: Database, what: Table | Query, where: str = "") -> dict[int, str | None]:
     """Return the texts by their number, as hexadecimal digits of UTF-8."""
-    columns = database.reading(database.describe(what), Choices())
+    columns = database.read_columns(database.describe(what), ValueChoices())
     rows = [row for batch in database.read(columns, database.relation(what), where=where) for row in batch.to_pylist()]
     return {row["id"]: None if row["v"] is None else row["v"].encode().hex().upper() for row in rows}
 

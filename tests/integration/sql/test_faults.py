@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Limits
+from airflow_provider_connect.clients.sql.database import SessionLimits
 from airflow_provider_connect.clients.sql.mysql import session as mysql_session
 from airflow_provider_connect.errors import ConnectError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
@@ -225,7 +225,7 @@ def test_a_read_that_waits_for_a_lock_may_be_tried_again(every: OwnDatabase, mon
 
 def test_a_read_that_is_chosen_in_a_deadlock_may_be_tried_again(postgresql: OwnDatabase) -> None:
     postgresql.run("CREATE TABLE a (id int)", "CREATE TABLE b (id int)")
-    reader = postgresql.open(Limits(statement_seconds=30))
+    reader = postgresql.open(SessionLimits(statement_seconds=30))
     reader.begin()
     reader.rows("SELECT 1 FROM a")
     with closing(postgresql.server.admin(postgresql.name)) as writer:

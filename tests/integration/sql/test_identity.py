@@ -11,8 +11,8 @@ import pytest
 from airflow_provider_connect.clients.sql.database import Index, Table
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._sql.found import find
 from airflow_provider_connect.sources._sql.preflight import check
+from airflow_provider_connect.sources._sql.table_shape import inspect_table
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 from tests.equipment.sql.fixtures import OwnDatabase
@@ -29,7 +29,7 @@ def source(**options: Any) -> SqlSource:
 
 def key_of(own: OwnDatabase, **options: Any) -> tuple[tuple[str, ...], bool]:
     """Return the columns of the key, and whether the database itself sees to it that they identify a row."""
-    found = find(own.open(), source(**options))
+    found = inspect_table(own.open(), source(**options))
     return found.key, found.is_unique
 
 

@@ -90,7 +90,7 @@ def test_what_is_committed_late_with_a_lower_number_is_passed_by(every: OwnDatab
 
 def test_a_check_says_what_a_cursor_cannot_see(every: OwnDatabase) -> None:
     orders = Orders(every)
-    found = [(finding.about, finding.found) for finding in check(orders.source, every.connection()).findings]
+    found = [(finding.subject, finding.result) for finding in check(orders.source, every.connection()).findings]
     said = " ".join(f"{about}: {text};" for about, text in found)
     assert "mode 'timestamp+incrementing': a row that is committed after" in said
     assert "column 'changed': no index begins with it" in said

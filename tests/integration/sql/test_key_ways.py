@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.sql.database import Choices, Decimals, Query, Table
+from airflow_provider_connect.clients.sql.database import Decimals, Query, Table, ValueChoices
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.polling.keys import as_hex
-from airflow_provider_connect.sources._sql.keys import class_of, key_bytes
+from airflow_provider_connect.polling.keys import keys_as_hex
+from airflow_provider_connect.sources._sql.keys import key_bytes, key_class
 from tests.equipment.sql.fixtures import OwnDatabase, own_database
 from tests.equipment.sql.servers import DatabaseServer
 
@@ -135,16 +135,16 @@ def keys(own: OwnDatabase, way: Table | Query, decimals: Decimals) -> dict[str, 
     found: dict[str, list[str] | str] = {}
     with open_database(own.connection(), application_name="tests") as session:
         described = session.describe(way)
-        columns = session.reading(described, Choices(decimals=decimals))
+        columns = session.read_columns(described, ValueChoices(decimals=decimals))
         batches = list(session.read(columns, session.relation(way)))
     for column, read in zip(described, columns, strict=True):
         try:
-            letter = class_of(column, read.type)
+            letter = key_class(column, read.type)
         except ConfigError:
             found[column.name] = "none"
             continue
         made = [key_bytes([column.name], [letter], [batch.column(column.name)]) for batch in batches]
-        found[column.name] = [letter, *(key for each in made for key in as_hex(each).to_pylist())]
+        found[column.name] = [letter, *(key for each in made for key in keys_as_hex(each).to_pylist())]
     return found
 
 

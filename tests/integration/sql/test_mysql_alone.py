@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Limits, Query, Table
+from airflow_provider_connect.clients.sql.database import Query, SessionLimits, Table, ValueChoices
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
-from airflow_provider_connect.sources._sql.found import find
 from airflow_provider_connect.sources._sql.preflight import check
+from airflow_provider_connect.sources._sql.table_shape import inspect_table
 from airflow_provider_connect.sources.sql import SqlSource
 from tests.equipment.sql.fixtures import NEEDS_MYSQL, OwnDatabase, own_database
 from tests.equipment.sql.servers import MySQLServer
@@ -33,7 +33,7 @@ def guest(mysql: OwnDatabase) -> Iterator[OwnDatabase]:
 def test_a_password_that_the_server_has_not_seen_yet_is_sent_in_every_mode(guest: OwnDatabase, mode: str) -> None:
     """caching_sha2_password has the whole password the first time: over TLS, or with the server's public key."""
     with guest.open(login=guest.name, password="x", extra={"ssl_mode": mode}) as database:
-        assert (database.one("SHOW STATUS LIKE 'Ssl_cipher'")[1] == "") is (mode == "DISABLED")
+        assert (database.one_row("SHOW STATUS LIKE 'Ssl_cipher'")[1] == "") is (mode == "DISABLED")
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,10 @@ def test_a_recursion_without_end_is_a_persons_to_mend(mysql: OwnDatabase) -> Non
 def test_rows_that_flow_too_long_are_ended_by_the_server(every: OwnDatabase) -> None:
     every.run("CREATE TABLE t (n int PRIMARY KEY)", f"INSERT INTO t {every.series(1000)}")
     what = Query("SELECT a.n, repeat('x', 500) AS wide FROM t AS a, t AS b, t AS c")
-    with open_database(every.connection(), application_name="tests", limits=Limits(statement_seconds=0.5)) as database:
-        columns = database.reading(database.describe(what), Choices())
+    with open_database(
+        every.connection(), application_name="tests", limits=SessionLimits(statement_seconds=0.5)
+    ) as database:
+        columns = database.read_columns(database.describe(what), ValueChoices())
         with pytest.raises(DeadlineError, match=r"57014|1969|3024"):
             for _ in database.read(columns, database.relation(what)):
                 pass
@@ -134,7 +136,7 @@ def test_columns_that_the_server_makes_are_read(mysql_like: OwnDatabase) -> None
 def test_a_primary_key_that_the_server_has_made_by_itself_identifies(mysql: OwnDatabase) -> None:
     """As managed servers set it: https://dev.mysql.com/doc/refman/9.7/en/create-table-gipks.html (2026-11)."""
     mysql.run("SET sql_generate_invisible_primary_key = ON", "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (1)")
-    found = find(mysql.open(), SqlSource(conn_id="sql_default", table="t", snapshot="replace"))
+    found = inspect_table(mysql.open(), SqlSource(conn_id="sql_default", table="t", snapshot="replace"))
     assert (found.key, found.is_unique) == (("my_row_id",), True)
     assert [int(row["my_row_id"]) for row in mysql.rows("t", order_by="my_row_id")] == [1, 2]
 

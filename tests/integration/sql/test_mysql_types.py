@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Query
+from airflow_provider_connect.clients.sql.database import Query, ValueChoices
 from airflow_provider_connect.errors import DataError
 from tests.equipment.sql.fixtures import OwnDatabase, own_database
 from tests.equipment.sql.servers import DatabaseServer
@@ -144,7 +144,7 @@ def test_zero_dates_are_null_by_choice(database: OwnDatabase) -> None:
         "INSERT INTO z VALUES (1, '0000-00-00', '2026-00-00 01:02:03', '0000-00-00')",
         "INSERT INTO z VALUES (2, '2026-01-31', '2026-01-31 01:02:03.000004', '2026-01-31 05:30:00.000005')",
     )
-    table = database.table("z", Choices(zero_dates="null"), order_by="id")
+    table = database.table("z", ValueChoices(zero_dates="null"), order_by="id")
     assert table.to_pylist() == [
         {"id": 1, "d": None, "m": None, "s": None},
         {
@@ -159,8 +159,8 @@ def test_zero_dates_are_null_by_choice(database: OwnDatabase) -> None:
 
 def test_decimals_by_choice(database: OwnDatabase) -> None:
     _fill(database, "decimal(65,30)", "0.5")
-    assert database.rows("t", Choices(decimals="string"))[0]["c"] == "0.5" + "0" * 29
-    assert database.rows("t", Choices(decimals="double"))[0]["c"] == 0.5
+    assert database.rows("t", ValueChoices(decimals="string"))[0]["c"] == "0.5" + "0" * 29
+    assert database.rows("t", ValueChoices(decimals="double"))[0]["c"] == 0.5
 
 
 def test_a_row_that_the_server_cannot_send_is_refused(database: OwnDatabase) -> None:

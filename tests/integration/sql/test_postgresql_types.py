@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Query
+from airflow_provider_connect.clients.sql.database import Query, ValueChoices
 from airflow_provider_connect.errors import DataError
 from tests.equipment.sql.fixtures import OwnDatabase, own_database
 from tests.equipment.sql.servers import DatabaseServer
@@ -138,13 +138,13 @@ def test_decimals_by_choice(database: OwnDatabase) -> None:
         "SELECT 'NaN'::numeric(10,2) AS a, 0.1::numeric(5,2) AS b, 1e400::numeric AS c, '-Infinity'::numeric AS d, "
         "'-1.50'::money AS m"
     )
-    assert database.rows(query, Choices(decimals="string")) == [
+    assert database.rows(query, ValueChoices(decimals="string")) == [
         {"a": "NaN", "b": "0.10", "c": "1" + "0" * 400, "d": "-Infinity", "m": "-1.50"}
     ]
     found = database.rows(
-        Query(query.sql.replace("1e400::numeric", "123456789012345678901234567890.5")), Choices(decimals="double")
+        Query(query.sql.replace("1e400::numeric", "123456789012345678901234567890.5")), ValueChoices(decimals="double")
     )
     assert math.isnan(found[0].pop("a"))
     assert found == [{"b": 0.1, "c": 1.2345678901234568e29, "d": -math.inf, "m": -1.5}]
     with pytest.raises(DataError, match="22003"):  # beyond the largest double, which is no infinity
-        database.rows(query, Choices(decimals="double"))
+        database.rows(query, ValueChoices(decimals="double"))

@@ -15,7 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Database, Index, Limits, Query, SqlColumn, Table
+from airflow_provider_connect.clients.sql.database import (
+    Database,
+    Index,
+    Query,
+    SessionLimits,
+    SqlColumn,
+    Table,
+    ValueChoices,
+)
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection, write_connections
 from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
@@ -53,7 +61,7 @@ def numbers(own: OwnDatabase, rows: int) -> Query:
 def started(own: OwnDatabase, database: Database, rows: int = 2_000_000) -> Callable[[], object]:
     """Begin to read far more than is fetched at once; return what reads on."""
     what = numbers(own, rows)
-    columns = database.reading(database.describe(what), Choices())
+    columns = database.read_columns(database.describe(what), ValueChoices())
     batches = database.read(columns, database.relation(what), block_bytes=10_000)
     next(batches)
     return lambda: next(batches)
@@ -62,7 +70,7 @@ def started(own: OwnDatabase, database: Database, rows: int = 2_000_000) -> Call
 def test_rows_come_whole_in_blocks_of_about_the_size_that_was_asked(every: OwnDatabase) -> None:
     database = every.open()
     what = numbers(every, 3000)
-    columns = database.reading(database.describe(what), Choices())
+    columns = database.read_columns(database.describe(what), ValueChoices())
     batches = list(database.read(columns, database.relation(what), block_bytes=100_000, order_by="id"))
     assert len(batches) > 10
     assert max(batch.num_rows for batch in batches) < 300
@@ -157,10 +165,10 @@ def test_values_written_into_sql_come_back(every: OwnDatabase) -> None:
     day = dt.datetime(2026, 3, 29, 1, 30, 0, 5, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     plain = ["a'b\\\\\"`%s", "", "é😀", -(2**63), True, None, b"\0'\\\xff", Decimal("-0.10")]
     sql = ", ".join(f"{database.literal(value)} AS v{place}" for place, value in enumerate([*plain, 1e-320]))
-    *found, small = database.one(f"SELECT {sql}")
+    *found, small = database.one_row(f"SELECT {sql}")
     assert found == plain
     assert float(small) == 1e-320
-    dates = database.one(f"SELECT {database.literal(day)} AS a, {database.literal(day.date())} AS b")
+    dates = database.one_row(f"SELECT {database.literal(day)} AS a, {database.literal(day.date())} AS b")
     assert [str(value)[:26] for value in dates] == ["2026-03-28 23:30:00.000005", "2026-03-29"]
 
 
@@ -180,30 +188,30 @@ def test_a_snapshot_stays_as_it_was(every: OwnDatabase) -> None:
     every.run("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
     database = every.open()
     database.begin()
-    assert database.one("SELECT count(*) FROM t") == (1,)
+    assert database.one_row("SELECT count(*) FROM t") == (1,)
     if database.shares_snapshots:
         shared = database.export_snapshot()
     every.run("INSERT INTO t VALUES (2)")
-    assert database.one("SELECT count(*) FROM t") == (1,)
+    assert database.one_row("SELECT count(*) FROM t") == (1,)
     if database.shares_snapshots:
         other = every.open()
         other.begin(shared)
         database.end()
-        assert other.one("SELECT count(*) FROM t") == (1,)
+        assert other.one_row("SELECT count(*) FROM t") == (1,)
         with pytest.raises(RetriableError, match="ended"):
             every.open().begin(shared)
     else:
         with pytest.raises(ConfigError, match="share"):
             database.export_snapshot()
     database.end()
-    assert database.one("SELECT count(*) FROM t") == (2,)
+    assert database.one_row("SELECT count(*) FROM t") == (2,)
 
 
 def test_a_statement_ends_in_time(every: OwnDatabase) -> None:
-    database = every.open(Limits(statement_seconds=0.3))
+    database = every.open(SessionLimits(statement_seconds=0.3))
     with pytest.raises(DeadlineError, match=r"57014|1969|3024"):
         database.rows(SLEEP[every.server.conn_type])
-    assert database.one("SELECT 1") == (1,)
+    assert database.one_row("SELECT 1") == (1,)
 
 
 def test_another_thread_cancels(every: OwnDatabase) -> None:
@@ -215,7 +223,7 @@ def test_another_thread_cancels(every: OwnDatabase) -> None:
         database.rows(SLEEP[every.server.conn_type])
     timer.join()
     assert time.monotonic() - begun < 30
-    assert database.one("SELECT 1") == (1,)
+    assert database.one_row("SELECT 1") == (1,)
 
 
 def test_a_read_that_is_left_ends_at_the_server(every: OwnDatabase) -> None:
@@ -235,7 +243,7 @@ def test_rows_of_a_read_that_was_left_are_no_answers_to_another_statement(mysql_
     mysql_like.run("CREATE TABLE t (id int primary key, d date)", "INSERT INTO t VALUES (1, '2026-01-01'), (2, 0)")
     mysql_like.run(f"INSERT INTO t SELECT n + 2, '2026-01-01' FROM ({mysql_like.series(50_000)}) AS s")
     database = mysql_like.open()
-    columns = database.reading(database.describe(Table("t")), Choices())
+    columns = database.read_columns(database.describe(Table("t")), ValueChoices())
     with pytest.raises(DataError, match="'d'"):
         list(database.read(columns, database.relation(Table("t")), block_bytes=1000, order_by="id"))
     with pytest.raises(RetriableError, match="the session is closed"):

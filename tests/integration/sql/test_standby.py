@@ -64,8 +64,8 @@ def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
             other.begin(database.export_snapshot())
             postgresql.run("INSERT INTO t VALUES (2)")
             third = own.open()
-            wait_until(lambda: third.one("SELECT count(*) FROM t") == (2,))
-            assert database.one("SELECT count(*) FROM t") == other.one("SELECT count(*) FROM t") == (1,)
+            wait_until(lambda: third.one_row("SELECT count(*) FROM t") == (2,))
+            assert database.one_row("SELECT count(*) FROM t") == other.one_row("SELECT count(*) FROM t") == (1,)
             database.end()
             postgresql.run("CREATE ROLE somebody", "DROP ROLE somebody")  # so that there is something to replay
             standby.run("SELECT pg_wal_replay_pause()")

@@ -42,4 +42,4 @@ def test_only_the_server_that_is_trusted_is_read(kind: type[DatabaseServer], tmp
                 )
         trusted = server.connection("shop", extra=extra(server.conn_type, tmp_path / "ours"))
         with open_database(trusted, application_name="tests") as database:
-            assert database.one(ENCRYPTED[server.conn_type])[1].startswith("TLSv1.")
+            assert database.one_row(ENCRYPTED[server.conn_type])[1].startswith("TLSv1.")

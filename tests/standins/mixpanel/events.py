@@ -138,15 +138,15 @@ class Project:
         for rest in late.values():
             yield from rest
 
-    def kept(self, date: dt.date, unit: TimeUnit = "s") -> list[dict[str, Any]]:
+    def expected_rows(self, date: dt.date, unit: TimeUnit = "s") -> list[dict[str, Any]]:
         """Return the day's distinct events as parsed JSON, the first of each key, in the order served.
 
         An event without ``$insert_id`` or ``distinct_id`` has no key and is always kept.
         """
-        return list(self.distinct(date, unit))
+        return list(self.iter_expected_rows(date, unit))
 
-    def distinct(self, date: dt.date, unit: TimeUnit = "s") -> Iterator[dict[str, Any]]:
-        """Yield what :meth:`kept` returns."""
+    def iter_expected_rows(self, date: dt.date, unit: TimeUnit = "s") -> Iterator[dict[str, Any]]:
+        """Yield what :meth:`expected_rows` returns."""
         seen: set[tuple[Any, ...]] = set()
         for line in self.lines(date, unit):
             row = json.loads(line)

@@ -40,19 +40,19 @@ def export(store: DayStore, project: Project, query: Query, fault: Fault | None,
     """Return the answer to ``query``."""
     kind = fault.kind if fault else "none"
     if fault is not None and kind in ANSWER_KINDS:
-        return instead(fault, EXPORT_PATH, accepts_gzip=accepts_gzip)
+        return instead_of_export(fault, EXPORT_PATH, accepts_gzip=accepts_gzip)
     if fault is not None and kind in GZIP_KINDS:
         return _compressed(_damage_gzip(fault, store, query))
-    if query.is_whole and kind not in LINE_KINDS:
+    if query.selects_all and kind not in LINE_KINDS:
         body = store.gzipped(query.dates, query.unit)
         return _fitting(body, accepts_gzip=accepts_gzip)
     if store.keeps_on_disk and kind not in LINE_KINDS:
-        part = Part(query.narrowed_by, query.selected)
+        part = Part(query.selection_text, query.iter_selected_lines)
         return _fitting(store.gzipped(query.dates, query.unit, part), accepts_gzip=accepts_gzip)
     lines = store.lines(query.dates, query.unit)
     total = sum(project.truth(date).lines for date in query.dates)
-    if not query.is_whole:
-        wanted = query.narrow(lines)
+    if not query.selects_all:
+        wanted = query.select_lines(lines)
         lines, total = iter(wanted), len(wanted)
     if fault is not None and kind in LINE_KINDS:
         lines = damage_lines(fault, lines, total)
@@ -72,8 +72,8 @@ def _compressed(gzipped: memoryview) -> Answer:
 
 def _damage_gzip(fault: Fault, store: DayStore, query: Query) -> memoryview:
     lines = store.lines(query.dates, query.unit)
-    if fault.kind == "multi_member" or not query.is_whole:
-        body = memoryview(gzip_members(query.narrow(lines), 3 if fault.kind == "multi_member" else 1))
+    if fault.kind == "multi_member" or not query.selects_all:
+        body = memoryview(gzip_members(query.select_lines(lines), 3 if fault.kind == "multi_member" else 1))
     else:
         body = store.gzipped(query.dates, query.unit)
     return damaged(fault, body)
@@ -95,7 +95,7 @@ def damaged(fault: Fault, body: memoryview) -> memoryview:
     return body
 
 
-def instead(fault: Fault, path: str, *, accepts_gzip: bool) -> Answer:
+def instead_of_export(fault: Fault, path: str, *, accepts_gzip: bool) -> Answer:
     """Return what a fault of :data:`ANSWER_KINDS` answers to a request for ``path``."""
     if fault.kind == "status":
         return Answer(

@@ -168,7 +168,7 @@ class FaultSchedule(Schedule[Fault]):
             is_dated = fault.date is None or fault.date in wanted
             return is_asked and is_dated and (accepts_gzip or fault.kind not in GZIP_KINDS)
 
-        return self.first(fits)
+        return self.take_first(fits)
 
 
 def seeded_schedule(seed: int, dates: Iterable[dt.date], rate: float) -> list[Fault]:

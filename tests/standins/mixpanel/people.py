@@ -62,7 +62,7 @@ class People:
         """Return how many profiles there are."""
         return self.users if group is None else self.groups.get(group, 0)
 
-    def profile(self, number: int, group: str | None = None, wanted: frozenset[str] | None = None) -> bytes:
+    def profile(self, number: int, group: str | None = None, property_names: frozenset[str] | None = None) -> bytes:
         """Return one profile as JSON.
 
         :param wanted: the properties to show; None for all.
@@ -70,10 +70,10 @@ class People:
         encoded = self._id(number, group)
         last_seen = _last_seen(number)
         text = _pool(self.seed)[number % POOL_SIZE]
-        if wanted is None:
+        if property_names is None:
             return b'{"$distinct_id":%b,"$properties":{%b%b}}' % (encoded, last_seen, text)
         properties = json.loads(b"{%b%b}" % (last_seen, text))
-        shown = {name: value for name, value in properties.items() if name in wanted}
+        shown = {name: value for name, value in properties.items() if name in property_names}
         return b'{"$distinct_id":%b,"$properties":%b}' % (encoded, render(shown))
 
     def properties(self, number: int) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class People:
         """Return how many users are in a cohort."""
         return -(-self.users // cohort.every)
 
-    def listed(self, project_id: int) -> list[dict[str, Any]]:
+    def cohort_entries(self, project_id: int) -> list[dict[str, Any]]:
         """Return the cohorts as ``/cohorts/list`` shows them."""
         return [
             {

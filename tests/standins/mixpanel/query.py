@@ -48,10 +48,10 @@ class Query:
     first: dt.date
     last: dt.date
     events: frozenset[str] | None
-    where: Wants | None
+    condition: Wants | None
     limit: int | None
     unit: TimeUnit
-    narrowed_by: str = ""
+    selection_text: str = ""
     """The text of ``event``, ``where`` and ``limit``: the same text selects the same lines."""
 
     @property
@@ -59,23 +59,23 @@ class Query:
         """Every requested date, both ends included."""
         return tuple(self.first + dt.timedelta(days=i) for i in range((self.last - self.first).days + 1))
 
-    def narrow(self, lines: Iterable[bytes]) -> list[bytes]:
+    def select_lines(self, lines: Iterable[bytes]) -> list[bytes]:
         """Return the lines that ``event``, ``where`` and ``limit`` select."""
-        return list(self.selected(lines))
+        return list(self.iter_selected_lines(lines))
 
-    def selected(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield what :meth:`narrow` returns."""
-        return islice((line for line in lines if self.is_whole or self._wants(json.loads(line))), self.limit)
+    def iter_selected_lines(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield what :meth:`select_lines` returns."""
+        return islice((line for line in lines if self.selects_all or self._wants(json.loads(line))), self.limit)
 
     @property
-    def is_whole(self) -> bool:
+    def selects_all(self) -> bool:
         """Whether the request names dates only."""
-        return self.events is None and self.where is None and self.limit is None
+        return self.events is None and self.condition is None and self.limit is None
 
     def _wants(self, row: dict[str, Any]) -> bool:
         if self.events is not None and row["event"] not in self.events:
             return False
-        return self.where is None or self.where(row["properties"])
+        return self.condition is None or self.condition(row["properties"])
 
 
 def parse_query(target: str, today: dt.date) -> Query:
@@ -95,10 +95,10 @@ def parse_query(target: str, today: dt.date) -> Query:
         first=first,
         last=last,
         events=_events(values.get("event")),
-        where=parse_where(values.get("where")),
+        condition=parse_where(values.get("where")),
         limit=_limit(values.get("limit")),
         unit="ms" if values.get("time_in_ms", "").lower() == "true" else "s",
-        narrowed_by=json.dumps([values.get(name) for name in ("event", "where", "limit")]),
+        selection_text=json.dumps([values.get(name) for name in ("event", "where", "limit")]),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from tests.standins.mixpanel.access import Account
 from tests.standins.mixpanel.engage import Engage
-from tests.standins.mixpanel.export import GZIP_ABOVE_BYTES, damaged, instead
+from tests.standins.mixpanel.export import GZIP_ABOVE_BYTES, damaged, instead_of_export
 from tests.standins.mixpanel.faults import ANSWER_KINDS, GZIP_KINDS, Fault
 from tests.standins.mixpanel.people import People
 from tests.standins.mixpanel.report_api import ANNOTATIONS_PATH, REPORTS, Report, Reported
@@ -67,7 +67,7 @@ def _engage(standin: Served, question: Question, fault: Fault | None) -> bytes:
 
 
 def _cohorts(standin: Served, _: Question, __: Fault | None) -> bytes:
-    return json.dumps(standin.people.listed(standin.account.project_id), ensure_ascii=False).encode()
+    return json.dumps(standin.people.cohort_entries(standin.account.project_id), ensure_ascii=False).encode()
 
 
 def _reported(answer: Report) -> Callable[[Served, Question, Fault | None], bytes]:
@@ -84,7 +84,9 @@ ENDPOINTS: dict[tuple[str, str], Callable[[Served, Question, Fault | None], byte
 }
 
 
-def asked(method: str, path: str, params: Mapping[str, str], form: Mapping[str, str] | None = None) -> Question | None:
+def parse_question(
+    method: str, path: str, params: Mapping[str, str], form: Mapping[str, str] | None = None
+) -> Question | None:
     """Return the question that a request asks; None if there is no such endpoint.
 
     A project that the path names is among the parameters then, as it is for all other paths.
@@ -100,7 +102,7 @@ def query(standin: Served, question: Question, fault: Fault | None, *, accepts_g
     :raises RefusedError: 400.
     """
     if fault is not None and fault.kind in ANSWER_KINDS:
-        return instead(fault, question.path, accepts_gzip=accepts_gzip)
+        return instead_of_export(fault, question.path, accepts_gzip=accepts_gzip)
     body = ENDPOINTS[question.method, question.path](standin, question, fault)
     if fault is not None and fault.kind in GZIP_KINDS:
         return Answer(200, damaged(fault, memoryview(_gzip(body))), _JSON | {"Content-Encoding": "gzip"})

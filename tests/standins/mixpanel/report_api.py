@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.faults import Fault
 from tests.standins.mixpanel.query import RefusedError
-from tests.standins.mixpanel.reports import Reports, counted, counted_by_hour
+from tests.standins.mixpanel.reports import Reports, count_events, count_events_by_hour
 from tests.standins.mixpanel.templates import EVENT_NAMES
 
 ANNOTATIONS_PATH = "/api/app/projects/{project_id}/annotations"
@@ -102,7 +102,9 @@ def _segmentation(standin: Reported, params: Mapping[str, str], fault: Fault | N
     values: dict[str, dict[str, int]] = {}
     dates = list(_dates(params, standin.today, fault))
     for date in dates:
-        for segment, count in counted(standin.project, date, on=on, where=where).get(params["event"], {}).items():
+        for segment, count in (
+            count_events(standin.project, date, on=on, expression=where).get(params["event"], {}).items()
+        ):
             values.setdefault(segment, {})[str(date)] = count
     if params.get("unit") == "hour":
         found = _by_hour(standin.project, dates, where).get(params["event"], {})
@@ -122,7 +124,7 @@ def _events(standin: Reported, params: Mapping[str, str], fault: Fault | None) -
         return _by_date(dates, {name: hours[name] for name in names if name in hours})
     values: dict[str, dict[str, int]] = {}
     for date in dates:
-        found = counted(standin.project, date)
+        found = count_events(standin.project, date)
         for name in names:
             if name in found:
                 values.setdefault(name, {})[str(date)] = found[name].total()
@@ -139,7 +141,7 @@ def _names(standin: Reported, params: Mapping[str, str], _: Fault | None) -> Any
 def _by_hour(project: Project, dates: list[dt.date], where: str | None) -> dict[str, dict[str, int]]:
     found: dict[str, Counter[str]] = {}
     for date in dates:
-        for name, hours in counted_by_hour(project, date, where=where).items():
+        for name, hours in count_events_by_hour(project, date, where=where).items():
             found.setdefault(name, Counter()).update(hours)
     return {name: dict(hours) for name, hours in found.items()}
 

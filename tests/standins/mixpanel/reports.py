@@ -148,15 +148,15 @@ class Reports:
         return {"first": first, "counts": [each if has else 0 for each, has in zip(counts, begun, strict=True)]}
 
 
-def counted(
-    project: Project, date: dt.date, *, on: str | None = None, where: str | None = None
+def count_events(
+    project: Project, date: dt.date, *, on: str | None = None, expression: str | None = None
 ) -> dict[str, Counter[str]]:
     """Return how often each event happened on a date of the project's zone, by segment.
 
     :param on: ``properties["name"]``, whose values are the segments; an event without it is in ``undefined``.
     :raises RefusedError: 400.
     """
-    wants = parse_where(where)
+    wants = parse_where(expression)
     match = _ON.fullmatch(on) if on is not None else None
     if on is not None and match is None:
         raise RefusedError(400, "on is not an expression this server understands")
@@ -169,12 +169,12 @@ def counted(
 
 
 @lru_cache(maxsize=16)
-def counted_by_hour(project: Project, date: dt.date, *, where: str | None = None) -> dict[str, Counter[str]]:
+def count_events_by_hour(project: Project, date: dt.date, *, expression: str | None = None) -> dict[str, Counter[str]]:
     """Return how often each event happened in each hour of a date, as the project's clock showed it.
 
     :raises RefusedError: 400.
     """
-    wants = parse_where(where)
+    wants = parse_where(expression)
     # Events of the old regime are timed by the project's clock.
     zone = ZoneInfo(project.timezone) if project.regime == "utc" else dt.UTC
     found: dict[str, Counter[str]] = {}
@@ -191,13 +191,13 @@ def _shown(value: Any) -> str:
 
 def _events(project: Project, date: dt.date) -> Iterable[dict[str, Any]]:
     if project.regime == "project_local" or project.timezone == "UTC":
-        return project.distinct(date)
+        return project.iter_expected_rows(date)
     return _of_zone(project, date)
 
 
 def _of_zone(project: Project, date: dt.date) -> Iterator[dict[str, Any]]:
     zone = ZoneInfo(project.timezone)
     for shift in (-1, 0, 1):
-        for row in project.distinct(date + dt.timedelta(days=shift)):
+        for row in project.iter_expected_rows(date + dt.timedelta(days=shift)):
             if dt.datetime.fromtimestamp(row["properties"]["time"], zone).date() == date:
                 yield row

@@ -35,7 +35,7 @@ from tests.standins.mixpanel.export import export
 from tests.standins.mixpanel.faults import EXPORT_PATH, Fault, FaultSchedule
 from tests.standins.mixpanel.people import People
 from tests.standins.mixpanel.query import Query, RefusedError, parse_query
-from tests.standins.mixpanel.query_api import Question, asked, query
+from tests.standins.mixpanel.query_api import Question, parse_question, query
 from tests.standins.mixpanel.reports import Reports
 from tests.standins.stats import Stats
 from tests.standins.wire import Answer, Framing, Wire
@@ -209,14 +209,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._export()
         elif path.startswith("/_standin/"):
             self._inspect(path.removeprefix("/_standin/"))
-        elif question := asked("GET", path, self._parameters()):
+        elif question := parse_question("GET", path, self._parameters()):
             self._query(question)
         else:
             self._json(404, {"request": path, "error": "Not found"})
 
     def do_POST(self) -> None:  # http.server's name
         path = urlsplit(self.path).path
-        is_query = asked("POST", path, {}) is not None
+        is_query = parse_question("POST", path, {}) is not None
         if path != "/_standin/faults" and not is_query:
             self.close_connection = True  # the body stays unread
             self._json(405, {"request": self.path, "error": "Method not allowed"})
@@ -245,7 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._serve(query)
         except (ConnectionError, TimeoutError):
-            standin.counts.aborted()
+            standin.counts.count_aborted()
             self.close_connection = True
         finally:
             standin.counts.end()
@@ -266,7 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
         kind = fault.kind if fault else None
         answer = standin.answer(query, fault, accepts_gzip=accepts_gzip)
         status = "none" if kind in _UNANSWERED_KINDS else str(answer.status)
-        standin.counts.record(_dates_asked(self.path), status, kind)
+        standin.counts.count_answer(_dates_asked(self.path), status, kind)
         self._wire().send(answer, standin.framing, fault)
 
     def _query(self, question: Question) -> None:
@@ -288,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
         except RefusedError as refusal:
             self._refuse(refusal, question.name)
         except (ConnectionError, TimeoutError):
-            standin.counts.aborted()
+            standin.counts.count_aborted()
             self.close_connection = True
         finally:
             standin.counts.end()
@@ -300,14 +300,14 @@ class _Handler(BaseHTTPRequestHandler):
         fault = standin.faults.take((), accepts_gzip=accepts_gzip, path=question.path, page=question.page)
         answer = query(standin, question, fault, accepts_gzip=accepts_gzip)
         kind = fault.kind if fault else None
-        standin.counts.record(question.name, "none" if kind in _UNANSWERED_KINDS else str(answer.status), kind)
+        standin.counts.count_answer(question.name, "none" if kind in _UNANSWERED_KINDS else str(answer.status), kind)
         self._wire().send(answer, standin.framing, fault)
 
     def _parameters(self) -> dict[str, str]:
         return {name: texts[-1] for name, texts in parse_qs(urlsplit(self.path).query).items()}
 
     def _refuse(self, refusal: RefusedError, asked: str = "") -> None:
-        self._standin.counts.record(asked or _dates_asked(self.path), str(refusal.status))
+        self._standin.counts.count_answer(asked or _dates_asked(self.path), str(refusal.status))
         if refusal.form == "json":
             self._json(refusal.status, {"request": self.path, "error": refusal.message}, refusal.headers)
         else:
@@ -319,7 +319,7 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "stats":
             self._json(200, standin.stats)
         elif name == "faults":
-            self._json(200, [fault.as_json() for fault in standin.faults.left()])
+            self._json(200, [fault.as_json() for fault in standin.faults.remaining()])
         elif name == "truth":
             self._truth(parse_qs(urlsplit(self.path).query).get("date", [""])[-1])
         else:
@@ -338,7 +338,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._wire().send(Answer(status, body, {"Content-Type": "application/json", **(headers or {})}), "length")
 
     def _wire(self) -> Wire:
-        return Wire(self, self._standin.counts.sent, self._standin.stop)
+        return Wire(self, self._standin.counts.count_bytes_sent, self._standin.stop)
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         """Return the time for the Date header, by the stand-in's own clock."""

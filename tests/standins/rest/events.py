@@ -21,13 +21,13 @@ class Ledger:
     seed: int = 0
     events_per_day: int = 2000
 
-    def of(self, date: dt.date) -> list[dict[str, Any]]:
+    def events_of_day(self, date: dt.date) -> list[dict[str, Any]]:
         """Return a UTC day's events, newest first, as Stripe lists them."""
         return _made(self, date)
 
-    def kept(self, date: dt.date) -> Iterator[dict[str, Any]]:
+    def expected_rows(self, date: dt.date) -> Iterator[dict[str, Any]]:
         """Yield what a table must hold of a day."""
-        for event in self.of(date):
+        for event in self.events_of_day(date):
             yield {"event": event["type"], "properties": event}
 
 

@@ -75,7 +75,9 @@ class StandIn:
         if not (1 <= limit <= MOST_ON_A_PAGE and last - first < _LONGEST_RANGE_DAYS):
             raise ValueError("out of range")
         days = [dt.date(1970, 1, 1) + dt.timedelta(days=day) for day in range(last, first - 1, -1)]
-        found = [event for day in days for event in self._ledger.of(day) if since <= event["created"] < until]
+        found = [
+            event for day in days for event in self._ledger.events_of_day(day) if since <= event["created"] < until
+        ]
         start = 0
         if "starting_after" in params:
             start = [event["id"] for event in found].index(params["starting_after"]) + 1

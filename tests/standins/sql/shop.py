@@ -45,7 +45,7 @@ class Shop:
             for place, second in enumerate(seconds)
         ]
 
-    def kept(self, date: dt.date) -> Iterator[dict[str, Any]]:
+    def expected_rows(self, date: dt.date) -> Iterator[dict[str, Any]]:
         """Yield what a table must hold of a day."""
         for order in self.orders(date):
             yield {"event": order["product"], "properties": order}

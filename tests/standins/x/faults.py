@@ -102,6 +102,6 @@ class FaultSchedule(Schedule[Fault]):
 
     def take(self, path: str, date: dt.date | None, page: int) -> Fault | None:
         """Return the fault for a request, and count it as spent."""
-        return self.first(
+        return self.take_first(
             lambda fault: fault.date in (None, date) and fault.page in (None, page) and path.endswith(fault.path)
         )

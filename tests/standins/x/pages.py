@@ -7,14 +7,14 @@ from typing import Any
 
 from tests.standins.x.faults import Fault
 from tests.standins.x.posts import Timeline
-from tests.standins.x.search import Asked, not_found, page_of, search, token_of
+from tests.standins.x.search import SearchRequest, make_next_token, make_page, not_found, search
 
 
-def page(timeline: Timeline, asked: Asked, fault: Fault | None) -> dict[str, Any]:
+def page(timeline: Timeline, request: SearchRequest, fault: Fault | None) -> dict[str, Any]:
     """Return the page that a request gets."""
     kind = fault.kind if fault else "none"
     if kind == "empty_page":
-        return {"meta": {"result_count": 0, "next_token": token_of(asked, asked.first)}}
+        return {"meta": {"result_count": 0, "next_token": make_next_token(request, request.first_index)}}
     if kind == "error_document":
         return {
             "title": "Service Unavailable",
@@ -23,25 +23,25 @@ def page(timeline: Timeline, asked: Asked, fault: Fault | None) -> dict[str, Any
             "detail": "The service is over capacity",
         }
     if kind == "short_page":
-        return search(timeline, asked, first=asked.first, size=asked.size // 2)
+        return search(timeline, request, first=request.first_index, size=request.size // 2)
     if kind == "page_again":
-        document = search(timeline, asked, first=max(0, asked.first - asked.size), size=asked.size)
-        document["meta"]["next_token"] = token_of(asked, asked.first)
+        document = search(timeline, request, first=max(0, request.first_index - request.size), size=request.size)
+        document["meta"]["next_token"] = make_next_token(request, request.first_index)
         return document
-    document = search(timeline, asked, first=asked.first, size=asked.size)
+    document = search(timeline, request, first=request.first_index, size=request.size)
     if kind != "none":
-        _change(kind, document, timeline, asked)
+        _change(kind, document, timeline, request)
     return document
 
 
-def _change(kind: str, document: dict[str, Any], timeline: Timeline, asked: Asked) -> None:
+def _change(kind: str, document: dict[str, Any], timeline: Timeline, asked: SearchRequest) -> None:
     posts = document.get("data", [])
     if kind == "partial_error":
         document.setdefault("errors", []).append(not_found("404404404", "pinned_post_id"))
     elif kind == "same_token":
         document["meta"]["next_token"] = asked.token
     elif kind == "repeating":
-        document["meta"]["next_token"] = token_of(asked, asked.first)
+        document["meta"]["next_token"] = make_next_token(asked, asked.first_index)
     elif kind == "no_time":
         del posts[0]["created_at"]
     elif kind == "no_id":
@@ -51,9 +51,9 @@ def _change(kind: str, document: dict[str, Any], timeline: Timeline, asked: Aske
     elif kind == "other_day":
         before = asked.start - dt.timedelta(days=1)
         strays = list(timeline.between(before, asked.start))[:2]
-        posts += page_of(timeline, asked, strays)["data"]
+        posts += make_page(timeline, asked, strays)["data"]
     elif kind in ("overlap", "out_of_order"):
-        earlier = timeline.found(asked.query, asked.start, asked.end)[: asked.first]
-        again = page_of(timeline, asked, earlier[-2:] if kind == "overlap" else earlier[:1]).get("data", [])
+        earlier = timeline.search(asked.query, asked.start, asked.end)[: asked.first_index]
+        again = make_page(timeline, asked, earlier[-2:] if kind == "overlap" else earlier[:1]).get("data", [])
         document["data"] = again + posts if kind == "overlap" else posts + again
     document["meta"]["result_count"] = len(document.get("data", []))

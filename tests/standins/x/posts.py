@@ -53,9 +53,9 @@ class Timeline:
     deleted_per_day: int = 0
     edited_per_day: int = 0
     gone_references_per_day: int = 0
-    gone: frozenset[str] = frozenset()
+    deleted_ids: frozenset[str] = frozenset()
 
-    def of(self, date: dt.date) -> tuple[Post, ...]:
+    def posts_of_day(self, date: dt.date) -> tuple[Post, ...]:
         """Return the posts of a UTC day, newest first, deleted ones included."""
         return _day(self, date)
 
@@ -63,14 +63,14 @@ class Timeline:
         """Yield the posts from ``start`` up to before ``end``, newest first, deleted ones included."""
         date = (end - dt.timedelta(microseconds=1)).astimezone(dt.UTC).date()
         while date >= start.astimezone(dt.UTC).date():
-            yield from (post for post in self.of(date) if start <= post.created_at < end)
+            yield from (post for post in self.posts_of_day(date) if start <= post.created_at < end)
             date -= dt.timedelta(days=1)
 
-    def found(self, query: str, start: dt.datetime, end: dt.datetime) -> list[Post]:
+    def search(self, query: str, start: dt.datetime, end: dt.datetime) -> list[Post]:
         """Return what a search finds, newest first."""
-        return [post for post in self.counted(query, start, end) if not post.is_deleted]
+        return [post for post in self.matching_posts(query, start, end) if not post.is_deleted]
 
-    def counted(self, query: str, start: dt.datetime, end: dt.datetime) -> list[Post]:
+    def matching_posts(self, query: str, start: dt.datetime, end: dt.datetime) -> list[Post]:
         """Return what the counts count, newest first."""
         return [post for post in self.between(start, end) if matches(query, post.document)]
 
@@ -79,7 +79,7 @@ class Timeline:
         start = dt.datetime.combine(date, dt.time(), dt.UTC)
         truth: dict[str, list[str]] = {}
         for query in queries:
-            for post in self.found(query, start, start + dt.timedelta(days=1)):
+            for post in self.search(query, start, start + dt.timedelta(days=1)):
                 truth.setdefault(post.id, []).append(query)
         return truth
 
@@ -95,7 +95,7 @@ class Timeline:
         }
 
 
-def place() -> dict[str, Any]:
+def the_place() -> dict[str, Any]:
     """Return the only place there is."""
     return dict(_PLACE)
 
@@ -124,7 +124,7 @@ def _day(timeline: Timeline, date: dt.date) -> tuple[Post, ...]:
             document["edit_history_post_ids"] = [_id(at - _EDIT, number), post_id]
         if number in gone:
             document["referenced_posts"] = [{"type": "quoted", "id": f"9{number:05d}"}]
-        is_deleted = number in deleted or post_id in timeline.gone
+        is_deleted = number in deleted or post_id in timeline.deleted_ids
         found.append(Post(post_id, at, document, is_deleted))
     return tuple(reversed(found))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.standins.x.access import App, RefusedError, invalid
-from tests.standins.x.posts import Post, Timeline, media, place
+from tests.standins.x.posts import Post, Timeline, media, the_place
 from tests.standins.x.query import QueryError, matches
 from tests.standins.x.vocabulary import KNOWN, Dialect
 
@@ -53,7 +53,7 @@ _SEARCH = _SHARED | _FIELDS | {"post.fields", "tweet.fields"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchRequest:
     """A request that X would take.
 
     :param endpoint: ``search/recent`` and so on.
@@ -73,12 +73,14 @@ class Asked:
     expansions: frozenset[str]
     other_fields: Mapping[str, frozenset[str]]
     grain: int = 3600
-    first: int = 0
+    first_index: int = 0
     page: int = 1
     token: str = ""
 
 
-def read(endpoint: str, params: Mapping[str, str], app: App, now: dt.datetime, takes: frozenset[str]) -> Asked:
+def parse_request(
+    endpoint: str, params: Mapping[str, str], app: App, now: dt.datetime, takes: frozenset[str]
+) -> SearchRequest:
     """Read a request.
 
     :param takes: the dialects that the server takes.
@@ -102,36 +104,36 @@ def read(endpoint: str, params: Mapping[str, str], app: App, now: dt.datetime, t
     grain = params.get("granularity", "hour")
     if grain not in _GRAINS:
         raise invalid(f"The `granularity` query parameter value [{grain}] is not one of [minute,hour,day]")
-    return Asked(
+    return SearchRequest(
         endpoint, query, start, end, size, dialect, _post_fields(params, dialect), _expansions(params, dialect),
         {name: _names(params, name, dialect) for name in ("user.fields", "media.fields", "place.fields")},
-        grain=_GRAINS[grain], first=first, page=page, token=token,
+        grain=_GRAINS[grain], first_index=first, page=page, token=token,
     )  # fmt: skip
 
 
-def token_of(asked: Asked, first: int) -> str:
+def make_next_token(request: SearchRequest, first: int) -> str:
     """Return the next_token of a page that begins at ``first``."""
-    return f"b26v89c19zqg8o3f{first:08x}{asked.page + 1:06x}"
+    return f"b26v89c19zqg8o3f{first:08x}{request.page + 1:06x}"
 
 
-def search(timeline: Timeline, asked: Asked, *, first: int, size: int) -> dict[str, Any]:
+def search(timeline: Timeline, request: SearchRequest, *, first: int, size: int) -> dict[str, Any]:
     """Return a page of results."""
-    everything = timeline.found(asked.query, asked.start, asked.end)
+    everything = timeline.search(request.query, request.start, request.end)
     posts = everything[first : first + size]
     is_last = first + size >= len(everything)
-    document = page_of(timeline, asked, posts)
-    document["meta"] |= {} if is_last else {"next_token": token_of(asked, first + size)}
+    document = make_page(timeline, request, posts)
+    document["meta"] |= {} if is_last else {"next_token": make_next_token(request, first + size)}
     return document
 
 
-def page_of(timeline: Timeline, asked: Asked, posts: list[Post]) -> dict[str, Any]:
+def make_page(timeline: Timeline, request: SearchRequest, posts: list[Post]) -> dict[str, Any]:
     """Return posts as a page, without a next_token."""
     meta: dict[str, Any] = {"result_count": len(posts)}
     if not posts:
         return {"meta": meta}
     meta |= {"newest_id": posts[0].id, "oldest_id": posts[-1].id}
-    shown = [_shown(post.document, asked) for post in posts]
-    includes, errors = _included(timeline, asked, posts)
+    shown = [_shown(post.document, request) for post in posts]
+    includes, errors = _included(timeline, request, posts)
     document: dict[str, Any] = {"data": shown}
     if includes:
         document["includes"] = includes
@@ -140,22 +142,22 @@ def page_of(timeline: Timeline, asked: Asked, posts: list[Post]) -> dict[str, An
     return document | {"meta": meta}
 
 
-def counts(timeline: Timeline, asked: Asked) -> dict[str, Any]:
+def counts(timeline: Timeline, request: SearchRequest) -> dict[str, Any]:
     """Return the counts of a span: the archive's come in pages of 31 days, the newest first."""
-    until = asked.end - dt.timedelta(days=_COUNT_DAYS * (asked.page - 1))
-    since = max(asked.start, until - dt.timedelta(days=_COUNT_DAYS))
-    posts = timeline.counted(asked.query, since, until)
+    until = request.end - dt.timedelta(days=_COUNT_DAYS * (request.page - 1))
+    since = max(request.start, until - dt.timedelta(days=_COUNT_DAYS))
+    posts = timeline.matching_posts(request.query, since, until)
     buckets = []
     at = since
     while at < until:
-        next_at = min(until, _next(at, asked.grain))
+        next_at = min(until, _next(at, request.grain))
         count = sum(at <= post.created_at < next_at for post in posts)
         buckets.append({"start": _written(at), "end": _written(next_at), "post_count": count})
         at = next_at
     meta: dict[str, Any] = {"total_post_count": len(posts)}
-    if since > asked.start:
-        meta["next_token"] = token_of(asked, 0)
-    document: dict[str, Any] = renamed({"data": buckets, "meta": meta}, asked.dialect)
+    if since > request.start:
+        meta["next_token"] = make_next_token(request, 0)
+    document: dict[str, Any] = in_dialect({"data": buckets, "meta": meta}, request.dialect)
     return document
 
 
@@ -248,8 +250,8 @@ def expired(token: str) -> RefusedError:
     return invalid(f"Invalid 'next_token':'{token}'. The pagination token is expired or malformed.")
 
 
-def _shown(document: dict[str, Any], asked: Asked) -> dict[str, Any]:
-    shown: dict[str, Any] = renamed(
+def _shown(document: dict[str, Any], asked: SearchRequest) -> dict[str, Any]:
+    shown: dict[str, Any] = in_dialect(
         {name: each for name, each in document.items() if name in asked.fields}, asked.dialect
     )
     return shown
@@ -259,7 +261,9 @@ def _only(document: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
     return {name: each for name, each in document.items() if name in names}
 
 
-def _included(timeline: Timeline, asked: Asked, posts: list[Post]) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
+def _included(
+    timeline: Timeline, asked: SearchRequest, posts: list[Post]
+) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
     includes: dict[str, list[Any]] = {}
     errors: list[dict[str, Any]] = []
     documents = [post.document for post in posts]
@@ -272,17 +276,19 @@ def _included(timeline: Timeline, asked: Asked, posts: list[Post]) -> tuple[dict
             includes["posts" if asked.dialect == "post" else "tweets"] = [_shown(each, asked) for each in found]
     if users := _users_of(asked, documents, found):
         names = _USER_FIELDS | asked.other_fields["user.fields"]
-        includes["users"] = [renamed(_only(timeline.user(each), names), asked.dialect) for each in users]
+        includes["users"] = [in_dialect(_only(timeline.user(each), names), asked.dialect) for each in users]
     if "attachments.media_keys" in asked.expansions:
         keys = {key: None for document in documents for key in document.get("attachments", {}).get("media_keys", [])}
         names = _MEDIA_FIELDS | asked.other_fields["media.fields"]
         includes |= {"media": [_only(media(key), names) for key in keys]} if keys else {}
     if "geo.place_id" in asked.expansions and any("geo" in document for document in documents):
-        includes["places"] = [_only(place(), _PLACE_FIELDS | asked.other_fields["place.fields"])]
+        includes["places"] = [_only(the_place(), _PLACE_FIELDS | asked.other_fields["place.fields"])]
     return includes, errors
 
 
-def _users_of(asked: Asked, documents: list[dict[str, Any]], referenced: list[dict[str, Any]]) -> dict[str, None]:
+def _users_of(
+    asked: SearchRequest, documents: list[dict[str, Any]], referenced: list[dict[str, Any]]
+) -> dict[str, None]:
     """Return the ids of the users that the expansions bring, each once.
 
     Authors of referenced posts need an expansion of their own: https://docs.x.com/x-api/fundamentals/expansions
@@ -302,14 +308,14 @@ def _referenced(post_id: str) -> dict[str, Any]:
     return {"id": post_id, "text": f"the post {post_id}", "author_id": "1003", "edit_history_post_ids": [post_id]}
 
 
-def renamed(value: Any, dialect: Dialect) -> Any:
+def in_dialect(value: Any, dialect: Dialect) -> Any:
     """Return a document, which has the newer names, in the names of a dialect."""
     if dialect == "post":
         return value
     if isinstance(value, dict):
-        return {_OLD_NAMES.get(name, name): renamed(each, dialect) for name, each in value.items()}
+        return {_OLD_NAMES.get(name, name): in_dialect(each, dialect) for name, each in value.items()}
     if isinstance(value, list):
-        return [renamed(each, dialect) for each in value]
+        return [in_dialect(each, dialect) for each in value]
     return "retweeted" if value == "reposted" else value
 
 

@@ -30,7 +30,7 @@ from tests.standins.x.access import App, Gate, Limits, RefusedError, rate_header
 from tests.standins.x.faults import Fault, FaultSchedule
 from tests.standins.x.pages import page
 from tests.standins.x.posts import Timeline
-from tests.standins.x.search import Asked, counts, expired, read
+from tests.standins.x.search import SearchRequest, counts, expired, parse_request
 
 _ENDPOINTS = ("search/recent", "search/all", "counts/recent", "counts/all")
 _USAGE = "/2/usage/tweets"
@@ -59,7 +59,7 @@ class StandIn:
         faults: Iterable[Fault] = (),
         app: App | None = None,
         limits: Limits | None = None,
-        takes: Iterable[str] = ("post", "tweet"),
+        dialects: Iterable[str] = ("post", "tweet"),
         most_posts: int | None = None,
         now: Callable[[], dt.datetime] = _utc_now,
         port: int = 0,
@@ -67,13 +67,13 @@ class StandIn:
         self.timeline = timeline or Timeline()
         self.app = app or App()
         self.faults = FaultSchedule(faults)
-        self.takes = frozenset(takes)
+        self.takes = frozenset(dialects)
         self.most_posts = most_posts
         self.now = now
         self.gate = Gate(limits or Limits(), lambda: self.now().timestamp())
         self.stop = threading.Event()
         self.counts = Stats()
-        self.asked: list[Asked] = []
+        self.requests_taken: list[SearchRequest] = []
         self._server = _Server(("127.0.0.1", port), self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="x-standin", daemon=True)
 
@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
             if endpoint not in _ENDPOINTS:
                 status, document = 200, _usage(standin)
             else:
-                asked = read(endpoint, params, standin.app, standin.now(), standin.takes)
+                asked = parse_request(endpoint, params, standin.app, standin.now(), standin.takes)
                 asked = replace(asked, size=min(asked.size, standin.most_posts or asked.size))
                 fault = standin.faults.take(endpoint, asked.start.date(), asked.page)
                 status, document = 200, self._found(asked, fault)
@@ -171,13 +171,13 @@ class _Handler(BaseHTTPRequestHandler):
             status, document, headers = refusal.status, refusal.document, headers | refusal.headers
         self._answer(endpoint, status, document, headers, fault)
 
-    def _found(self, asked: Asked, fault: Fault | None) -> Any:
+    def _found(self, asked: SearchRequest, fault: Fault | None) -> Any:
         """Return the document that answers.
 
         :raises RefusedError: a fault refuses it.
         """
         standin = self._standin
-        standin.asked.append(asked)
+        standin.requests_taken.append(asked)
         if fault is not None:
             _refuse(fault, asked, standin.now().timestamp())
         if asked.endpoint.startswith("counts/"):
@@ -195,12 +195,12 @@ class _Handler(BaseHTTPRequestHandler):
             content_type, body = "text/html", b"<html><body>Log in</body></html>"
         elif kind == "rate_limit_88":
             body = b'{"errors":[{"code":88,"message":"Rate limit exceeded"}]}'
-        self._standin.counts.record(endpoint, "none" if kind in _UNANSWERED else str(status), kind)
+        self._standin.counts.count_answer(endpoint, "none" if kind in _UNANSWERED else str(status), kind)
         answer = Answer(status, memoryview(body), {"Content-Type": content_type, **headers})
         try:
             self._wire().send(answer, "length", fault)
         except (ConnectionError, TimeoutError):
-            self._standin.counts.aborted()
+            self._standin.counts.count_aborted()
             self.close_connection = True
 
     def _inspect(self, name: str, params: dict[str, str]) -> None:
@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "stats":
             self._json(200, standin.stats)
         elif name == "faults":
-            self._json(200, [fault.as_json() for fault in standin.faults.left()])
+            self._json(200, [fault.as_json() for fault in standin.faults.remaining()])
         elif name == "truth":
             try:
                 self._json(200, standin.timeline.truth(dt.date.fromisoformat(params["date"]), params["query"]))
@@ -222,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._wire().send(Answer(status, body, {"Content-Type": "application/json"}), "length")
 
     def _wire(self) -> Wire:
-        return Wire(self, self._standin.counts.sent, self._standin.stop)
+        return Wire(self, self._standin.counts.count_bytes_sent, self._standin.stop)
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         """Return the time for the Date header, by the stand-in's own clock."""
@@ -244,7 +244,7 @@ def _usage(standin: StandIn) -> dict[str, Any]:
     }
 
 
-def _refuse(fault: Fault, asked: Asked, now: float) -> None:
+def _refuse(fault: Fault, asked: SearchRequest, now: float) -> None:
     """Refuse the request if the fault says so.
 
     :raises RefusedError: it does.

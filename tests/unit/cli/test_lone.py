@@ -17,7 +17,7 @@ from airflow_provider_connect.cli import check as check_module
 from airflow_provider_connect.cli import preview as preview_module
 from airflow_provider_connect.cli import propose as propose_module
 from airflow_provider_connect.hooks import credentials
-from airflow_provider_connect.polling.quota.book import Book, Hold, prefix_of
+from airflow_provider_connect.polling.quota.book import Hold, QuotaBook, prefix_of
 from airflow_provider_connect.sources._mixpanel.access import quota_of
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel_answers import Mixpanel, mixpanel
@@ -261,17 +261,17 @@ def test_a_proposal_is_an_option_of_no_more_records_than_it_looks_at(run: Run, m
 def test_a_proposals_query_is_counted_with_those_of_the_tasks(
     run: Run, mixpanel: Mixpanel, keys: Keys, used: int
 ) -> None:
-    quota = quota_of(credentials.resolve("mixpanel_default"), "export")
+    quota = quota_of(credentials.resolve_connection("mixpanel_default"), "export")
     assert quota is not None
     if used:
         keys.add(prefix_of(quota) + Hold("other", time.time(), used, 1).name)
     assert propose(run)[0] == 0
-    assert Book.read(quota, keys.all).used(time.time()) == used + 1
+    assert QuotaBook.read(quota, keys.all).used_requests(time.time()) == used + 1
     assert "/sent/" in "".join(keys.all)
 
 
 def test_a_used_up_hour_is_told_before_a_proposal_asks(run: Run, mixpanel: Mixpanel, keys: Keys) -> None:
-    quota = quota_of(credentials.resolve("mixpanel_default"), "export")
+    quota = quota_of(credentials.resolve_connection("mixpanel_default"), "export")
     assert quota is not None
     keys.add(prefix_of(quota) + Hold("other", time.time(), 60, 1).name)
     code, _, err = propose(run)

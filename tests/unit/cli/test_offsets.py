@@ -78,7 +78,7 @@ def test_gaps_are_what_is_missing_between_the_origin_and_the_last_done_day(
     done: list[int], origin: int | None, missing: list[int]
 ) -> None:
     first = None if origin is None else days(origin)[0]
-    offset = Offset.of(SOURCE, TinySink(), DaySet.of(days(*done)), first)
+    offset = Offset.from_published(SOURCE, TinySink(), DaySet.from_dates(days(*done)), first)
     assert [*offset.settled.gaps] == days(*missing)
 
 
@@ -146,11 +146,11 @@ def test_a_reset_of_what_is_no_offset_needs_no_answer_with_yes(store: dict[str, 
 
 def test_an_export_is_read_back_as_the_same_offsets(store: dict[str, str], run: Run) -> None:
     made("a", days(0, 3), origin=FIRST)
-    before = offsets.stored()
+    before = offsets.stored_offsets()
     _, out, _ = run("offsets", "export")
     store.clear()
     store.update({key: json.dumps(value) for key, value in json.loads(out).items()})  # as 'airflow variables import'
-    assert offsets.stored() == before
+    assert offsets.stored_offsets() == before
 
 
 def test_an_unforeseen_error_shows_its_place_and_not_its_text(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.cli.plan import _measured
-from airflow_provider_connect.cli.tasks import Pipeline, Task
+from airflow_provider_connect.cli.tasks import DeclaredTask, RenderedTask
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.sql import SqlSource
-from airflow_provider_connect.window import Day, span
+from airflow_provider_connect.window import Day, days_between
 from tests.equipment.airflow.connectors import TinyLedger
 
-DAYS: list[Day] = span(dt.date(2026, 10, 1), dt.date(2026, 10, 8), "UTC")
+DAYS: list[Day] = days_between(dt.date(2026, 10, 1), dt.date(2026, 10, 8), "UTC")
 
 
 @pytest.mark.parametrize(("snapshot", "settled"), [("replace", 6), ("daily", 2)])
@@ -22,6 +22,6 @@ def test_a_plan_tells_days_that_are_superseded_from_those_to_load(snapshot: str,
     for day in (DAYS[2], DAYS[5]):
         ledger.append(day.date)
     source = SqlSource(conn_id="c", table="customers", snapshot=snapshot)
-    pipeline = Pipeline(Task(None, "t", None), source, DeltaSink(path="/t"), Chain.of(()), None)
+    pipeline = RenderedTask(DeclaredTask(None, "t", None), source, DeltaSink(path="/t"), Chain.of(()), None)
     figures = _measured(pipeline, ledger, DAYS)
     assert (figures["published"], figures["settled"]) == (2, settled)

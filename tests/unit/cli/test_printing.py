@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from airflow_provider_connect.cli.terminal import show
+from airflow_provider_connect.cli.terminal import print_rows
 
 AT = dt.datetime(2026, 10, 5, 12, 0, 0, 123456, dt.UTC)
 
 
 def printed(capsys: pytest.CaptureFixture[str], output: str, row: dict[str, Any]) -> Any:
     capsys.readouterr()
-    show([row], output)
+    print_rows([row], output)
     text = capsys.readouterr().out
     return (json.loads(text) if output == "json" else yaml.safe_load(text))[0]
 
@@ -45,6 +45,6 @@ def test_a_program_gets_every_digit(output: str, capsys: pytest.CaptureFixture[s
 
 
 def test_a_table_shows_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    show([{"published": AT}], "plain")
+    print_rows([{"published": AT}], "plain")
     out = capsys.readouterr().out
     assert "2026-10-05 12:00:00+00:00" in out

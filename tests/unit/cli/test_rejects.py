@@ -7,27 +7,29 @@ import datetime as dt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.cli.rejects import Counted, reasons_of
-from airflow_provider_connect.stage.rejects import DayRejects, SetAside
+from airflow_provider_connect.cli.rejects import RejectCounts, format_reasons
+from airflow_provider_connect.stage.rejects import DayRejects, RejectedRecord
 
 DAY = dt.date(2026, 3, 1)
-SOME = st.lists(st.builds(SetAside, st.sampled_from(["source", "sink"]), st.integers(0), st.sampled_from("abcdefg")))
+SOME = st.lists(
+    st.builds(RejectedRecord, st.sampled_from(["source", "sink"]), st.integers(0), st.sampled_from("abcdefg"))
+)
 
 
 def test_a_table_has_the_most_frequent_reasons_and_a_program_has_all() -> None:
     counted = {"a": 1, "b": 1200, "c": 2, "d": 3, "e": 1}
-    assert reasons_of(counted, "table") == "1,200 x b; 3 x d; 2 x c; 2 x others"
-    assert reasons_of(counted, "json") == counted
-    assert not reasons_of({}, "table")
+    assert format_reasons(counted, "table") == "1,200 x b; 3 x d; 2 x c; 2 x others"
+    assert format_reasons(counted, "json") == counted
+    assert not format_reasons({}, "table")
 
 
 @given(SOME, st.none() | st.integers(0, 50), st.integers(0, 5))
 def test_every_reject_is_counted_once_and_no_more_are_kept_than_wanted(
-    rejects: list[SetAside], counted: int | None, most: int
+    rejects: list[RejectedRecord], counted: int | None, most: int
 ) -> None:
-    found = Counted.of(DayRejects(DAY, 1, counted, "there", iter(rejects)), most)
-    assert found.found == found.origins.total() == found.reasons.total() == len(rejects)
-    assert found.first == rejects[:most]
+    found = RejectCounts.count(DayRejects(DAY, 1, counted, "there", iter(rejects)), most)
+    assert found.remaining == found.origins.total() == found.reasons.total() == len(rejects)
+    assert found.first_records == rejects[:most]
     assert found.rejected == (len(rejects) if counted is None else counted)
-    assert found.gone == max(0, found.rejected - len(rejects))
-    assert ("gone from there" in found.describe()) == bool(found.gone)
+    assert found.missing == max(0, found.rejected - len(rejects))
+    assert ("gone from there" in found.describe()) == bool(found.missing)

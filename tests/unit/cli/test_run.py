@@ -9,17 +9,17 @@ from airflow.cli.cli_parser import get_parser
 from airflow.sdk import DAG
 
 from airflow_provider_connect.cli.run import days_to_move
-from airflow_provider_connect.cli.tasks import Task
+from airflow_provider_connect.cli.tasks import DeclaredTask
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.connect import ConnectOperator
 from tests.equipment.airflow.connectors import TinySink, TinySource
 
 
-def task(days: str | None) -> Task:
+def task(days: str | None) -> DeclaredTask:
     source = TinySource(conn_id="tiny_default", zone_name="Pacific/Kiritimati")  # the first to have a new day
     with DAG("a_dag", schedule=None, params={"first": "2026-03-01"}) as dag:
         operator = ConnectOperator(task_id="events", source=source, sink=TinySink(), days=days)
-    return Task(dag, "events", operator)
+    return DeclaredTask(dag, "events", operator)
 
 
 YESTERDAY = (dt.datetime.now(dt.timezone(dt.timedelta(hours=14))) - dt.timedelta(days=1)).date()

@@ -31,7 +31,7 @@ from packaging.requirements import Requirement
 from pydantic import BaseModel
 
 from airflow_provider_connect import __version__, registry
-from airflow_provider_connect.operators.arguments import require_known
+from airflow_provider_connect.operators.arguments import require_known_arguments
 from airflow_provider_connect.operators.connect import ConnectOperator
 from tests.unit.house.test_docs import maker
 
@@ -131,7 +131,7 @@ def test_python_gives_options_that_exist(block: Block) -> None:
         if node.func.id in connectors:
             assert given.keys() <= connectors[node.func.id].model_fields.keys()
         elif node.func.id == "ConnectOperator":
-            require_known(ConnectOperator, given)
+            require_known_arguments(ConnectOperator, given)
 
 
 @pytest.mark.parametrize("block", [each for each in blocks("python") if "with DAG(" in each.code], ids=str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from airflow_provider_connect.operators.outcome import reason
+from airflow_provider_connect.operators.job_outcome import explain_exit
 from airflow_provider_connect.operators.retry import TryAgainError
 from tests.unit.operators.conftest import DONE, SparkSubmit, Task
 
@@ -25,7 +25,7 @@ COMMAND = "Cannot execute: spark-submit --master k8s://https://h --conf a=b job.
     ],
 )
 def test_the_exit_code_is_put_into_words(text: str, says: str) -> None:
-    error = reason(AirflowException(text))
+    error = explain_exit(AirflowException(text))
     assert error is not None
     assert error.args[0]
     with pytest.raises(type(error), match=says):
@@ -35,7 +35,7 @@ def test_the_exit_code_is_put_into_words(text: str, says: str) -> None:
 
 @pytest.mark.parametrize("text", ["No driver id is known", "SparkSubmitHook env_vars is not supported", ""])
 def test_what_is_no_exit_code_stays_what_it_is(text: str) -> None:
-    assert reason(AirflowException(text)) is None
+    assert explain_exit(AirflowException(text)) is None
 
 
 @pytest.mark.parametrize(

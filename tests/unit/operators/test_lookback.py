@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.operators.lookback import days_before, not_polled_since
+from airflow_provider_connect.operators.lookback import days_before_window, days_not_polled_since
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.airflow.connectors import TinyLedger
@@ -114,8 +114,8 @@ def test_a_catchup_polls_each_day_once_whatever_it_looks_back(days: int, lookbac
     rows: dict[dt.date, LedgerRow] = {}
     for number in range(days):
         day = Day(date=first + ONE_DAY * number)
-        before = days_before([day], lookback, first)
-        assert not_polled_since(before, rows.values(), day.end) == ()
+        before = days_before_window([day], lookback, first)
+        assert days_not_polled_since(before, rows.values(), day.end) == ()
         rows[day.date] = LedgerRow(day=day.date, generation=1, token="t", rows=1, polled_at=polled_at)
 
 
@@ -126,7 +126,7 @@ def test_a_daily_schedule_polls_each_day_as_often_as_it_looks_back(days: int, lo
     for number in range(days):
         day = Day(date=first + ONE_DAY * number)
         rows = [LedgerRow(day=at, generation=1, token="t", rows=1, polled_at=all_[-1]) for at, all_ in polls.items()]
-        again = not_polled_since(days_before([day], lookback, first), rows, day.end) if lookback else ()
+        again = days_not_polled_since(days_before_window([day], lookback, first), rows, day.end) if lookback else ()
         for each in (day, *again):
             polls.setdefault(each.date, []).append(day.end + HOUR)
     assert [len(polls[first + ONE_DAY * i]) for i in range(days)] == [
@@ -137,5 +137,5 @@ def test_a_daily_schedule_polls_each_day_as_often_as_it_looks_back(days: int, lo
 def test_a_row_that_does_not_say_when_it_was_polled_goes_by_its_publish_or_is_left_alone() -> None:
     row = LedgerRow(day=on(4), generation=1, token="t", rows=1)
     days = [Day(date=on(4))]
-    assert not_polled_since(days, [row], END) == ()
-    assert not_polled_since(days, [row.model_copy(update={"published_at": END - HOUR})], END) == tuple(days)
+    assert days_not_polled_since(days, [row], END) == ()
+    assert days_not_polled_since(days, [row.model_copy(update={"published_at": END - HOUR})], END) == tuple(days)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.hooks import variables
-from airflow_provider_connect.offsets import Offset, follow, variable_key
+from airflow_provider_connect.offsets import Offset, recompute, variable_key
 from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
@@ -43,14 +43,14 @@ class MemoryLedger(Ledger):
         raise AssertionError("offsets look at days only")
 
     def days(self) -> DaySet:
-        days = DaySet.of(self.done)
+        days = DaySet.from_dates(self.done)
         if self.moves:
             self.done.append(self.moves.pop(0))
         return days
 
 
 def test_offset_holds_ranges_position_and_origin(supervisor: Supervisor) -> None:
-    follow(SOURCE, SINK, MemoryLedger([*DAYS[:3], DAYS[5]]), FIRST)
+    recompute(SOURCE, SINK, MemoryLedger([*DAYS[:3], DAYS[5]]), FIRST)
     offset = Offset.read(SOURCE, SINK)
     assert offset is not None
     assert offset.days == ((DAYS[0], DAYS[2]), (DAYS[5], DAYS[5]))
@@ -63,7 +63,7 @@ TABLE = DeltaSink(path="/data/lake/customers")
 
 def test_a_snapshot_stream_that_catches_up_in_parallel_ends_without_a_gap(supervisor: Supervisor) -> None:
     """The example DAG sql_daily does it: days 3 to 5 lost to the 6th, and no clear can publish them any more."""
-    followed = follow(CUSTOMERS, TABLE, MemoryLedger([*DAYS[:2], DAYS[5]]), FIRST)
+    followed = recompute(CUSTOMERS, TABLE, MemoryLedger([*DAYS[:2], DAYS[5]]), FIRST)
     assert (followed.position, followed.days) == (DAYS[5], ((FIRST, DAYS[5]),))
     assert len(followed.settled.gaps) == 0
     assert Offset.read(CUSTOMERS, TABLE) == followed
@@ -71,7 +71,7 @@ def test_a_snapshot_stream_that_catches_up_in_parallel_ends_without_a_gap(superv
 
 def test_a_snapshot_settles_the_days_before_the_first_one(supervisor: Supervisor) -> None:
     """A DAG's first days were all superseded by the one that was faster."""
-    assert follow(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST).position == DAYS[5]
+    assert recompute(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST).position == DAYS[5]
 
 
 @pytest.mark.parametrize(
@@ -86,20 +86,20 @@ def test_a_snapshot_settles_the_days_before_the_first_one(supervisor: Supervisor
     ids=["the source's daily", "the sink's daily", "a topic that keeps all", "append", "a sink that does not say"],
 )
 def test_where_each_day_s_snapshot_is_kept_a_gap_stays(supervisor: Supervisor, source: Source, sink: Sink) -> None:
-    followed = follow(source, sink, MemoryLedger([*DAYS[:2], DAYS[5]]), FIRST)
+    followed = recompute(source, sink, MemoryLedger([*DAYS[:2], DAYS[5]]), FIRST)
     assert followed.position == DAYS[1]
     assert [*followed.settled.gaps] == DAYS[2:5]
 
 
 def test_superseded_days_are_no_lead_over_the_ledger(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
-    follow(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST)
+    recompute(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST)
     with caplog.at_level(logging.WARNING):
-        follow(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST, origin=DAYS[3])
+        recompute(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST, origin=DAYS[3])
     assert "that the sink's ledger does not have" not in caplog.text
 
 
 def test_ledger_that_moves_meanwhile_is_followed_to_its_rest(supervisor: Supervisor) -> None:
-    offset = follow(SOURCE, SINK, MemoryLedger(DAYS[:1], moves=DAYS[1:10]), FIRST)
+    offset = recompute(SOURCE, SINK, MemoryLedger(DAYS[:1], moves=DAYS[1:10]), FIRST)
     assert offset.position == DAYS[9]
     assert Offset.read(SOURCE, SINK) == offset
 
@@ -107,7 +107,7 @@ def test_ledger_that_moves_meanwhile_is_followed_to_its_rest(supervisor: Supervi
 def test_ledger_that_never_rests_ends_in_a_retry(supervisor: Supervisor) -> None:
     moves = [FIRST + dt.timedelta(days=2 * i) for i in range(1, 300)]
     with pytest.raises(RetriableError, match="moved"):
-        follow(SOURCE, SINK, MemoryLedger([FIRST], moves), FIRST)
+        recompute(SOURCE, SINK, MemoryLedger([FIRST], moves), FIRST)
 
 
 def test_lead_of_the_variable_is_taken_out_with_a_warning(
@@ -115,7 +115,7 @@ def test_lead_of_the_variable_is_taken_out_with_a_warning(
 ) -> None:
     Offset.set(SOURCE, SINK, DAYS[:5])
     with caplog.at_level(logging.WARNING):
-        follow(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
+        recompute(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
     assert "2026-10-03..2026-10-05" in caplog.text
     offset = Offset.read(SOURCE, SINK)
     assert offset is not None
@@ -126,7 +126,7 @@ def test_garbage_is_replaced_by_a_task_and_named_to_a_person(supervisor: Supervi
     supervisor.variables[variable_key(SOURCE, SINK)] = "[]"
     with pytest.raises(ConfigError, match="is not an offset"):
         Offset.read(SOURCE, SINK)
-    follow(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
+    recompute(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
     assert Offset.read(SOURCE, SINK) is not None
 
 
@@ -134,7 +134,7 @@ def test_shadow_in_the_environment_is_an_error(supervisor: Supervisor, monkeypat
     key = variable_key(SOURCE, SINK)
     monkeypatch.setenv(f"AIRFLOW_VAR_{key.upper()}", "{}")
     with pytest.raises(ConfigError, match="AIRFLOW_VAR_"):
-        follow(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
+        recompute(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
 
 
 def test_read_list_set_reset(supervisor: Supervisor) -> None:
@@ -155,8 +155,8 @@ def offset() -> Offset:
 
 def test_a_dag_without_a_start_date_leaves_the_origin_where_it_is(supervisor: Supervisor) -> None:
     ledger = MemoryLedger([DAYS[0], *DAYS[2:4]])
-    follow(SOURCE, SINK, ledger, DAYS[2])
-    follow(SOURCE, SINK, ledger, None)
+    recompute(SOURCE, SINK, ledger, DAYS[2])
+    recompute(SOURCE, SINK, ledger, None)
     assert (offset().origin, offset().position) == (DAYS[2], DAYS[3])
 
 
@@ -165,38 +165,38 @@ def test_two_dags_with_different_start_dates_do_not_move_the_position_to_and_fro
     ledger.done.remove(DAYS[3])
     seen = []
     for start in (DAYS[5], DAYS[0], DAYS[5], DAYS[0]):
-        follow(SOURCE, SINK, ledger, start)
+        recompute(SOURCE, SINK, ledger, start)
         seen.append((offset().origin, offset().position))
     assert seen == [(DAYS[5], DAYS[7]), (DAYS[0], DAYS[2]), (DAYS[0], DAYS[2]), (DAYS[0], DAYS[2])]
 
 
 def test_an_operator_s_origin_counts_before_every_start_date(supervisor: Supervisor) -> None:
     ledger = MemoryLedger(DAYS[:8])
-    follow(SOURCE, SINK, ledger, DAYS[0])
-    follow(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[5])
-    follow(SOURCE, SINK, ledger, DAYS[0])
-    follow(SOURCE, SINK, ledger, None)
+    recompute(SOURCE, SINK, ledger, DAYS[0])
+    recompute(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[5])
+    recompute(SOURCE, SINK, ledger, DAYS[0])
+    recompute(SOURCE, SINK, ledger, None)
     assert (offset().origin, offset().origin_is_set) == (DAYS[5], True)
-    follow(SOURCE, SINK, ledger, DAYS[5], origin=DAYS[0])
+    recompute(SOURCE, SINK, ledger, DAYS[5], origin=DAYS[0])
     assert offset().origin == DAYS[0]
 
 
 def test_an_origin_that_is_set_by_hand_stands_also_when_it_is_later(supervisor: Supervisor) -> None:
     ledger = MemoryLedger(DAYS[5:8])
-    follow(SOURCE, SINK, ledger, DAYS[0])
+    recompute(SOURCE, SINK, ledger, DAYS[0])
     assert offset().position is None
     Offset.set(SOURCE, SINK, DAYS[5:8], origin=DAYS[5])
-    follow(SOURCE, SINK, ledger, DAYS[0])
+    recompute(SOURCE, SINK, ledger, DAYS[0])
     assert (offset().origin, offset().position) == (DAYS[5], DAYS[7])
     Offset.reset(SOURCE, SINK)
-    follow(SOURCE, SINK, ledger, DAYS[0])
+    recompute(SOURCE, SINK, ledger, DAYS[0])
     assert offset().origin == DAYS[0]
 
 
 def test_two_origins_of_operators_are_told_of(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
-    follow(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[5])
+    recompute(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[5])
     with caplog.at_level(logging.WARNING):
-        follow(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[1])
+        recompute(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[1])
     assert "its origin was set to 2026-10-06, and becomes 2026-10-02" in caplog.text
 
 
@@ -229,7 +229,7 @@ def test_an_origin_that_another_task_writes_over_is_read_back_until_it_stands(
             write(key, other.model_dump_json(), description)
 
     monkeypatch.setattr(variables, "write", written_over)
-    follow(SOURCE, SINK, MemoryLedger(DAYS[:8]), start, origin=origin)
+    recompute(SOURCE, SINK, MemoryLedger(DAYS[:8]), start, origin=origin)
     assert (offset().origin, offset().origin_is_set) == stands
 
 
@@ -253,7 +253,7 @@ def test_an_origin_that_a_person_sets_while_the_ledger_moves_stands(
     supervisor: Supervisor, look: int, person_s: dt.date
 ) -> None:
     ledger = LedgerThatIsLookedAt(look, lambda: Offset.set(SOURCE, SINK, DAYS[:1], origin=person_s))
-    followed = follow(SOURCE, SINK, ledger, DAYS[0])
+    followed = recompute(SOURCE, SINK, ledger, DAYS[0])
     assert (offset().origin, offset().origin_is_set, offset().position) == (person_s, True, DAYS[7])
     assert followed == offset()
 
@@ -263,16 +263,16 @@ def test_an_earlier_start_that_another_dag_writes_while_the_ledger_moves_stands(
     supervisor: Supervisor, look: int
 ) -> None:
     def other() -> None:
-        follow(SOURCE, SINK, MemoryLedger(DAYS[:1]), DAYS[0])
+        recompute(SOURCE, SINK, MemoryLedger(DAYS[:1]), DAYS[0])
 
-    follow(SOURCE, SINK, LedgerThatIsLookedAt(look, other), DAYS[5])
+    recompute(SOURCE, SINK, LedgerThatIsLookedAt(look, other), DAYS[5])
     assert (offset().origin, offset().origin_is_set, offset().position) == (DAYS[0], False, DAYS[7])
 
 
 @pytest.mark.parametrize("look", [1, 2, 3])
 def test_an_offset_that_is_reset_while_the_ledger_moves_is_made_anew(supervisor: Supervisor, look: int) -> None:
     Offset.set(SOURCE, SINK, DAYS[:1], origin=DAYS[5])
-    follow(SOURCE, SINK, LedgerThatIsLookedAt(look, lambda: Offset.reset(SOURCE, SINK)), DAYS[0])
+    recompute(SOURCE, SINK, LedgerThatIsLookedAt(look, lambda: Offset.reset(SOURCE, SINK)), DAYS[0])
     assert (offset().origin, offset().origin_is_set) == (DAYS[0], False)
 
 
@@ -283,7 +283,9 @@ def test_an_operator_s_origin_is_not_undone_by_a_task_that_still_has_the_old_one
     """The other task read what was set before, and writes it over the operator's word."""
     Offset.set(SOURCE, SINK, DAYS[:1], origin=DAYS[5])
     old = supervisor.variables.copy()
-    follow(SOURCE, SINK, LedgerThatIsLookedAt(look, lambda: supervisor.variables.update(old)), DAYS[0], origin=DAYS[2])
+    recompute(
+        SOURCE, SINK, LedgerThatIsLookedAt(look, lambda: supervisor.variables.update(old)), DAYS[0], origin=DAYS[2]
+    )
     assert (offset().origin, offset().origin_is_set, offset().position) == (DAYS[2], True, DAYS[7])
 
 
@@ -293,9 +295,9 @@ def test_an_operator_s_origin_counts_before_what_was_set_until_it_is_written(
 ) -> None:
     """A person who sets it after that has the last word, until the operator's next task."""
     ledger = LedgerThatIsLookedAt(look, lambda: Offset.set(SOURCE, SINK, DAYS[:1], origin=DAYS[5]))
-    follow(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[2])
+    recompute(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[2])
     assert (offset().origin, offset().origin_is_set) == (stands, True)
-    follow(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[2])
+    recompute(SOURCE, SINK, ledger, DAYS[0], origin=DAYS[2])
     assert offset().origin == DAYS[2]
 
 
@@ -332,7 +334,7 @@ def test_sixteen_tasks_in_any_order_leave_exactly_all_days(supervisor: Superviso
             if day is None:
                 return
             ledger.done.append(day)
-            follow(SOURCE, SINK, ledger, FIRST)
+            recompute(SOURCE, SINK, ledger, FIRST)
 
     threads = [threading.Thread(target=worker) for _ in range(16)]
     for thread in threads:

@@ -18,10 +18,10 @@ from airflow_provider_connect.operators import quota as quotas
 from airflow_provider_connect.operators.quota import rank_of
 from airflow_provider_connect.operators.quota_trigger import QuotaTrigger
 from airflow_provider_connect.operators.retry import TryAgainError
-from airflow_provider_connect.polling.quota.book import Book
-from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.book import QuotaBook
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Grant, Turns
-from airflow_provider_connect.window import Day, groups
+from airflow_provider_connect.window import Day, group_days
 from tests.equipment.airflow.connectors import TinyLedger, TinySource
 from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task, dag_run, once, task_instance
 
@@ -37,7 +37,7 @@ class GroupedSource(CountedSource):
     """Asks for two days at once."""
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        return len(groups(days, 2))
+        return len(group_days(days, 2))
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ def turns() -> Turns:
     return Turns(VariableStore(), QUOTA)
 
 
-def book() -> Book:
-    return Book.read(QUOTA, VariableStore().keys("connect_quota/tiny/"))
+def book() -> QuotaBook:
+    return QuotaBook.read(QUOTA, VariableStore().keys("connect_quota/tiny/"))
 
 
 def used() -> int:
-    return book().used(dt.datetime.now(dt.UTC).timestamp())
+    return book().used_requests(dt.datetime.now(dt.UTC).timestamp())
 
 
 SENT = """
@@ -91,7 +91,7 @@ def test_a_source_without_a_quota_has_no_allowance_and_no_keys(
 
 
 def test_without_room_the_task_defers_and_starts_nothing(counted: Task, spark_submit: SparkSubmit) -> None:
-    grant = turns().reserve(Want("other", 3))
+    grant = turns().reserve(QuotaClaim("other", 3))
     assert isinstance(grant, Grant)
     with pytest.raises(TaskDeferred) as caught:
         counted.run()
@@ -242,10 +242,10 @@ def test_jobs_that_never_come_to_send_anything_end_in_a_retry(counted: Task, spa
 
 
 def test_the_trigger_fires_when_there_is_room_and_keeps_the_place(supervisor: Supervisor) -> None:
-    want = Want("me", 1)
-    grant = turns().reserve(Want("other", 3))
+    want = QuotaClaim("me", 1)
+    grant = turns().reserve(QuotaClaim("other", 3))
     assert isinstance(grant, Grant)
-    wait = turns().wait(want)
+    wait = turns().join_queue(want)
     fast = Quota("tiny", requests=3, seconds=3600)
     trigger = QuotaTrigger(quota=asdict(fast), want=asdict(want), until=wait.until)
     path, fields = trigger.serialize()
@@ -277,7 +277,7 @@ def test_an_api_that_is_away_fails_no_waiting_task(supervisor: Supervisor, monke
 
     monkeypatch.setattr(VariableStore, "keys", keys)
     quota = Quota("tiny", seconds=0.6)
-    trigger = QuotaTrigger(quota=asdict(quota), want=asdict(Want("me", 1)), until=0.0)
+    trigger = QuotaTrigger(quota=asdict(quota), want=asdict(QuotaClaim("me", 1)), until=0.0)
     assert asyncio.run(asyncio.wait_for(anext(trigger.run()), 5)) is not None
 
 
@@ -291,7 +291,7 @@ def test_a_quota_that_cannot_be_looked_at_for_long_wakes_the_task(
 
     monkeypatch.setattr(VariableStore, "keys", keys)
     quota = Quota("tiny", seconds=0.6)
-    trigger = QuotaTrigger(quota=asdict(quota), want=asdict(Want("me", 1)), until=0.0)
+    trigger = QuotaTrigger(quota=asdict(quota), want=asdict(QuotaClaim("me", 1)), until=0.0)
     assert asyncio.run(asyncio.wait_for(anext(trigger.run()), 5)) is not None
 
 
@@ -309,7 +309,7 @@ def test_a_long_window_begins_with_a_tenth_of_the_hour_and_a_day_with_one(counte
         counted.operator.days = days
         order = counted.operator._order({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
         context: Any = counted.context
-        made = quotas.Rationed.of(order, Quota("q"), context, quotas.Left())
+        made = quotas.QuotaRunner.for_task(order, Quota("q"), context, quotas.TaskProgress())
         assert made.want.least == least
 
 
@@ -320,5 +320,5 @@ def test_days_that_few_requests_serve_take_no_more_lanes_than_requests(
     counted.operator.days = "2026-01-01..2026-01-14"
     order = counted.operator._order({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
     context: Any = counted.context
-    want = quotas.Rationed.of(order, Quota("q"), context, quotas.Left()).want
+    want = quotas.QuotaRunner.for_task(order, Quota("q"), context, quotas.TaskProgress()).want
     assert (want.requests, want.width) == (2, 2)

@@ -10,7 +10,7 @@ import pytest
 from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_provider_connect.operators.window import ready_at
+from airflow_provider_connect.operators.run_days import ready_at
 from airflow_provider_connect.window import Day
 from tests.equipment.airflow.connectors import TinyLedger, TinySource
 from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task

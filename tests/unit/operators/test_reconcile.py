@@ -16,8 +16,8 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.operators.quota_trigger import QuotaTrigger
-from airflow_provider_connect.polling.quota.book import Book
-from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.book import QuotaBook
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Grant, Turns
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
@@ -56,12 +56,12 @@ def counted(supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedge
     return task_of(ledger, reconcile="fail")
 
 
-def book(quota: Quota) -> Book:
-    return Book.read(quota, VariableStore().keys(f"connect_quota/{quota.name}/"))
+def book(quota: Quota) -> QuotaBook:
+    return QuotaBook.read(quota, VariableStore().keys(f"connect_quota/{quota.name}/"))
 
 
 def used(quota: Quota) -> int:
-    return book(quota).used(dt.datetime.now(dt.UTC).timestamp())
+    return book(quota).used_requests(dt.datetime.now(dt.UTC).timestamp())
 
 
 SENT = """
@@ -102,7 +102,7 @@ def test_without_room_for_the_counts_the_task_gives_back_all_and_waits_for_that(
     counted: Task, spark_submit: SparkSubmit
 ) -> None:
     turns = Turns(VariableStore(), COUNTS)
-    grant = turns.reserve(Want("other", 30))
+    grant = turns.reserve(QuotaClaim("other", 30))
     assert isinstance(grant, Grant)
     with pytest.raises(TaskDeferred) as caught:
         counted.run()
@@ -160,7 +160,7 @@ assert job["allowance"]["width"] == 4, job["allowance"]
 
 def test_such_a_day_waits_until_all_of_them_fit(counted: Task, spark_submit: SparkSubmit) -> None:
     turns = Turns(VariableStore(), QUOTA)
-    assert isinstance(turns.reserve(Want("other", 22)), Grant)
+    assert isinstance(turns.reserve(QuotaClaim("other", 22)), Grant)
     spark_submit.does(NO_MORE.format(fields='needs={"2026-10-05": 9}, counted=[time.time()]'))
     with pytest.raises(TaskDeferred) as caught:
         counted.run()

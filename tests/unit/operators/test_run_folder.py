@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.operators.run_folder import run_folder, sweep
+from airflow_provider_connect.operators.run_folder import run_folder, sweep_dead_folders
 
 LIVE = """
 import sys, time, pathlib
@@ -64,27 +64,27 @@ def test_sigkill_frees_the_lock_and_the_next_task_sweeps(tmp_path: Path) -> None
     with task.stdout:
         folder = Path(task.stdout.readline().strip())
     try:
-        assert sweep(tmp_path) == 0
+        assert sweep_dead_folders(tmp_path) == 0
         assert is_locked(folder)
         task.send_signal(signal.SIGKILL)
     finally:
         task.kill()
         task.wait()
-    assert sweep(tmp_path) == 1
+    assert sweep_dead_folders(tmp_path) == 1
     assert not folder.exists()
 
 
 def test_folder_without_a_lock_is_swept_only_when_old(tmp_path: Path) -> None:
     folder = tmp_path / "airflow-connect-x"
     folder.mkdir()
-    assert sweep(tmp_path) == 0
+    assert sweep_dead_folders(tmp_path) == 0
     os.utime(folder, (time.time() - 7200,) * 2)
-    assert sweep(tmp_path) == 1
+    assert sweep_dead_folders(tmp_path) == 1
 
 
 def test_what_is_not_ours_stays(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "alive.lock").touch()
     (tmp_path / "airflow-connect-link").symlink_to(tmp_path / "elsewhere")
-    assert sweep(tmp_path) == 0
+    assert sweep_dead_folders(tmp_path) == 0
     assert (tmp_path / "elsewhere").exists()

@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from airflow_provider_connect import offsets
 from airflow_provider_connect.job import DayReport, JobReport
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.page import finding, memory
+from airflow_provider_connect.page import task_discovery, viewer_cache
 from airflow_provider_connect.page.app import make_app
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -34,7 +34,9 @@ OWN_PAGE = {"X-Connect": "1"}
 
 
 def event(number: int, dag_id: str, day: dt.date, at: dt.datetime | None = None) -> dict[str, Any]:
-    told = JobReport.of("a", [DayReport(day=day, status="published", generation=1, rows_written=100, raw_bytes=9)])
+    told = JobReport.from_days(
+        "a", [DayReport(day=day, status="published", generation=1, rows_written=100, raw_bytes=9)]
+    )
     return {
         "id": number,
         "source_dag_id": dag_id,
@@ -68,7 +70,7 @@ def api() -> RestApi:
     api.tasks = {"a": [TASK], "b": [TASK], "other": [TASK | {"template_fields": ["bash_command"]}]}
     api.events = [event(number, dag_id, TODAY - ONE_DAY * 2) for number, dag_id in enumerate("ab")]
     api.runs = [instance(dag_id, "success", TODAY - ONE_DAY * 2) for dag_id in "ab"]
-    offset = Offset.of(SOURCE, SINK, DaySet.of([TODAY - ONE_DAY * 3, TODAY - ONE_DAY * 2]), None)
+    offset = Offset.from_published(SOURCE, SINK, DaySet.from_dates([TODAY - ONE_DAY * 3, TODAY - ONE_DAY * 2]), None)
     api.variables = {offsets.variable_key(SOURCE, SINK): offset.model_dump_json()}
     return api
 
@@ -78,7 +80,7 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 def client(api: RestApi) -> TestClient:
-    return TestClient(_within(make_app(may_edit=api.editable), api))
+    return TestClient(_within(make_app(find_editable=api.editable), api))
 
 
 def _within(page: Any, api: RestApi) -> Starlette:
@@ -150,7 +152,7 @@ def test_a_fault_of_ours_is_answered_in_json(api: RestApi) -> None:
     async def broken(token: str, dag_ids: set[str]) -> set[str]:
         raise KeyError(token)
 
-    with TestClient(_within(make_app(may_edit=broken), api), raise_server_exceptions=False) as client:
+    with TestClient(_within(make_app(find_editable=broken), api), raise_server_exceptions=False) as client:
         got = client.get("/connect/api/streams", headers={"Authorization": "Bearer all"})
     assert got.status_code == 500
     assert "fault" in got.json()["error"]
@@ -173,7 +175,7 @@ def test_dags_of_others_are_asked_for_their_tasks_once(client: TestClient, api: 
     api.asked.clear()
     assert ids(client, "one") == ["a/t"]
     assert sum(count for path, count in api.asked.items() if path.endswith("/tasks")) == 1, "its own stream alone"
-    monkeypatch.setattr(finding, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(task_discovery, "FRESH_SECONDS", -1.0)
     api.tasks["other-299"] = [TASK]
     for _ in range(16):
         found = ids(client, "one")
@@ -204,7 +206,7 @@ def test_a_longer_window_than_before_is_asked_for_in_full(client: TestClient, ap
 def test_what_is_remembered_has_a_limit_and_answers_have_none(
     client: TestClient, api: RestApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "MOST_EVENTS", 10)
+    monkeypatch.setattr(viewer_cache, "MOST_EVENTS", 10)
     days = [TODAY - ONE_DAY * back for back in range(1, 400)]
     api.events = [event(number, "a", day) for number, day in enumerate(days)]
     for _ in range(2):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.page.facts.connectors import Pipeline, _classes, pipeline_of
+from airflow_provider_connect.page.facts.connectors import ConnectorPair, _classes, connectors_of
 from airflow_provider_connect.registry import names
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -19,8 +19,8 @@ def test_options_tell_every_connector_from_all_others(room: str) -> None:
 def test_a_task_s_rendered_fields_tell_its_source_and_sink() -> None:
     source = MixpanelSource(stream="export", zone="US/Pacific", event=["a"])
     sink = DeltaSink(path="/tables/events")
-    found = pipeline_of({"source": source.serialize(), "sink": sink.serialize(), "days": "2026-11-20"})
-    assert found == Pipeline(source, sink)
+    found = connectors_of({"source": source.serialize(), "sink": sink.serialize(), "days": "2026-11-20"})
+    assert found == ConnectorPair(source, sink)
     assert found.timezone == "US/Pacific"
     assert found.offset_key == offsets.variable_key(source, sink)
 
@@ -38,6 +38,6 @@ def test_a_task_s_rendered_fields_tell_its_source_and_sink() -> None:
     ],
 )
 def test_what_is_masked_cut_or_missing_is_not_guessed(fields: dict[str, object]) -> None:
-    assert pipeline_of(fields) == Pipeline()
-    assert pipeline_of(fields).timezone is None
-    assert pipeline_of(fields).offset_key is None
+    assert connectors_of(fields) == ConnectorPair()
+    assert connectors_of(fields).timezone is None
+    assert connectors_of(fields).offset_key is None

@@ -14,7 +14,7 @@ CODE = """
 import importlib, json, os, sys
 import airflow.plugins_manager
 before = set(sys.modules)
-from airflow_provider_connect.page import places, plugin
+from airflow_provider_connect.page import airflow_links, plugin
 loaded, views = sorted(set(sys.modules) - before), []
 for url in {urls!r}:
     os.environ["AIRFLOW__API__BASE_URL"] = url

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.page.facts.calendar import days_between
-from airflow_provider_connect.page.facts.connectors import Pipeline
-from airflow_provider_connect.page.facts.reports import Report, of_summary
-from airflow_provider_connect.page.facts.runs import TaskRun, days_of_run, expected_days, starts_of
+from airflow_provider_connect.page.facts.calendar import calendar_days
+from airflow_provider_connect.page.facts.connectors import ConnectorPair
+from airflow_provider_connect.page.facts.reports import RunDayReport, reports_of_summary
+from airflow_provider_connect.page.facts.runs import TaskRun, days_of_run, expected_days, first_and_last_start
 from airflow_provider_connect.page.facts.stream import Stream
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -40,7 +40,7 @@ def stream(**fields: Any) -> Stream:
         "dag": dag(),
         "task_id": "t",
         "map_index": -1,
-        "pipeline": Pipeline(SOURCE, SINK),
+        "pipeline": ConnectorPair(SOURCE, SINK),
         "offset": None,
         "reports": (),
         "runs": (),
@@ -52,11 +52,11 @@ def stream(**fields: Any) -> Stream:
 
 
 def offset(*days: dt.date, origin: dt.date | None = None) -> Offset:
-    return Offset.of(SOURCE, SINK, DaySet.of(days), origin)
+    return Offset.from_published(SOURCE, SINK, DaySet.from_dates(days), origin)
 
 
-def report(day: dt.date, at: dt.datetime = NOW, generation: int = 1) -> Report:
-    return Report(day, "published", "r", -1, at, generation=generation, rows=10)
+def report(day: dt.date, at: dt.datetime = NOW, generation: int = 1) -> RunDayReport:
+    return RunDayReport(day, "published", "r", -1, at, generation=generation, rows=10)
 
 
 def run(state: str, *days: dt.date, at: dt.datetime = NOW, trigger: str = "") -> TaskRun:
@@ -110,12 +110,12 @@ def test_an_overdue_run_s_own_day_is_late_an_hour_after_it_was_due() -> None:
 def test_a_failure_is_mended_by_a_later_publish_of_its_days_alone() -> None:
     failed = run("failed", D[3], D[4], at=NOW)
     later = NOW + ONE_DAY
-    assert stream(runs=[failed], reports=[report(D[3], later)]).failed == [failed]
-    assert stream(runs=[failed], reports=[report(D[3], later), report(D[4], later)]).failed == []
+    assert stream(runs=[failed], reports=[report(D[3], later)]).failed_runs == [failed]
+    assert stream(runs=[failed], reports=[report(D[3], later), report(D[4], later)]).failed_runs == []
     before = [report(D[3], NOW - ONE_DAY), report(D[4], NOW - ONE_DAY)]
-    assert stream(runs=[failed], reports=before).failed == [failed], "a reload that failed"
-    assert stream(runs=[failed], reports=before, offset=offset(D[3], D[4])).failed == [failed]
-    assert stream(runs=[failed], offset=offset(D[3], D[4])).failed == [], "somebody else has loaded them"
+    assert stream(runs=[failed], reports=before).failed_runs == [failed], "a reload that failed"
+    assert stream(runs=[failed], reports=before, offset=offset(D[3], D[4])).failed_runs == [failed]
+    assert stream(runs=[failed], offset=offset(D[3], D[4])).failed_runs == [], "somebody else has loaded them"
 
 
 def test_reports_are_ahead_of_an_offset_that_lags() -> None:
@@ -126,19 +126,19 @@ def test_reports_are_ahead_of_an_offset_that_lags() -> None:
 def test_without_the_offset_nobody_knows_the_position() -> None:
     found = stream(reports=[report(D[10]), report(D[12])])
     assert (found.last_day, found.position, found.lag_days) == (D[12], None, 6)
-    assert len(found.missing) == 0
+    assert len(found.gaps) == 0
 
 
-CUSTOMERS = Pipeline(SqlSource(conn_id="c", table="customers", snapshot="replace"), DeltaSink(path="/t"))
-DAILY = Pipeline(SqlSource(conn_id="c", table="customers", snapshot="daily"), DeltaSink(path="/t"))
+CUSTOMERS = ConnectorPair(SqlSource(conn_id="c", table="customers", snapshot="replace"), DeltaSink(path="/t"))
+DAILY = ConnectorPair(SqlSource(conn_id="c", table="customers", snapshot="daily"), DeltaSink(path="/t"))
 
 
 def test_superseded_days_of_a_snapshot_are_done() -> None:
     """As they are by the task's offset, and where the reports are ahead of it, or an older version wrote it."""
     lagging = offset(*D[:3], D[6], origin=D[0])
     found = stream(pipeline=CUSTOMERS, offset=lagging, reports=[report(D[18])])
-    assert (found.position, found.lag_days, len(found.missing), found.state.name) == (D[18], 0, 0, "ok")
-    assert [each.state for each in days_between(found, D[0], D[19])] == ["done"] * 19 + ["none"]
+    assert (found.position, found.lag_days, len(found.gaps), found.state.name) == (D[18], 0, 0, "ok")
+    assert [each.state for each in calendar_days(found, D[0], D[19])] == ["done"] * 19 + ["none"]
     kept = stream(pipeline=DAILY, offset=lagging, reports=[report(D[18])])
     assert (kept.position, kept.lag_days, kept.state.name) == (D[2], 16, "gap")
 
@@ -178,16 +178,16 @@ def test_a_run_whose_snapshot_is_superseded_is_no_failure_any_more() -> None:
     """Clearing it would publish nothing."""
     failed = run("failed", D[3], at=NOW)
     before = [report(D[3], NOW - ONE_DAY), report(D[4], NOW - ONE_DAY)]
-    assert stream(pipeline=CUSTOMERS, runs=[failed], reports=before).failed == []
-    assert stream(pipeline=CUSTOMERS, runs=[failed], reports=before[:1]).failed == [failed]
-    assert stream(pipeline=DAILY, runs=[failed], reports=before).failed == [failed]
+    assert stream(pipeline=CUSTOMERS, runs=[failed], reports=before).failed_runs == []
+    assert stream(pipeline=CUSTOMERS, runs=[failed], reports=before[:1]).failed_runs == [failed]
+    assert stream(pipeline=DAILY, runs=[failed], reports=before).failed_runs == [failed]
 
 
 def test_a_report_of_a_superseded_day_settles_it_and_has_no_rows() -> None:
     told = {"days": [{"day": "2026-11-04", "status": "superseded", "rows_written": 0}]}
-    (found,) = of_summary(told, "r", -1, NOW)
+    (found,) = reports_of_summary(told, "r", -1, NOW)
     assert (found.is_settled, found.rows) == (True, None)
-    assert stream(reports=[found]).done == DaySet.of([D[3]])
+    assert stream(reports=[found]).settled_days == DaySet.from_dates([D[3]])
 
 
 def test_behind_ends_with_what_the_schedule_asks_for() -> None:
@@ -206,7 +206,7 @@ def test_behind_ends_with_what_the_schedule_asks_for() -> None:
 
 def test_lag_is_counted_in_the_source_s_zone() -> None:
     now = dt.datetime(2026, 11, 20, 7, tzinfo=dt.UTC)  # the 19th, an hour before midnight in the source's zone
-    pacific = Pipeline(MixpanelSource(zone="US/Pacific"), SINK)
+    pacific = ConnectorPair(MixpanelSource(zone="US/Pacific"), SINK)
     done = offset(*D[:18], origin=D[0])
     assert stream(now=now, pipeline=pacific, offset=done).lag_days == 0
     assert stream(now=now, offset=done).lag_days == 1
@@ -215,7 +215,7 @@ def test_lag_is_counted_in_the_source_s_zone() -> None:
 def test_a_day_shows_what_says_most_of_it() -> None:
     reports = [report(day, NOW - ONE_DAY) for day in D[:5]]
     runs = [run("failed", D[0], D[2]), run("running", D[1]), run("deferred", D[2])]
-    found = days_between(stream(reports=reports, runs=runs, offset=offset(*D[:5], D[7], origin=D[0])), D[0], D[8])
+    found = calendar_days(stream(reports=reports, runs=runs, offset=offset(*D[:5], D[7], origin=D[0])), D[0], D[8])
     states = ["failed", "running", "waiting", "done", "done", "gap", "gap", "done", "none"]
     assert [each.state for each in found] == states
     assert [each.report is not None for each in found] == [True] * 5 + [False] * 4
@@ -230,13 +230,13 @@ def test_a_calendar_has_each_day_of_its_window_once_and_agrees_with_the_stream(
 ) -> None:
     runs = [run("failed", day) for day in failed]
     known = stream(offset=offset(*done, origin=D[0]), reports=[report(day) for day in told], runs=runs)
-    found = days_between(known, first, last)
+    found = calendar_days(known, first, last)
     assert [each.day for each in found] == [day for day in D if first <= day <= last]
     for each in found:
         is_failed = each.day in failed and (each.day in told or each.day not in done)
         assert (each.state == "failed") == is_failed
         assert (each.state == "done") == (each.day in done | told and not is_failed)
-        assert (each.state == "gap") == (each.day in known.missing and not is_failed)
+        assert (each.state == "gap") == (each.day in known.gaps and not is_failed)
 
 
 def test_days_of_a_run_are_those_of_its_interval_or_its_key() -> None:
@@ -257,7 +257,7 @@ def test_before_the_first_run_days_are_guessed_right_from_hawaii_to_new_zealand(
     interval = {"data_interval_start": day.start.isoformat(), "data_interval_end": day.end.isoformat()}
     for zone_name in (name, None):
         assert days_of_run(interval, zone_name) == (day.date, day.date)
-        first, last = starts_of(day.date, day.date, zone_name)
+        first, last = first_and_last_start(day.date, day.date, zone_name)
         assert first <= day.start <= last
         assert not first <= day.end <= last
 
@@ -269,7 +269,7 @@ def test_a_dag_without_a_next_run_expects_nothing() -> None:
 def test_a_task_without_a_state_counts_while_its_run_goes_on() -> None:
     interval = {"data_interval_start": "2026-11-05T00:00:00Z", "data_interval_end": "2026-11-06T00:00:00Z"}
     waiting = run("none")
-    assert waiting.within(interval | {"state": "failed"}, "UTC") is None
-    found = waiting.within(interval | {"state": "queued"}, "UTC")
+    assert waiting.with_dag_run(interval | {"state": "failed"}, "UTC") is None
+    found = waiting.with_dag_run(interval | {"state": "queued"}, "UTC")
     assert found is not None
-    assert (found.days, found.standing) == ((D[4], D[4]), "running")
+    assert (found.days, found.phase) == ((D[4], D[4]), "running")

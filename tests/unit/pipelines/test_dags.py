@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 from airflow_provider_connect.completeness import RowBounds
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.pipelines.dags import dags_from
-from airflow_provider_connect.pipelines.pipeline import Head
+from airflow_provider_connect.pipelines.pipeline import DagOptions
 from airflow_provider_connect.shapes import Drop
 from airflow_provider_connect.timetables import daily
 
@@ -222,8 +222,8 @@ def test_templates_of_options_wait_for_the_run(folder: Folder) -> None:
 
 
 def test_a_dag_s_words_are_airflow_s_own() -> None:
-    DAG(dag_id="d", **dict.fromkeys(Head.model_fields.keys() - {"name", "tags", "params", "max_active_runs"}))
-    assert {"catchup", "max_active_runs"} <= Head.model_fields.keys()
+    DAG(dag_id="d", **dict.fromkeys(DagOptions.model_fields.keys() - {"name", "tags", "params", "max_active_runs"}))
+    assert {"catchup", "max_active_runs"} <= DagOptions.model_fields.keys()
 
 
 def test_shapes_are_named_in_lower_case(folder: Folder) -> None:

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from airflow_provider_connect import registry
-from airflow_provider_connect.pipelines.files import read
 from airflow_provider_connect.pipelines.schema import schema
+from airflow_provider_connect.pipelines.yaml_files import read_yaml
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "dags" / "pipelines").glob("*.yaml"))
 
@@ -25,7 +25,7 @@ def validator() -> Any:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_is_valid(validator: Any, path: Path) -> None:
-    validator.validate(read(path, path.name).values)
+    validator.validate(read_yaml(path, path.name).values)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_every_example_is_valid(validator: Any, path: Path) -> None:
     ],
 )
 def test_a_wrong_one_is_not(validator: Any, place: tuple[str, ...], value: Any) -> None:
-    values = copy.deepcopy(read(EXAMPLES[0], "").values)
+    values = copy.deepcopy(read_yaml(EXAMPLES[0], "").values)
     inner: Any = values
     for name in place[:-1]:
         inner = inner[name]
@@ -54,7 +54,7 @@ def test_a_wrong_one_is_not(validator: Any, place: tuple[str, ...], value: Any) 
 
 
 def test_an_option_may_be_a_template_and_a_date_is_text(validator: Any) -> None:
-    values = copy.deepcopy(read(EXAMPLES[0], "").values)
+    values = copy.deepcopy(read_yaml(EXAMPLES[0], "").values)
     values["source"]["sql"]["parallel_days"] = "{{ params.width }}"
     assert isinstance(values["start_date"], str)
     validator.validate(values)
@@ -92,7 +92,7 @@ WRONG: list[dict[str, Any]] = [
 
 def test_shapes_are_known_with_their_options() -> None:
     made = jsonschema.Draft202012Validator(schema())
-    values = read(EXAMPLES[0], "").values
+    values = read_yaml(EXAMPLES[0], "").values
     made.validate(values | {"shape": SHAPED})
     for wrong in WRONG:
         assert not made.is_valid(values | {"shape": [wrong]}), wrong

@@ -46,7 +46,7 @@ def test_requests_are_counted_where_the_limits_are(api_of: Make) -> None:
         answers: Iterator[Said] = iter([Said({}, 503), OK])
         told: list[int] = []
         with AnsweringServer(lambda _, answers=answers: next(answers)) as server:
-            api_of(server, limits).ask(Call("a"), tally := Tally(), sent=lambda told=told: told.append(1))
+            api_of(server, limits).ask(Call("a"), tally := Tally(), on_sent=lambda told=told: told.append(1))
         assert tally.requests == len(tally.sent) == requests
         assert (tally.wire_bytes, tally.raw_bytes, told) == (13, 13, [1, 1])
 

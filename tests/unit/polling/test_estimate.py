@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_connect.polling.estimate import Expected, Pace, Point, about, seconds_left
+from airflow_provider_connect.polling.estimate import ExpectedTotal, PollPace, ProgressPoint, rough_time, seconds_left
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from airflow_provider_connect.polling.estimate import Expected, Pace, Point, abo
 def test_the_rest_takes_as_long_as_it_does_at_this_pace(
     first: tuple[float, float], now: tuple[float, float], total: float, left: float | None
 ) -> None:
-    assert seconds_left(Point(*first), Point(*now), total) == left
+    assert seconds_left(ProgressPoint(*first), ProgressPoint(*now), total) == left
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ def test_the_rest_takes_as_long_as_it_does_at_this_pace(
     [(1, "10 s"), (44, "40 s"), (94, "90 s"), (96, "2 min"), (5_000, "83 min"), (9_000, "2.5 h")],
 )
 def test_times_are_as_rough_as_they_are_known(seconds: float, text: str) -> None:
-    assert about(seconds) == f"about {text}"
+    assert rough_time(seconds) == f"about {text}"
 
 
 def test_a_slow_begin_and_a_retry_do_not_spoil_the_pace() -> None:
-    pace, expected = Pace(), Expected(1000, "day 2026-10-04 had 1,000 rows")
-    told = [pace.told(Point(*at), expected) for at in [(60, 0), (65, 100), (75, 200)]]
+    pace, expected = PollPace(), ExpectedTotal(1000, "day 2026-10-04 had 1,000 rows")
+    told = [pace.time_left_text(ProgressPoint(*at), expected) for at in [(60, 0), (65, 100), (75, 200)]]
     assert told == ["", "", "about 80 s left, as day 2026-10-04 had 1,000 rows"]
-    assert pace.told(Point(80, 10), expected) == ""
-    assert pace.told(Point(90, 510), expected).startswith("about 10 s left")
-    assert pace.told(Point(99, 900), None) == ""
+    assert pace.time_left_text(ProgressPoint(80, 10), expected) == ""
+    assert pace.time_left_text(ProgressPoint(90, 510), expected).startswith("about 10 s left")
+    assert pace.time_left_text(ProgressPoint(99, 900), None) == ""

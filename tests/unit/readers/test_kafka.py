@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.readers import kafka
-from airflow_provider_connect.readers._kafka import Entry, Place
+from airflow_provider_connect.readers._kafka_ledger import LedgerEntry, PartitionId
 from airflow_provider_connect.readers.kafka import PublishedDay, json_day, records
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._kafka.ledger import records as written
@@ -36,14 +36,14 @@ class Message:
         return self._offset
 
 
-def entry(generation: int = 1, token: str = "t", **fields: Any) -> written.Entry:
+def entry(generation: int = 1, token: str = "t", **fields: Any) -> written.DayEntry:
     own: dict[str, Any] = {"counts": fields.pop("counts", {}), "checks": fields.pop("checks", 0)}
     row = LedgerRow(day=MONDAY, generation=generation, token=token, rows=7, attempt=f"a-{token}", **own)
-    return written.Entry(row=row, **fields)
+    return written.DayEntry(row=row, **fields)
 
 
-def read(said: written.Entry) -> Entry:
-    return Entry.parse(said.model_dump_json())
+def read(said: written.DayEntry) -> LedgerEntry:
+    return LedgerEntry.parse(said.model_dump_json())
 
 
 def test_what_the_sink_writes_is_read() -> None:
@@ -69,7 +69,7 @@ def test_of_two_records_for_a_day_the_one_counts_that_counts_for_the_sink() -> N
     ]
     seen = [(each, read(each)) for each in made]
     outcomes = {
-        (later.counts_over(standing), read_later.counts_over(read_standing))
+        (later.counts_instead_of(standing), read_later.supersedes(read_standing))
         for later, read_later in seen
         for standing, read_standing in seen
     }
@@ -95,7 +95,7 @@ def test_days_of_two_streams_are_not_told_apart_by_their_values() -> None:
 
 def day(date: dt.date, rows: int, *spans: tuple[int, int], **fields: Any) -> PublishedDay:
     """Return a day with one span in each partition from the third on."""
-    places: dict[Place, tuple[int, int]] = {("events", 3 + number): span for number, span in enumerate(spans)}
+    places: dict[PartitionId, tuple[int, int]] = {("events", 3 + number): span for number, span in enumerate(spans)}
     return PublishedDay("mixpanel", "export", date, 2, rows, **{"exact": True} | fields, spans=places)
 
 

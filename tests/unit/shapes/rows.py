@@ -84,11 +84,11 @@ def shaped(shapes: Sequence[Any], batch: pa.RecordBatch) -> tuple[pa.RecordBatch
     bound = chain.bind(batch.schema, CONNECTIONS)
     made = bound(batch, counts)
     made.validate(full=True)
-    after = chain.schema(batch.schema)
+    after = chain.result_schema(batch.schema)
     assert made.schema.equals(after, check_metadata=True)
     for field, column in zip(after, made.columns, strict=True):
         assert field.nullable or not column.null_count, field
-    lineage = chain.made_of(batch.schema)
+    lineage = chain.column_origins(batch.schema)
     assert [*lineage] == after.names
     assert {source for sources in lineage.values() for source in sources} <= {*batch.schema.names}
     empty = bound(batch.slice(0, 0), Counter())

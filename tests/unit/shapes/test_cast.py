@@ -191,7 +191,7 @@ def test_parts_become_a_json_document() -> None:
     made, _ = shaped([{"cast": {"columns": {"a": "STRING"}}}], batch)
     assert [text and json.loads(text) for text in made.column("a").to_pylist()] == batch.column("a").to_pylist()
     assert made.schema.field("a").metadata == {b"json": b"checked"}
-    assert Chain.of([Cast(columns={"a": "BINARY"})]).schema(
+    assert Chain.of([Cast(columns={"a": "BINARY"})]).result_schema(
         pa.schema([pa.field("a", pa.string(), metadata={"json": "checked"})])
     ).field("a").metadata is None  # fmt: skip
 
@@ -207,8 +207,8 @@ def test_a_value_that_does_not_fit_fails_the_day_and_is_not_told() -> None:
 
 def test_a_column_without_null_may_have_it_where_misfits_become_null() -> None:
     schema = pa.schema([pa.field("a", pa.string(), nullable=False)])
-    assert not Cast(columns={"a": "BIGINT"}).after(schema).field("a").nullable
-    assert Cast(columns={"a": "BIGINT"}, on_error="null").after(schema).field("a").nullable
+    assert not Cast(columns={"a": "BIGINT"}).result_schema(schema).field("a").nullable
+    assert Cast(columns={"a": "BIGINT"}, on_error="null").result_schema(schema).field("a").nullable
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_column_without_null_may_have_it_where_misfits_become_null() -> None:
 )
 def test_what_nothing_casts_is_told_before_the_run(kind: pa.DataType, wanted: str, told: str) -> None:
     with pytest.raises(ConfigError, match=f"column 'a': {told}"):
-        Cast(columns={"a": wanted}).after(pa.schema([("a", kind)]))
+        Cast(columns={"a": wanted}).result_schema(pa.schema([("a", kind)]))
 
 
 def test_types_are_those_of_spark() -> None:

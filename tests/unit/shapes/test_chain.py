@@ -23,7 +23,7 @@ def shaped(chain: Chain, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Counter
     counts: Counter[str] = Counter()
     made = chain.bind(batch.schema, {})(batch, counts)
     made.validate(full=True)
-    assert made.schema.equals(chain.schema(batch.schema), check_metadata=True)
+    assert made.schema.equals(chain.result_schema(batch.schema), check_metadata=True)
     return made, counts
 
 
@@ -41,8 +41,8 @@ def shaped(chain: Chain, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Counter
 def test_the_key_of_a_row_is_left_as_it_is_and_no_column_takes_the_name_of_ours(shape: Any, told: str) -> None:
     schema = pa.schema([("a", pa.string()), pa.field("record_key", pa.string(), nullable=False)])
     with pytest.raises(ConfigError, match=told):
-        Chain.of([shape]).schema(schema)
-    assert Chain.of([{"drop": {"columns": ["record_key"]}}]).schema(schema).names == ["a"]
+        Chain.of([shape]).result_schema(schema)
+    assert Chain.of([{"drop": {"columns": ["record_key"]}}]).result_schema(schema).names == ["a"]
 
 
 def test_an_empty_chain_is_false_and_changes_nothing() -> None:
@@ -69,8 +69,8 @@ def test_shapes_follow_one_another() -> None:
     made, counts = shaped(chain, BATCH)
     assert made.schema.names == ["c"]
     assert counts == {"shape_0_drop": 3, "shape_1_select": 2}
-    assert chain.made_of(SCHEMA) == {"c": ("c",)}
-    assert chain.hides
+    assert chain.column_origins(SCHEMA) == {"c": ("c",)}
+    assert chain.hides_values
     assert chain.conn_ids == ()
 
 
@@ -96,8 +96,8 @@ def test_a_shape_that_does_not_fit_is_told_with_its_place_and_all_that_is_wrong(
     chain = Chain.of([Drop(columns=["a"]), Select(columns=["a", "bb"])])
     told = r"^shape\[1\] \(select\): no column 'a'; known: b, c; no column 'bb'; did you mean 'b'\?$"
     with pytest.raises(ConfigError, match=told):
-        chain.schema(SCHEMA)
+        chain.result_schema(SCHEMA)
     with pytest.raises(ConfigError, match=told):
         chain.bind(SCHEMA, {})
     with pytest.raises(ConfigError, match=r"^shape\[0\] \(drop\): no column would be left$"):
-        Chain.of([Drop(columns=["a", "b", "c"])]).schema(SCHEMA)
+        Chain.of([Drop(columns=["a", "b", "c"])]).result_schema(SCHEMA)

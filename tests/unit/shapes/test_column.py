@@ -31,7 +31,7 @@ FIRST_EXAMPLE: tuple[Shape, ...] = (
 def texts(shapes: tuple[Shape, ...], column: str, *values: str) -> tuple[str, ...]:
     made = shapes_of_column(shapes, column)
     assert made is not None
-    return made.texts(values, KEYS)
+    return made.target_texts(values, KEYS)
 
 
 def digest(shapes: tuple[Shape, ...], column: str, context: str = "salt") -> str:

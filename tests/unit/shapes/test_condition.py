@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.shapes import Condition, Filter
-from airflow_provider_connect.shapes.condition import holds_of, problems
+from airflow_provider_connect.shapes.condition import bind_condition, condition_problems
 
 from .rows import column, shaped, whole
 
@@ -90,7 +90,7 @@ ROWS = st.lists(
 def test_conditions_are_those_of_sql(condition: dict[str, Any], rows: list[dict[str, Any]], cut: int) -> None:
     schema = pa.schema([("n", pa.int64()), ("t", pa.string()), ("c", pa.dictionary(pa.int32(), pa.string()))])
     batch = pa.RecordBatch.from_pylist(rows, schema).slice(cut)
-    made = holds_of(Condition.model_validate(condition), schema)(batch)
+    made = bind_condition(Condition.model_validate(condition), schema)(batch)
     assert made.to_pylist() == [reference(condition, row) for row in rows[cut:]]
     kept, counts = shaped([{"filter": {"where": condition}}], batch)
     assert kept.to_pylist() == [row for row in rows[cut:] if reference(condition, row)]
@@ -114,8 +114,8 @@ def test_conditions_are_those_of_sql(condition: dict[str, Any], rows: list[dict[
 def test_values_are_of_the_column_s_type(values: Any, kind: Any, operator: Any, value: Any, expected: Any) -> None:
     batch = column(values, kind)
     condition = Condition(column="a", operator=operator, value=value)
-    assert problems(condition, batch.schema) == []
-    assert holds_of(condition, batch.schema)(batch).to_pylist() == expected
+    assert condition_problems(condition, batch.schema) == []
+    assert bind_condition(condition, batch.schema)(batch).to_pylist() == expected
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_values_are_of_the_column_s_type(values: Any, kind: Any, operator: Any, 
 )
 def test_what_does_not_fit_is_told_before_the_run(kind: Any, operator: Any, value: Any, told: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(told)) as error:
-        Filter(where={"column": "a", "operator": operator, "value": value}).after(pa.schema([("a", kind)]))
+        Filter(where={"column": "a", "operator": operator, "value": value}).result_schema(pa.schema([("a", kind)]))
     assert "yesterday" not in str(error.value)
 
 
@@ -143,7 +143,7 @@ def test_all_problems_of_a_condition_are_told_at_once() -> None:
         "any": [{"column": "b", "operator": "is_null"}, {"all": [{"column": "a", "operator": "equals", "value": 1}]}]
     }
     with pytest.raises(ConfigError, match=r"^no column 'b'; known: a; column 'a': equals needs"):
-        Filter(where=where).after(pa.schema([("a", pa.string())]))
+        Filter(where=where).result_schema(pa.schema([("a", pa.string())]))
 
 
 @pytest.mark.parametrize(

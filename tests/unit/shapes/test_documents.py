@@ -162,7 +162,7 @@ def test_what_extract_does_not_fit_is_told_at_once() -> None:
     schema = pa.schema([("a", pa.struct([("x", pa.int64())])), ("B", pa.string())])
     told = r"^another column is called 'b', or so but for its case; column 'a' is struct<x: int64>, no text: flatten"
     with pytest.raises(ConfigError, match=told):
-        Extract(column="a", into={"b": "STRING"}).after(schema)
+        Extract(column="a", into={"b": "STRING"}).result_schema(schema)
 
 
 def flat(value: Any, kind: pa.DataType, name: str, separator: str) -> dict[str, Any]:
@@ -198,12 +198,12 @@ def test_fields_stand_where_their_struct_stood_and_lists_stay() -> None:
             ("l", lists),
         ]
     )
-    after = Flatten().after(schema)
+    after = Flatten().result_schema(schema)
     assert after.names == ["p", "s_y", "t_y", "l"]
     assert (after.field("s_y").nullable, after.field("t_y").nullable) == (False, True)
     assert after.field("s_y").metadata == {b"comment": b"Y."}
-    assert Flatten(columns=["t"]).after(schema).names == ["p", "s", "t_y", "l"]
-    assert Chain.of([Flatten()]).made_of(schema) == {"p": ("p",), "s_y": ("s",), "t_y": ("t",), "l": ("l",)}
+    assert Flatten(columns=["t"]).result_schema(schema).names == ["p", "s", "t_y", "l"]
+    assert Chain.of([Flatten()]).column_origins(schema) == {"p": ("p",), "s_y": ("s",), "t_y": ("t",), "l": ("l",)}
 
 
 @pytest.mark.parametrize(
@@ -221,4 +221,4 @@ def test_fields_stand_where_their_struct_stood_and_lists_stay() -> None:
 )
 def test_what_flatten_does_not_fit_is_told(schema: pa.Schema, columns: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        Flatten(columns=columns).after(schema)
+        Flatten(columns=columns).result_schema(schema)

@@ -77,7 +77,7 @@ def test_what_comes_out_has_the_schema_that_was_said(
     for name in wanted:
         one = {name: data.draw(options_for(schema)[name])}
         try:
-            schema = Chain.of([*fitting, one]).schema(batch.schema)
+            schema = Chain.of([*fitting, one]).result_schema(batch.schema)
         except ConfigError:
             continue
         else:
@@ -92,7 +92,7 @@ def test_each_shape_keeps_its_word_by_itself(data: st.DataObject, name: str) -> 
     batch = data.draw(batches())
     one = {name: data.draw(options_for(batch.schema)[name])}
     try:
-        Chain.of([one]).schema(batch.schema)
+        Chain.of([one]).result_schema(batch.schema)
     except ConfigError:
         with pytest.raises(ConfigError):
             Chain.of([one]).bind(batch.schema, {})
@@ -119,4 +119,4 @@ def test_an_unknown_column_is_told_with_the_nearest_name(name: str) -> None:
     columns: Any = {"drop": ["emial"], "select": ["emial"], "mask": ["emial"]}.get(name, {"emial": "STRING"})
     options = {"columns": columns} | ({"mode": "redact"} if name == "mask" else {})
     with pytest.raises(ConfigError, match=rf"shape\[0\] \({name}\): no column 'emial'; did you mean 'email'\?"):
-        Chain.of([{name: options}]).schema(pa.schema([("id", pa.int64()), ("email", pa.string())]))
+        Chain.of([{name: options}]).result_schema(pa.schema([("id", pa.int64()), ("email", pa.string())]))

@@ -107,7 +107,7 @@ def test_rows_beside_the_condition_keep_their_text(rows: list[tuple[int | None, 
 def test_keys_comments_and_places_stay_and_a_document_is_one_no_more() -> None:
     marks = {"comment": "Who.", "json": "checked"}
     schema = pa.schema([pa.field("a", pa.string(), nullable=False, metadata=marks), ("b", pa.int64())])
-    after = Mask(columns=["a"], conn_id="key").after(schema)
+    after = Mask(columns=["a"], conn_id="key").result_schema(schema)
     assert after.field(0).equals(
         pa.field("a", pa.string(), nullable=False, metadata={"comment": "Who."}), check_metadata=True
     )
@@ -127,7 +127,7 @@ def test_a_key_that_can_be_guessed_is_refused(password: str | None) -> None:
 def test_the_key_is_nowhere_to_be_read() -> None:
     chain = Chain.of([HASH])
     assert chain.conn_ids == ("key",)
-    assert chain.hides
+    assert chain.hides_values
     assert KEY not in repr(chain) + str(chain.serialize()) + repr(pickle.dumps(chain)) + repr(CONNECTIONS)
 
 
@@ -165,7 +165,7 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], to
 )
 def test_what_cannot_be_masked_so_is_told_before_the_run(kind: pa.DataType, options: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=f"column 'a': .*{told}"):
-        Mask(columns=["a"], **options).after(pa.schema([("a", kind)]))
+        Mask(columns=["a"], **options).result_schema(pa.schema([("a", kind)]))
 
 
 def test_what_has_no_text_is_null_and_counted() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.shapes import Chain, Constant, Rename, Route
-from airflow_provider_connect.stage.tables import Tables
+from airflow_provider_connect.stage.tables import TableTemplate
 
 from .rows import batches, column, shaped
 
@@ -34,8 +34,8 @@ def test_rename_carries_everything_but_the_name(batch: pa.RecordBatch) -> None:
 def test_two_columns_may_change_names_with_each_other() -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     chain = Chain.of([Rename(columns={"a": "b", "b": "a"})])
-    assert chain.schema(schema).names == ["b", "a"]
-    assert chain.made_of(schema) == {"b": ("a",), "a": ("b",)}
+    assert chain.result_schema(schema).names == ["b", "a"]
+    assert chain.column_origins(schema) == {"b": ("a",), "a": ("b",)}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_two_columns_may_change_names_with_each_other() -> None:
 )
 def test_names_that_clash_are_told_at_once(columns: dict[str, str], told: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(told)}"):
-        Rename(columns=columns).after(pa.schema([("a", pa.int64()), ("b", pa.string())]))
+        Rename(columns=columns).result_schema(pa.schema([("a", pa.int64()), ("b", pa.string())]))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_constant_is_of_its_type(kind: str, value: Any, expected: Any) -> None
 )
 def test_a_constant_that_does_not_fit_is_told_before_the_run(options: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        Constant(**options).after(pa.schema([("a", pa.int64())]))
+        Constant(**options).result_schema(pa.schema([("a", pa.int64())]))
 
 
 @given(
@@ -128,9 +128,9 @@ def test_a_sink_s_template_reads_the_column() -> None:
     made, _ = shaped(
         [{"route": {"column": "table", "default": "rest", "cases": [{"to": "buys", "when": IS_BUY}]}}], batch
     )
-    tables = Tables(template="shop_{table}", most=5)
+    tables = TableTemplate(template="shop_{table}", most=5)
     assert tables.column in made.schema.names
-    assert [tables.folder(value) for value in made.column("table").to_pylist()] == ["shop_buys", "shop_rest"]
+    assert [tables.folder_name(value) for value in made.column("table").to_pylist()] == ["shop_buys", "shop_rest"]
     assert not made.schema.field("table").nullable
 
 
@@ -147,7 +147,7 @@ def test_a_sink_s_template_reads_the_column() -> None:
 def test_columns_in_braces_stand_for_their_values(values: Any, kind: Any, template: str, expected: str) -> None:
     made, _ = shaped([{"route": {"column": "t", "default": template}}], column(values, kind))
     assert made.column("t").to_pylist() == [expected]
-    assert Chain.of([Route(column="t", default=template)]).made_of(column(values, kind).schema)["t"] == ("a",)
+    assert Chain.of([Route(column="t", default=template)]).column_origins(column(values, kind).schema)["t"] == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_columns_in_braces_stand_for_their_values(values: Any, kind: Any, templa
 )
 def test_templates_that_do_not_fit_are_told_before_the_run(template: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        Route(column="t", default=template).after(pa.schema([("a", pa.timestamp("us")), ("f", pa.float64())]))
+        Route(column="t", default=template).result_schema(pa.schema([("a", pa.timestamp("us")), ("f", pa.float64())]))
 
 
 @pytest.mark.parametrize("template", ["{a", "a}", "{}", "{a:%B}", "{a:%Y %m}", ""])

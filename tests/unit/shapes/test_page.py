@@ -42,7 +42,7 @@ def test_the_message_that_is_shown_is_said() -> None:
     chain = Chain.of([*YAML[0]["shape"][:2], {"drop": {"columns": ["propertis"]}}])
     schema = pa.schema([(name, pa.string()) for name in ("event", "distinct_id", "properties")])
     with pytest.raises(ConfigError) as error:
-        chain.schema(schema)
+        chain.result_schema(schema)
     assert str(error.value) == next(code.strip() for language, code in BLOCKS if language == "text")
 
 

@@ -11,7 +11,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sinks._delta.publisher import DeltaPublisher
 from airflow_provider_connect.stage.notes import (
     Resumption,
-    answers_before,
+    count_answers,
     newest_alarm,
     resumption_note,
 )
@@ -86,7 +86,7 @@ class TestAlarm:
             answer = Resumption(
                 alarm=alarm.id,
                 position=alarm.position.replace("4", number),
-                answers_before=answers_before(shop.ledger.notes(), alarm),
+                answers_before=count_answers(shop.ledger.notes(), alarm),
             )
             shop.publisher.note(resumption_note(answer, "cli/host/person"))
         assert shop.run(WEDNESDAY, **FOLLOWED).failure is None

@@ -21,7 +21,7 @@ def refuse(thing: Any) -> None:
 
 @pytest.fixture
 def _poller_cannot_close(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = registry.source_class("tiny").of({"folder": str(lab.root)})
+    source = registry.source_class("tiny").from_options({"folder": str(lab.root)})
     monkeypatch.setattr(type(source.open(CONNECTION, PollContext())), "close", refuse)
 
 

@@ -20,7 +20,7 @@ SECRET = "hush-hush"
 
 
 def reader(lab: Lab, *days: Day, **options: Any) -> tuple[SourceReader, type[Poller]]:
-    source = registry.source_class("tiny").of({"folder": str(lab.root), "together": 2, **options})
+    source = registry.source_class("tiny").from_options({"folder": str(lab.root), "together": 2, **options})
     poller = source.open(CONNECTION, PollContext())
     return SourceReader(source, list(days), CONNECTION, from_arrow_schema(poller.schema())), type(poller)
 

@@ -10,7 +10,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.definition import definition_of
+from airflow_provider_connect.definition import build_definition
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Intent
 from airflow_provider_connect.sources.sql import SqlSource
@@ -19,7 +19,7 @@ from airflow_provider_connect.stage.definition import StreamDefinition
 from airflow_provider_connect.stage.notes import (
     Acceptance,
     acceptance_note,
-    notes_of,
+    notes_of_kind,
 )
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import Lab
@@ -83,7 +83,7 @@ def test_a_template_is_the_same_part_each_day(shop: Shop) -> None:
     for date in (MONDAY, TUESDAY):
         report = shop.run(date, **BY_DAY, where=f"at < '{date + ONE_DAY}'", written=written)
         assert (report.failure, report.warnings) == (None, ())
-    assert len(notes_of(shop.ledger.notes(), "definition")) == 1
+    assert len(notes_of_kind(shop.ledger.notes(), "definition")) == 1
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_another_way_of_reading_waits_until_a_person_accepts_it(
     connection = Connection(conn_id="shop", conn_type="sqlite", host=str(shop.file))
     in_force = shop.ledger.definition_in_force()
     assert in_force is not None
-    accepted = definition_of(source, source.serialize(), connection).options_digest
+    accepted = build_definition(source, source.serialize(), connection).options_digest
     acceptance = acceptance_note(Acceptance(published=in_force.digest, accepted=accepted), "cli/host/person")
     shop.publisher.note(acceptance)
     report = shop.run(TUESDAY, **after)
@@ -151,7 +151,7 @@ def test_a_key_that_an_earlier_version_made_otherwise_is_refused_where_rows_are_
         sink,
         shop.publisher,
         Intent(token="t", run="dag/r/load"),
-        earlier=now.model_copy(update={"key": ("cust: n",)}),
+        earlier_definition=now.model_copy(update={"key": ("cust: n",)}),
     )
     if not identifies_by_key:
         guard.admit()

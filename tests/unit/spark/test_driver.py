@@ -16,14 +16,14 @@ from airflow_provider_connect import registry
 from airflow_provider_connect.errors import ConfigError, DataError, Failure, RetriableError
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.spark.context import stage_root
-from airflow_provider_connect.spark.days.sweep import swept
-from airflow_provider_connect.spark.days.window import move_all
+from airflow_provider_connect.spark.context import open_stage
+from airflow_provider_connect.spark.days.parallel import run_all_days
+from airflow_provider_connect.spark.days.sweep import sweep_quietly
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.window import Day, span
+from airflow_provider_connect.window import Day, days_between
 from tests.equipment.spark.lab import Fixed
 
-WEEK = span(dt.date(2026, 10, 5), dt.date(2026, 10, 11), "UTC")
+WEEK = days_between(dt.date(2026, 10, 5), dt.date(2026, 10, 11), "UTC")
 
 
 class Mover:
@@ -49,11 +49,15 @@ class Mover:
         with self.lock:
             self.now -= 1
         error = self.errors.get(f"d{day.date.day}")
-        return [DayReport.of(day, "failed" if error else "published", failure=Failure.of(error) if error else None)]
+        return [
+            DayReport.for_day(
+                day, "failed" if error else "published", failure=Failure.from_error(error) if error else None
+            )
+        ]
 
 
 def moved(mover: Any, width: int) -> list[str]:
-    reports = move_all(mover, Fixed(1), width)
+    reports = run_all_days(mover, Fixed(1), width)
     assert [report.day for report in reports] == [day.date for day in WEEK]
     return [report.status for report in reports]
 
@@ -89,13 +93,13 @@ def test_a_sweep_that_fails_is_said_and_does_not_lose_the_report(
     (path / "_delta_log" / "00000000000000000000.json").write_text("no json")
     sink = registry.sink_class("delta")(path=str(path))  # type: ignore[call-arg]
     publisher = sink.open(StreamKey(connector="a", stream="b"), {})
-    assert swept(sink.target, publisher.sweep) == 0
+    assert sweep_quietly(sink.target, publisher.sweep) == 0
     assert f"under {path} could not be swept" in capsys.readouterr().err
 
 
 def stage_of(staging: str | None, own: str | None = None) -> str:
     job: Any = SimpleNamespace(staging=staging, sink_name="bigquery")
-    return stage_root(own, job).url
+    return open_stage(own, job).url
 
 
 @pytest.mark.parametrize("depth", ["", "stage", "stage/deeper/still", "day=2026-10-05", "_connect"])

@@ -13,7 +13,7 @@ from airflow_provider_connect.errors import ConnectError
 from airflow_provider_connect.job import JobConfig, JobReport, SealedConnections
 from airflow_provider_connect.sink import Connections, Intent
 from airflow_provider_connect.spark import job
-from airflow_provider_connect.spark.capabilities.allowance import Dealer
+from airflow_provider_connect.spark.capabilities.allowance import RequestBudget
 from airflow_provider_connect.submit.sealed import seal
 from airflow_provider_connect.window import Day
 
@@ -30,7 +30,7 @@ class Driver:
         self.given: Connections = {}
         monkeypatch.setattr(job, "_run", self._look)
 
-    def _look(self, config: JobConfig, connections: Connections, started: float, dealer: Dealer) -> JobReport:
+    def _look(self, config: JobConfig, connections: Connections, started: float, dealer: RequestBudget) -> JobReport:
         files = [path for folder in (self.folder, self.stage) for path in folder.rglob("*") if path.is_file()]
         self.found = [path.name for path in files]
         self.given = connections

@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import InputPartition, PollContext
 from airflow_provider_connect.sources._sql.jdbc import JdbcPoller
 from airflow_provider_connect.sources.sql import SqlSource
-from airflow_provider_connect.spark.capabilities import frames
+from airflow_provider_connect.spark.capabilities import frame_polling
 from airflow_provider_connect.spark.poll import PollOutcome, PollTask
 from tests.equipment.spark.lab import DAY
 
@@ -90,7 +90,7 @@ class Reads(JdbcPoller):
 
 @pytest.fixture
 def poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., PollOutcome]:
-    monkeypatch.setattr(frames, "PAUSES", [0.01] * 9)
+    monkeypatch.setattr(frame_polling, "PAUSES", [0.01] * 9)
 
     def poll(*states: str | None, seconds: float = 60.0) -> PollOutcome:
         task = PollTask(
@@ -102,7 +102,7 @@ def poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., PollO
             progress_seconds=60,
         )
         poller = Reads(*states)
-        (text,) = frames.pollster(poller, SCHEMA, ERP)([task.model_dump_json()])
+        (text,) = frame_polling.make_frame_poller(poller, SCHEMA, ERP)([task.model_dump_json()])
         assert "canary" not in text
         assert "4711" not in text
         assert not poller.states
@@ -133,11 +133,11 @@ def test_a_budget_ends(poll: Any) -> None:
 
 def test_a_task_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Connection] = []
-    monkeypatch.setattr(frames, "_polled", lambda *_, connection, **__: seen.append(connection) or PollOutcome())
-    frames.pollster(Reads(), SCHEMA, ERP)(["{}"])
+    monkeypatch.setattr(frame_polling, "_polled", lambda *_, connection, **__: seen.append(connection) or PollOutcome())
+    frame_polling.make_frame_poller(Reads(), SCHEMA, ERP)(["{}"])
     (given,) = seen
     assert (given.login, given.password, given.extra, given.conn_type) == (None, None, {}, "jdbc")
-    assert frames.pollster(Reads(), SCHEMA, ERP)([]) == []
+    assert frame_polling.make_frame_poller(Reads(), SCHEMA, ERP)([]) == []
 
 
 def test_a_cluster_in_another_zone_is_refused() -> None:
@@ -147,11 +147,11 @@ def test_a_cluster_in_another_zone_is_refused() -> None:
         return SimpleNamespace(master=master, _jvm=jvm, getConf=lambda: {"spark.executor.extraJavaOptions": options})
 
     with pytest.raises(ConfigError, match=r"Duser\.timezone=UTC"):
-        frames._use_utc(cluster("-Xmx1g"))
+        frame_polling._use_utc(cluster("-Xmx1g"))
     with pytest.raises(ConfigError, match=r"Duser\.timezone=UTC"):  # the JVM takes the last one
-        frames._use_utc(cluster("-Duser.timezone=UTC -Duser.timezone=US/Pacific"))
+        frame_polling._use_utc(cluster("-Duser.timezone=UTC -Duser.timezone=US/Pacific"))
     with pytest.raises(ConfigError, match=r"Duser\.timezone=UTC"):  # its executors are other JVMs
-        frames._use_utc(cluster("-Xmx1g", "local-cluster[2,1,1024]"))
-    frames._use_utc(cluster("-Xmx1g -Duser.timezone=UTC"))
-    frames._use_utc(cluster("-Duser.timezone=US/Pacific -Duser.timezone=UTC"))
-    frames._use_utc(cluster("-Xmx1g", "local[2]"))
+        frame_polling._use_utc(cluster("-Xmx1g", "local-cluster[2,1,1024]"))
+    frame_polling._use_utc(cluster("-Xmx1g -Duser.timezone=UTC"))
+    frame_polling._use_utc(cluster("-Duser.timezone=US/Pacific -Duser.timezone=UTC"))
+    frame_polling._use_utc(cluster("-Xmx1g", "local[2]"))

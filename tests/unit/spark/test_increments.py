@@ -16,7 +16,7 @@ from airflow_provider_connect.job import DayReport, JobConfig
 from airflow_provider_connect.sink import Intent, LedgerRow, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.spark.transform import begin
+from airflow_provider_connect.spark.transform import entry
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.spark.here import drive
 from tests.equipment.spark.transforming import TransformationHere
@@ -106,13 +106,15 @@ def test_of_two_runs_at_once_the_one_that_comes_later_reads_on_from_the_other(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream.grow("a")
-    poller = type(registry.source_class("growing").of({"file": ""}).open(Connection(conn_id="growing"), PollContext()))
+    poller = type(
+        registry.source_class("growing").from_options({"file": ""}).open(Connection(conn_id="growing"), PollContext())
+    )
     planned: Callable[..., Any] = poller.plan
     others: list[DayReport] = []
 
     def plan(*args: Any) -> Any:
         if not others:
-            others.append(DayReport.of(Day(date=TUESDAY), "not_started"))  # its own plans go on
+            others.append(DayReport.for_day(Day(date=TUESDAY), "not_started"))  # its own plans go on
             others.extend(stream.run(TUESDAY))
             stream.grow("b")
         return planned(*args)
@@ -141,7 +143,7 @@ def test_an_increment_s_position_is_that_of_the_poll_whatever_a_transform_leaves
     def begun(job: Any, source: Any, context: Any) -> Any:
         return TransformationHere(source, only_b), 0.5
 
-    monkeypatch.setattr(begin, "begun", begun)
+    monkeypatch.setattr(entry, "begun", begun)
     stream.grow("a", "b")
     (monday,) = stream.run(MONDAY)
     assert (monday.status, monday.counts["rows_polled"], monday.rows_written) == ("published", 2, 1)

@@ -13,9 +13,9 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.patience import SystemClock
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
-from airflow_provider_connect.stage.manifest import Polled
-from airflow_provider_connect.stage.tables import Tables
+from airflow_provider_connect.spark.poll import PollOutcome, PollTask, run_poll_tasks, stage_partition
+from airflow_provider_connect.stage.manifest import PollResult
+from airflow_provider_connect.stage.tables import TableTemplate
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 10, 5))
@@ -49,8 +49,8 @@ class Bed(SystemClock):
         self.slept.append(seconds)
         self.notes.append(json.loads((self.stage / "_connect/attempts/t-1/progress-00000.json").read_text())["note"])
 
-    def freeze(self, *faults: str, **options: Any) -> Polled:
-        return freeze(self.task(*faults, **options), SCHEMA, CONNECTION, clock=self)[DAY.date]
+    def freeze(self, *faults: str, **options: Any) -> PollResult:
+        return stage_partition(self.task(*faults, **options), SCHEMA, CONNECTION, clock=self)[DAY.date]
 
     @property
     def polls(self) -> int:
@@ -79,14 +79,14 @@ def test_a_partition_is_frozen_with_all_that_was_counted(bed: Bed) -> None:
 
 
 def test_rows_are_dealt_out_to_tables(bed: Bed) -> None:
-    task = bed.task().model_copy(update={"tables": Tables(template="n{n}", most=3)})
-    polled = freeze(task, SCHEMA, CONNECTION, clock=bed)[DAY.date]
+    task = bed.task().model_copy(update={"tables": TableTemplate(template="n{n}", most=3)})
+    polled = stage_partition(task, SCHEMA, CONNECTION, clock=bed)[DAY.date]
     names = [path.rpartition("-")[0] for path in bed.parquet]
     assert names == [f"n{n}/day=2026-10-05/t-1-00000" for n in range(3)]
     assert ([file.path for file in polled.files], polled.rows_written) == (bed.parquet, 3)
     assert polled.digest == f"{3:032x}", "of the day, not of a table"
-    few = task.model_copy(update={"tables": Tables(template="n{n}", most=2)})
-    (outcome,) = run([few.model_dump_json()], schema=SCHEMA, connection=CONNECTION)
+    few = task.model_copy(update={"tables": TableTemplate(template="n{n}", most=2)})
+    (outcome,) = run_poll_tasks([few.model_dump_json()], schema=SCHEMA, connection=CONNECTION)
     failure = PollOutcome.model_validate_json(outcome).failure
     assert failure is not None
     assert (failure.type, "3 tables or more" in failure.message) == ("ConfigError", True)
@@ -95,7 +95,7 @@ def test_rows_are_dealt_out_to_tables(bed: Bed) -> None:
 def test_rows_say_that_they_are_not_deleted_where_the_sink_wants_that(bed: Bed) -> None:
     plain, marked = (
         bed.freeze(),
-        freeze(bed.task().model_copy(update={"soft_deletes": True}), SCHEMA, CONNECTION, clock=bed)[DAY.date],
+        stage_partition(bed.task().model_copy(update={"soft_deletes": True}), SCHEMA, CONNECTION, clock=bed)[DAY.date],
     )
     rows = pq.read_table(bed.stage / marked.files[0].path, partitioning=None)
     assert rows.column_names == [*SCHEMA.names, "__deleted", "__deleted_at"]
@@ -120,7 +120,7 @@ def test_retriable_errors_are_polled_again_and_only_the_last_try_counts(bed: Bed
 
 def test_what_only_a_new_plan_mends_is_not_polled_again(bed: Bed) -> None:
     """A snapshot that partitions shared does not come back: ten minutes of tries would all end the same."""
-    (outcome,) = run([bed.task("PlanGoneError").model_dump_json()], schema=SCHEMA, connection=CONNECTION)
+    (outcome,) = run_poll_tasks([bed.task("PlanGoneError").model_dump_json()], schema=SCHEMA, connection=CONNECTION)
     failure = PollOutcome.model_validate_json(outcome).failure
     assert failure is not None
     assert (failure.type, bed.polls) == ("RetriableError", 1)
@@ -142,7 +142,7 @@ def test_a_forgotten_copy_of_a_task_does_no_harm(bed: Bed) -> None:
             found.append(next(late)())
 
     with pytest.raises(DataError):
-        freeze(bed.task("RetriableError", "RetriableError", "DataError"), SCHEMA, CONNECTION, clock=Late())
+        stage_partition(bed.task("RetriableError", "RetriableError", "DataError"), SCHEMA, CONNECTION, clock=Late())
     assert bed.parquet == [found[0].files[0].path]
 
 
@@ -175,7 +175,7 @@ def test_other_errors_are_not_tried_again(bed: Bed, error: type[Exception]) -> N
 def test_a_source_that_nobody_knows_is_a_config_error(bed: Bed) -> None:
     task = bed.task().model_copy(update={"source_name": "tinny"})
     with pytest.raises(ConfigError, match="did you mean 'tiny'"):
-        freeze(task, SCHEMA, CONNECTION)
+        stage_partition(task, SCHEMA, CONNECTION)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_source_that_nobody_knows_is_a_config_error(bed: Bed) -> None:
 )
 def test_errors_cross_as_data_with_their_type(bed: Bed, fault: str, kind: str) -> None:
     task = bed.task(fault, retry_budget_seconds=0).model_dump_json()
-    (answer,) = run([task], schema=SCHEMA, connection=CONNECTION)
+    (answer,) = run_poll_tasks([task], schema=SCHEMA, connection=CONNECTION)
     outcome = PollOutcome.model_validate_json(answer)
     assert outcome.polled is None
     assert outcome.failure is not None
@@ -195,7 +195,7 @@ def test_errors_cross_as_data_with_their_type(bed: Bed, fault: str, kind: str) -
 
 def test_what_was_polled_crosses_as_data_and_every_task_is_answered(bed: Bed) -> None:
     tasks = [bed.task("DataError").model_dump_json(), bed.task().model_dump_json()]
-    answers = list(run(tasks, schema=SCHEMA, connection=CONNECTION))
+    answers = list(run_poll_tasks(tasks, schema=SCHEMA, connection=CONNECTION))
     first, second = (PollOutcome.model_validate_json(answer) for answer in answers)
     assert first.failure is not None
     assert second.polled is not None

@@ -12,7 +12,7 @@ from airflow_provider_connect.errors import (
     OvertakenError,
     RetriableError,
 )
-from airflow_provider_connect.spark.put import receipts
+from airflow_provider_connect.spark.put import collect_receipts
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_the_failure_that_decides_what_is_done_next_is_raised_whichever_share_ha
     errors: list[ConnectError], wanted: type[ConnectError]
 ) -> None:
     with pytest.raises(wanted) as caught:
-        receipts([("sent", None), *((None, Failure.of(error)) for error in errors)])
+        collect_receipts([("sent", None), *((None, Failure.from_error(error)) for error in errors)])
     assert type(caught.value) is wanted
 
 
 def test_receipts_come_in_the_order_of_the_shares() -> None:
-    assert receipts([("a", None), ("b", None)]) == ["a", "b"]
+    assert collect_receipts([("a", None), ("b", None)]) == ["a", "b"]

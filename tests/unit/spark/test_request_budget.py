@@ -18,10 +18,10 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark.days.window import move_all
-from airflow_provider_connect.spark.poll import PollOutcome, PollTask, freeze, run
-from airflow_provider_connect.stage.manifest import Polled
-from airflow_provider_connect.window import Day, span
+from airflow_provider_connect.spark.days.parallel import run_all_days
+from airflow_provider_connect.spark.poll import PollOutcome, PollTask, run_poll_tasks, stage_partition
+from airflow_provider_connect.stage.manifest import PollResult
+from airflow_provider_connect.window import Day, days_between
 from tests.equipment.clock import NoTime
 from tests.equipment.http.raw_server import RawServer
 from tests.equipment.spark.lab import Fixed
@@ -73,7 +73,7 @@ def schema_of(connection: Connection) -> pa.Schema:
     return MixpanelSource().open(connection, PollContext()).schema()
 
 
-def poll(server: StandIn, stage: Path, **options: int) -> tuple[Polled | RetriableError, int]:
+def poll(server: StandIn, stage: Path, **options: int) -> tuple[PollResult | RetriableError, int]:
     """Poll a day as an executor does, without its waits; return also how many requests it took."""
     before = requests_of(server)
     try:
@@ -81,7 +81,9 @@ def poll(server: StandIn, stage: Path, **options: int) -> tuple[Polled | Retriab
             task_of(stage, connection_to(server.url, server), DAY, **options),
             connection_to(server.url, server),
         )
-        found: Polled | RetriableError = freeze(task, schema_of(connection), connection, clock=NoTime())[DAY.date]
+        found: PollResult | RetriableError = stage_partition(task, schema_of(connection), connection, clock=NoTime())[
+            DAY.date
+        ]
     except RetriableError as error:
         found = error
     return found, requests_of(server) - before
@@ -112,7 +114,7 @@ def test_trouble_that_ends_within_the_budget_is_no_failure(
 ) -> None:
     standin.faults.replace([Fault("status", status=500, times=faults)])
     found, asked = poll(standin, tmp_path)
-    assert isinstance(found, Polled) is is_polled
+    assert isinstance(found, PollResult) is is_polled
     assert asked == 5
 
 
@@ -134,7 +136,7 @@ def test_a_server_that_cannot_be_reached_for_a_while_is_asked_beyond_the_budget_
     monkeypatch.setattr("socket.getaddrinfo", restarting)
     standin.faults.replace([Fault("status", status=500, times=3)])
     found, asked = poll(standin, tmp_path)
-    assert isinstance(found, Polled)
+    assert isinstance(found, PollResult)
     assert (found.retries, asked) == (8 + 3, 4)
 
 
@@ -162,14 +164,16 @@ class Window:
     def __init__(self, server: StandIn, stage: Path, days: int) -> None:
         self.connection = connection_to(server.url, server)
         self.stage = stage
-        self.job = SimpleNamespace(all_days=span(DAY.date, DAY.date + dt.timedelta(days=days - 1), "UTC"), lookback=())
+        self.job = SimpleNamespace(
+            all_days=days_between(DAY.date, DAY.date + dt.timedelta(days=days - 1), "UTC"), lookback=()
+        )
 
     def move(self, days: Sequence[Day]) -> list[DayReport]:
         (day,) = days
         task = task_of(self.stage, self.connection, day).model_dump_json()
-        (answer,) = run([task], schema=schema_of(self.connection), connection=self.connection)
+        (answer,) = run_poll_tasks([task], schema=schema_of(self.connection), connection=self.connection)
         failure = PollOutcome.model_validate_json(answer).failure
-        return [DayReport.of(day, "failed" if failure else "published", failure=failure)]
+        return [DayReport.for_day(day, "failed" if failure else "published", failure=failure)]
 
 
 @pytest.mark.parametrize("width", [1, 4])
@@ -179,7 +183,7 @@ def test_a_lasting_500_costs_a_window_no_more_than_the_days_that_are_polled_at_o
     standin.faults.replace([Fault("status", status=500, times=None)])
     before = requests_of(standin)
     window: Any = Window(standin, tmp_path, days=30)
-    reports = move_all(window, Fixed(1), width)
+    reports = run_all_days(window, Fixed(1), width)
     failed = sum(report.status == "failed" for report in reports)
     assert requests_of(standin) - before == 5 * failed
     assert 1 <= failed <= width, "the first may have stopped the others before they began"
@@ -191,4 +195,4 @@ def test_trouble_that_is_over_within_the_budget_stops_no_further_day(
 ) -> None:
     standin.faults.replace([Fault("status", status=500, times=4)])
     window: Any = Window(standin, tmp_path, days=3)
-    assert {report.status for report in move_all(window, Fixed(1), 1)} == {"published"}
+    assert {report.status for report in run_all_days(window, Fixed(1), 1)} == {"published"}

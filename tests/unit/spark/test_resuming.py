@@ -23,10 +23,10 @@ from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import Failure
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.days.life import Days
-from airflow_provider_connect.spark.days.poll import in_lanes, lanes
+from airflow_provider_connect.spark.days.poll import lane_count, poll_in_lanes
+from airflow_provider_connect.spark.days.runner import DayRunner
 from airflow_provider_connect.spark.poll import PollOutcome
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.manifest import Manifest
 from tests.equipment.spark.lab import DAY, Lab, moved, poll_parts_of, polling, rewired
 
@@ -38,7 +38,7 @@ class KilledError(BaseException):
     """What a SIGKILL leaves of a driver: nobody cleans up."""
 
 
-def killed_after(days: Days, parts: int) -> Days:
+def killed_after(days: DayRunner, parts: int) -> DayRunner:
     """Return days whose driver dies once so many partitions were polled."""
     poll_parts, lock, left = poll_parts_of(days), threading.Lock(), [parts]
 
@@ -245,7 +245,7 @@ def test_a_clear_and_another_source_begin_anew(lab: Lab, other: dict[str, Any]) 
 def test_another_schema_begins_anew(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     die(lab, 4)
     days = lab.days(source=SOURCE, attempt="2")
-    wider = days.context.outlet.schema.set(1, pa.field("n", pa.int64(), metadata={"comment": "was narrower"}))
+    wider = days.context.outlet.published_schema.set(1, pa.field("n", pa.int64(), metadata={"comment": "was narrower"}))
     intake = dataclasses.replace(days.context.intake, read=wider)
     days = rewired(days, context=dataclasses.replace(days.context, intake=intake))
     assert moved(days).status == "published"
@@ -326,7 +326,9 @@ def test_partitions_are_polled_as_many_at_once_as_the_source_says() -> None:
             now[0] -= 1
         return [PollOutcome(polled={}).model_dump_json() for _ in tasks]
 
-    outcomes = in_lanes(parts, [str(part.index) for part in parts], 3, poll, lambda part, _: ended.append(part.index))
+    outcomes = poll_in_lanes(
+        parts, [str(part.index) for part in parts], 3, poll, lambda part, _: ended.append(part.index)
+    )
     assert (most[0], sorted(ended), len(outcomes)) == (3, [*range(12)], 12)
 
 
@@ -348,7 +350,7 @@ def test_one_spark_job_polls_all_where_nothing_bounds_them(
     lab: Lab, resumes: bool, asked: int | None, most: int, parts: int, found: int | None
 ) -> None:
     poller = lab.days(source={"resumes": resumes, "at_once": asked}).context.intake.poller
-    assert lanes(poller, parts, most) == found
+    assert lane_count(poller, parts, most) == found
 
 
 def test_none_begins_after_one_that_failed() -> None:
@@ -359,6 +361,6 @@ def test_none_begins_after_one_that_failed() -> None:
         begun.extend(tasks)
         return [PollOutcome(failure=failure if tasks == ["2"] else None).model_dump_json()]
 
-    outcomes = in_lanes(parts, [str(part.index) for part in parts], 1, poll, lambda *_: None)
+    outcomes = poll_in_lanes(parts, [str(part.index) for part in parts], 1, poll, lambda *_: None)
     assert begun == ["0", "1", "2"]
     assert [outcome.failure for outcome in outcomes] == [None, None, failure, *[None] * 9]

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from airflow_provider_connect.job import JobReport
-from airflow_provider_connect.operators.outcome import table
-from airflow_provider_connect.spark.progress import Poll, Sign
+from airflow_provider_connect.operators.job_outcome import format_days
+from airflow_provider_connect.spark.progress import PollProgress, ProgressFile
 from tests.equipment.clock import NoTime
 from tests.equipment.spark.lab import DAY, Lab
 
@@ -39,17 +39,17 @@ def test_a_day_that_fails_after_retries_tells_them_too(lab: Lab, capsys: pytest.
 def test_what_was_told_while_the_day_was_polled_is_not_told_again(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     progress, poll = (
         lab.days().context.progress,
-        Poll([DAY], {0: Sign(DAY, "_connect/attempts/t-1/progress-00000.json")}),
+        PollProgress([DAY], {0: ProgressFile(DAY, "_connect/attempts/t-1/progress-00000.json")}),
     )
     for reasons in (["waits a", "waits b"], ["waits a", "waits b", "waits c"], ["waits a"]):
-        progress.retried(poll, 0, reasons)
+        progress.log_retries(poll, 0, reasons)
     assert lines(capsys) == [f"retry {number} of partition 0" for number in (1, 2, 3)]
     assert progress.retries(DAY) == 3
 
 
 def test_the_number_of_retries_stands_in_table_and_xcom(lab: Lab) -> None:
-    report = JobReport.of("t-1", [lab.move(source=FAULTS)])
-    heads, cells = (line.split() for line in table(report).replace("MB read", "MB").splitlines()[:2])
+    report = JobReport.from_days("t-1", [lab.move(source=FAULTS)])
+    heads, cells = (line.split() for line in format_days(report).replace("MB read", "MB").splitlines()[:2])
     assert cells[heads.index("retries")] == "2"
     summary = report.summary()
     assert (summary["retries"], summary["days"][0]["retries"]) == (2, 2)

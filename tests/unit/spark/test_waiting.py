@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.spark.days.life import Days
-from airflow_provider_connect.spark.days.window import move_all
+from airflow_provider_connect.spark.days.parallel import run_all_days
+from airflow_provider_connect.spark.days.runner import DayRunner
 from airflow_provider_connect.stage import temporary
-from airflow_provider_connect.window import span
+from airflow_provider_connect.window import days_between
 from tests.equipment.spark.lab import Fixed, Lab, poll_parts_of, polling, rewired
 
-WEEK = tuple(span(dt.date(2026, 10, 5), dt.date(2026, 10, 7), "UTC"))
+WEEK = tuple(days_between(dt.date(2026, 10, 5), dt.date(2026, 10, 7), "UTC"))
 MONDAY, TUESDAY, WEDNESDAY = WEEK
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.spark.attempts.EVERY_SECONDS", 0.01, raising=False)
+    monkeypatch.setattr("airflow_provider_connect.spark.attempts.SIGN_INTERVAL_SECONDS", 0.01, raising=False)
 
 
 def files(lab: Lab) -> list[Path]:
@@ -47,7 +47,7 @@ def attempts_heard_of(lab: Lab, seconds: float) -> set[str]:
         time.sleep(0.005)
 
 
-def slow_monday(lab: Lab, **options: Any) -> Days:
+def slow_monday(lab: Lab, **options: Any) -> DayRunner:
     """Return days of which the first takes hours to publish, while another job sweeps."""
     days = lab.days(source={"together": 3}, window=WEEK, **options)
 
@@ -57,24 +57,26 @@ def slow_monday(lab: Lab, **options: Any) -> Days:
         if token["attempt"].endswith("20261005"):
             grow_old(lab, "20261005")
             attempts_heard_of(lab, 2)
-            temporary.sweep(days.context.outlet.root, days.context.outlet.root.now() - dt.timedelta(hours=1))
+            temporary.sweep_stage(
+                days.context.outlet.root, days.context.outlet.root.storage_time() - dt.timedelta(hours=1)
+            )
         return receipts
 
     return rewired(days, put_shares=put_shares)
 
 
 def test_a_sweep_leaves_the_days_that_wait(lab: Lab) -> None:
-    reports = move_all(slow_monday(lab), Fixed(3), 1)
+    reports = run_all_days(slow_monday(lab), Fixed(3), 1)
     assert [report.status for report in reports] == ["published"] * 3
 
 
 def test_a_day_whose_turn_has_come_leaves_nothing_in_a_stage_that_is_not_kept(lab: Lab) -> None:
-    move_all(slow_monday(lab, keeps_stage=False), Fixed(3), 1)
+    run_all_days(slow_monday(lab, keeps_stage=False), Fixed(3), 1)
     assert files(lab) == []
 
 
 def test_a_day_of_an_earlier_try_waits_too_while_its_neighbours_are_polled(lab: Lab) -> None:
-    lab.days(source={"together": 3}, window=WEEK[1:], sink=["commit:RetriableError"]).move(WEEK[1:])
+    lab.days(source={"together": 3}, window=WEEK[1:], sink=["commit:RetriableError"]).run(WEEK[1:])
     days = lab.days(source={"together": 3}, window=WEEK, attempt="2")
 
     def poll_parts(tasks: list[str]) -> list[str]:
@@ -82,7 +84,7 @@ def test_a_day_of_an_earlier_try_waits_too_while_its_neighbours_are_polled(lab: 
         assert attempts_heard_of(lab, 2) >= {"aaaa-1-20261006", "aaaa-1-20261007"}
         return poll_parts_of(days)(tasks)
 
-    reports = move_all(polling(days, poll_parts), Fixed(3), 1)
+    reports = run_all_days(polling(days, poll_parts), Fixed(3), 1)
     assert [(report.status, report.poll_seconds > 0) for report in reports] == [
         ("published", True),
         ("published", False),

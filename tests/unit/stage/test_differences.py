@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.stage import differences as module
-from airflow_provider_connect.stage.differences import Differences, differences
+from airflow_provider_connect.stage.differences import Differences, compare_states
 from airflow_provider_connect.stage.storage import Folder
 
 SCHEMA = pa.schema([("text", pa.string()), ("n", pa.int64()), ("record_key", pa.string())])
@@ -36,7 +36,7 @@ def write(path: Path, rows: Sequence[tuple[Any, ...]], schema: pa.Schema = SCHEM
 
 
 def compared(root: Path, old: Sequence[Any], new: Sequence[Any], schema: pa.Schema = SCHEMA) -> Differences | None:
-    return differences(Folder(str(root)), [write(root / "o", old, schema)], [write(root / "n", new, schema)], schema)
+    return compare_states(Folder(str(root)), [write(root / "o", old, schema)], [write(root / "n", new, schema)], schema)
 
 
 @given(old=ROWS, new=ROWS, bucket=st.sampled_from([3, 1000]))
@@ -49,22 +49,22 @@ def test_rows_are_added_changed_and_vanished_as_multisets_say(
     after = [write(tmp_path / "new", new)]
     same = (Counter(old) & Counter(new)).total()
     kept = (Counter(row[-1] for row in old) & Counter(row[-1] for row in new)).total()
-    found = differences(Folder(str(tmp_path)), before, after, SCHEMA)
+    found = compare_states(Folder(str(tmp_path)), before, after, SCHEMA)
     assert found == Differences(added=len(new) - kept, changed=kept - same, vanished=len(old) - kept)
 
 
 def test_a_day_that_had_no_rows_or_has_none_is_all_new_or_all_gone(tmp_path: Path) -> None:
     path = write(tmp_path / "one", [("a", 1, 1), ("a", 1, 2)])
     folder = Folder(str(tmp_path))
-    assert differences(folder, [], [path], SCHEMA) == Differences(added=2, changed=0, vanished=0)
-    assert differences(folder, [path], [], SCHEMA) == Differences(added=0, changed=0, vanished=2)
+    assert compare_states(folder, [], [path], SCHEMA) == Differences(added=2, changed=0, vanished=0)
+    assert compare_states(folder, [path], [], SCHEMA) == Differences(added=0, changed=0, vanished=2)
 
 
 def test_a_new_column_changes_no_row(tmp_path: Path) -> None:
     more = pa.schema([("extra", pa.string()), *SCHEMA])
     old, new = write(tmp_path / "o", [("a", 1, 1)]), write(tmp_path / "n", [("x", "a", 1, 1)], more)
     folder = Folder(str(tmp_path))
-    assert differences(folder, [old], [new], more) == Differences(added=0, changed=0, vanished=0)
+    assert compare_states(folder, [old], [new], more) == Differences(added=0, changed=0, vanished=0)
 
 
 def test_rows_without_a_key_are_not_compared(tmp_path: Path) -> None:
@@ -104,4 +104,4 @@ def test_values_that_change_places_are_a_change(tmp_path: Path) -> None:
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"gone\.parquet"):
-        differences(Folder(str(tmp_path)), ["gone.parquet"], [], SCHEMA)
+        compare_states(Folder(str(tmp_path)), ["gone.parquet"], [], SCHEMA)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.window import Day
 
 DAY = Day(date=dt.date(2026, 3, 1), zone="US/Pacific")
@@ -16,7 +16,7 @@ COUNT = st.integers(0, 10**12)
 @st.composite
 def polled(draw):
     earliest = draw(st.none() | INSTANTS)
-    return Polled(
+    return PollResult(
         files=[StagedFile(path=f"f{draw(COUNT)}", rows=1, size_bytes=2, stats={"numRecords": 1})],
         rows_read=draw(COUNT),
         rows_written=draw(COUNT),
@@ -33,7 +33,7 @@ def polled(draw):
 
 @given(st.lists(polled(), max_size=5))
 def test_a_day_is_the_sum_of_its_partitions_in_any_order(parts):
-    total, backwards = Polled.total(parts), Polled.total(parts[::-1])
+    total, backwards = PollResult.total(parts), PollResult.total(parts[::-1])
     assert total.rows_read == sum(part.rows_read for part in parts)
     assert total.rows_written == sum(part.rows_written for part in parts)
     assert sum(total.counts.values()) == sum(sum(part.counts.values()) for part in parts)
@@ -47,9 +47,9 @@ def test_a_day_is_the_sum_of_its_partitions_in_any_order(parts):
 
 
 def test_digests_add_up_without_growing():
-    largest = Polled(digest="f" * 32)
-    assert Polled.total([largest, largest]).digest == "f" * 31 + "e"
-    assert Polled.total([largest, Polled(digest=f"{1:032x}")]).digest == "0" * 32
+    largest = PollResult(digest="f" * 32)
+    assert PollResult.total([largest, largest]).digest == "f" * 31 + "e"
+    assert PollResult.total([largest, PollResult(digest=f"{1:032x}")]).digest == "0" * 32
 
 
 @given(polled())
@@ -59,7 +59,7 @@ def test_a_manifest_survives_json(part):
 
 
 def test_a_manifest_of_another_form_is_refused():
-    text = Manifest(day=DAY, attempt="a", fingerprint="f", polled=Polled()).model_dump_json()
+    text = Manifest(day=DAY, attempt="a", fingerprint="f", polled=PollResult()).model_dump_json()
     with pytest.raises(ValidationError):
         Manifest.model_validate_json(text.replace('"attempt"', '"try"'))
     with pytest.raises(ValidationError):

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from airflow_provider_connect.ledger import LedgerRow
-from airflow_provider_connect.stage.spans import Restart, Span, following
+from airflow_provider_connect.stage.spans import Restart, Span, next_span
 
 MONDAY = dt.date(2026, 10, 5)
 TUESDAY = dt.date(2026, 10, 6)
@@ -26,5 +26,5 @@ NEWEST = LedgerRow(day=MONDAY, generation=1, token="t", rows=1, span=Span(number
     ],
 )
 def test_an_answer_counts_for_the_very_increment_that_the_alarm_was_about(restart: Restart | None, after: str) -> None:
-    span = following(NEWEST, TUESDAY, lambda begin, end: f"{begin}+", restart)
+    span = next_span(NEWEST, TUESDAY, lambda begin, end: f"{begin}+", restart)
     assert span == Span(number=4, after=after, to=f"{after}+")

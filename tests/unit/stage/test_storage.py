@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.stage.storage import Folder, normalised, storage_error
+from airflow_provider_connect.stage.storage import Folder, normalise_path, storage_error
 from tests.equipment.stores.nobody import as_nobody
 
 
@@ -27,8 +27,8 @@ from tests.equipment.stores.nobody import as_nobody
     ],
 )
 def test_a_path_has_one_spelling(given: str, spelled: str) -> None:
-    assert normalised(given) == spelled
-    assert normalised(spelled) == spelled
+    assert normalise_path(given) == spelled
+    assert normalise_path(spelled) == spelled
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_path_has_one_spelling(given: str, spelled: str) -> None:
 )
 def test_a_path_that_cannot_be_meant_is_refused_without_its_secret(path: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        normalised(path)
+        normalise_path(path)
     assert "hush" not in str(caught.value)
 
 
@@ -94,7 +94,7 @@ def test_a_folder_tells_the_time_of_the_storage_and_not_of_this_machine(
     folder = Folder(str(tmp_path))
     (tmp_path / "f").write_text("x")
     monkeypatch.setattr("time.time", lambda: 0.0)
-    assert abs(folder.now().timestamp() - (tmp_path / "f").stat().st_mtime) < 600
+    assert abs(folder.storage_time().timestamp() - (tmp_path / "f").stat().st_mtime) < 600
     assert [file.name for file in folder.files()] == ["f"]
 
 

@@ -13,28 +13,42 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.stage import tables as stage_tables
-from airflow_provider_connect.stage.manifest import TABLE_FILE, Manifest, Polled
+from airflow_provider_connect.stage.manifest import TABLE_FILE_PATTERN, Manifest, PollResult
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.tables import (
-    HEAD,
-    MAX_NAME,
-    Share,
-    SplitWriter,
-    Tables,
-    staged_rows,
-    table_of,
+    HEAD_FOLDER,
+    MAX_NAME_CHARACTERS,
+    StagedPart,
+    TableSplitWriter,
+    TableTemplate,
+    open_row_writer,
+    table_folder,
     template_problem,
 )
 from airflow_provider_connect.window import Day
 
 SCHEMA = pa.schema([pa.field("event", pa.string()), pa.field("n", pa.int64())])
-SHARE = Share(Day(date=dt.date(2026, 5, 1)), "a-1", 0, "c0")
-EVENTS = Tables(template="{event}", most=100)
+SHARE = StagedPart(Day(date=dt.date(2026, 5, 1)), "a-1", 0, "c0")
+EVENTS = TableTemplate(template="{event}", most=100)
 
 odd = st.sampled_from(
     (
-        *("", ".", "..", "/", "a/b", "_connect", HEAD, "_delta_log", "Login", "login", "LOGIN", "log in", "log_in"),
+        *(
+            "",
+            ".",
+            "..",
+            "/",
+            "a/b",
+            "_connect",
+            HEAD_FOLDER,
+            "_delta_log",
+            "Login",
+            "login",
+            "LOGIN",
+            "log in",
+            "log_in",
+        ),
         *("null", "día", "di\u0301a", "登录", "x" * 300, "x" * 301, "login_x0123456789", "day=2026-05-01"),
         *("a\x00b", "\ud800"),
     )
@@ -47,20 +61,23 @@ def batch(events: list[str | None], first: int = 0) -> pa.RecordBatch:
 
 @given(st.sets(st.none() | odd | st.text(max_size=20), min_size=1), st.sampled_from(["{event}", "Mix.{event}_V2"]))
 def test_names_are_legal_and_apart_even_where_case_does_not_count(values: set[str | None], template: str) -> None:
-    tables = Tables(template=template, most=1)
-    names = {value: tables.folder(value) for value in values}
+    tables = TableTemplate(template=template, most=1)
+    names = {value: tables.folder_name(value) for value in values}
     assert len({name.casefold() for name in names.values()}) == len(values)
     for value, name in names.items():
-        assert TABLE_FILE.fullmatch(f"{name}/day=2026-05-01/a-00000-0.parquet"), name
+        assert TABLE_FILE_PATTERN.fullmatch(f"{name}/day=2026-05-01/a-00000-0.parquet"), name
         assert name.isascii()
-        assert len(name) <= MAX_NAME
-        assert name == Tables(template=template, most=5).folder(value), "the name depends on the value alone"
+        assert len(name) <= MAX_NAME_CHARACTERS
+        assert name == TableTemplate(template=template, most=5).folder_name(value), (
+            "the name depends on the value alone"
+        )
 
 
 def test_names_that_are_legal_stay_and_others_can_be_read() -> None:
-    assert [EVENTS.folder(value) for value in ("login", "sign-up_2")] == ["login", "sign-up_2"]
+    assert [EVENTS.folder_name(value) for value in ("login", "sign-up_2")] == ["login", "sign-up_2"]
     shown = {
-        value: EVENTS.folder(value).rpartition("_x")[0] for value in ("Sign Up", "$session_start", "登录", "", None)
+        value: EVENTS.folder_name(value).rpartition("_x")[0]
+        for value in ("Sign Up", "$session_start", "登录", "", None)
     }
     assert shown == {
         "Sign Up": "Sign_Up",
@@ -77,7 +94,7 @@ def test_a_template_that_cannot_work_is_named(template: str) -> None:
 
 
 def test_without_a_column_there_is_one_file(tmp_path: Path) -> None:
-    assert isinstance(staged_rows(Folder(str(tmp_path)), SCHEMA, None, SHARE), RowWriter)
+    assert isinstance(open_row_writer(Folder(str(tmp_path)), SCHEMA, None, SHARE), RowWriter)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +105,7 @@ def test_every_row_is_in_its_table_once_whatever_the_limits(
 ) -> None:
     for name, size in zip(("DEAL_BYTES", "HELD_BYTES", "OPEN_FILES"), sizes, strict=True):
         monkeypatch.setattr(stage_tables, name, size)
-    writer = SplitWriter(Folder(str(tmp_path)), SCHEMA, EVENTS, SHARE)
+    writer = TableSplitWriter(Folder(str(tmp_path)), SCHEMA, EVENTS, SHARE)
     events = ["a", "b", None, "C c", "d"]
     expected: dict[str, list[int]] = {}
     with writer:
@@ -97,31 +114,31 @@ def test_every_row_is_in_its_table_once_whatever_the_limits(
             writer.write(batch(rows, first))
             assert len(writer._open) <= sizes[2]
             for i, event in enumerate(rows):
-                expected.setdefault(EVENTS.folder(event), []).append(first + i)
+                expected.setdefault(EVENTS.folder_name(event), []).append(first + i)
         writer.write(batch([]))
     found: dict[str, list[int]] = {}
     for file in writer.files:
         table = pq.ParquetFile(tmp_path / file.path).read()
         assert file.rows == table.num_rows > 0
         assert table.schema.names == SCHEMA.names
-        assert {EVENTS.folder(event) for event in table["event"].to_pylist()} == {table_of(file.path)}
-        found.setdefault(table_of(file.path), []).extend(table["n"].to_pylist())
+        assert {EVENTS.folder_name(event) for event in table["event"].to_pylist()} == {table_folder(file.path)}
+        found.setdefault(table_folder(file.path), []).extend(table["n"].to_pylist())
     assert {name: sorted(rows) for name, rows in found.items()} == expected
     assert (len(writer.files) > len(expected)) == (sizes[1] == 1)
-    polled = Polled(files=writer.files)
+    polled = PollResult(files=writer.files)
     manifest = Manifest(day=SHARE.day, attempt="a-1", fingerprint="f", polled=polled)
     assert Manifest.read(manifest.model_dump_json().encode(), SHARE.day, "a-1") == manifest
 
 
 def test_values_that_are_no_texts_are_told_apart_by_their_texts(tmp_path: Path) -> None:
     schema = pa.schema([("kind", pa.dictionary(pa.int8(), pa.string())), ("n", pa.int64())])
-    by_number = SplitWriter(Folder(str(tmp_path)), schema, Tables(template="{n}", most=9), SHARE)
+    by_number = TableSplitWriter(Folder(str(tmp_path)), schema, TableTemplate(template="{n}", most=9), SHARE)
     with by_number:
         by_number.write(
             pa.record_batch([pa.array(["x", "y", "x"]).dictionary_encode().cast(schema[0].type), [7, 8, 7]], schema)
         )
-    assert [(table_of(f.path), f.rows) for f in by_number.files] == [("7", 2), ("8", 1)]
-    by_kind = SplitWriter(Folder(str(tmp_path)), schema, Tables(template="{kind}", most=9), SHARE)
+    assert [(table_folder(f.path), f.rows) for f in by_number.files] == [("7", 2), ("8", 1)]
+    by_kind = TableSplitWriter(Folder(str(tmp_path)), schema, TableTemplate(template="{kind}", most=9), SHARE)
     with by_kind:
         by_kind.write(
             pa.record_batch([pa.array(["x", None, "x"]).dictionary_encode().cast(schema[0].type), [7, 8, 7]], schema)
@@ -132,7 +149,7 @@ def test_values_that_are_no_texts_are_told_apart_by_their_texts(tmp_path: Path) 
 def test_too_many_tables_and_any_other_error_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DEAL_BYTES", "HELD_BYTES", "OPEN_FILES"):
         monkeypatch.setattr(stage_tables, name, 1)
-    writer = SplitWriter(Folder(str(tmp_path)), SCHEMA, Tables(template="{event}", most=3), SHARE)
+    writer = TableSplitWriter(Folder(str(tmp_path)), SCHEMA, TableTemplate(template="{event}", most=3), SHARE)
 
     def write() -> None:
         with writer:
@@ -147,7 +164,7 @@ def test_too_many_tables_and_any_other_error_leave_no_file(tmp_path: Path, monke
 
 def test_a_manifest_that_names_a_file_outside_a_table_is_refused() -> None:
     for path in ("../day=2026-05-01/a-1-00000-0.parquet", "_connect/day=2026-05-01/a-1-00000-0.parquet"):
-        text = Manifest(day=SHARE.day, attempt="a-1", fingerprint="f", polled=Polled()).model_dump()
+        text = Manifest(day=SHARE.day, attempt="a-1", fingerprint="f", polled=PollResult()).model_dump()
         text["polled"]["files"] = [{"path": path, "rows": 1, "size_bytes": 1}]
         with pytest.raises(ValueError, match="not this attempt's"):
             Manifest.read(Manifest.model_validate(text).model_dump_json().encode(), SHARE.day, "a-1")

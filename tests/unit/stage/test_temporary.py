@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.manifest import Manifest, Polled, StagedFile, attempt_folder, data_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.stage.temporary import (
-    forget,
+    delete_staged_day,
+    describe_polled_copies,
+    describe_staged_copies,
     local_stage,
     local_stage_path,
-    polled_copies,
     polled_root,
-    staged_copies,
-    sweep,
+    sweep_stage,
 )
 from airflow_provider_connect.window import Day
 
@@ -38,8 +38,8 @@ def attempt(folder: Folder, name: str, age: dt.timedelta = dt.timedelta()) -> Ma
     for each in (path, f"{control}/rejects-00000.parquet", f"{control}/manifest.json"):
         folder.write(each, b"x")
         when = (NOW - age).timestamp()
-        os.utime(folder.path(each), (when, when))
-    polled = Polled(files=(StagedFile(path=path, rows=1, size_bytes=1),))
+        os.utime(folder.path_in_filesystem(each), (when, when))
+    polled = PollResult(files=(StagedFile(path=path, rows=1, size_bytes=1),))
     return Manifest(day=DAY, attempt=name, fingerprint="f", polled=polled)
 
 
@@ -87,9 +87,9 @@ def test_what_is_published_is_forgotten_and_nothing_else(tmp_path: Path) -> None
     published = attempt(folder, "aaaa-1-20261005")
     attempt(folder, "bbbb-1-20261005")
     others = {name for name in names(folder) if "bbbb" in name}
-    forget(folder, published)
+    delete_staged_day(folder, published)
     assert names(folder) == others
-    forget(folder, published)
+    delete_staged_day(folder, published)
 
 
 def test_a_sweep_deletes_what_is_silent_and_spares_what_is_alive_or_foreign(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_sweep_deletes_what_is_silent_and_spares_what_is_alive_or_foreign(tmp_
     attempt(folder, "live-1-20261005")
     folder.write("somebody/elses.parquet", b"x")
     alive = {name for name in names(folder) if "dead" not in name}
-    assert sweep(folder, NOW - dt.timedelta(days=1)) == 3
+    assert sweep_stage(folder, NOW - dt.timedelta(days=1)) == 3
     assert names(folder) == alive
 
 
@@ -110,7 +110,7 @@ def test_a_sweep_deletes_what_was_dealt_out_to_tables(tmp_path: Path) -> None:
     for name in ("dead", "alive"):
         folder.write(f"sign-up/{data_file(DAY, name, 0, '1')}", b"x")
     os.utime(tmp_path / "sign-up" / data_file(DAY, "dead", 0, "1"), (0, 0))
-    assert sweep(folder, NOW - dt.timedelta(days=1)) == 4
+    assert sweep_stage(folder, NOW - dt.timedelta(days=1)) == 4
     assert names(folder) == {f"sign-up/{data_file(DAY, 'alive', 0, '1')}"}
 
 
@@ -124,7 +124,7 @@ def test_a_link_among_the_attempts_leads_a_sweep_to_no_file_of_others(tmp_path: 
     (tmp_path / "stage" / "day=2026-10-06").symlink_to(tmp_path / "others")
     for path in (tmp_path / "others").iterdir():
         os.utime(path, ((NOW - dt.timedelta(days=2)).timestamp(),) * 2)
-    sweep(folder, NOW - dt.timedelta(days=1))
+    sweep_stage(folder, NOW - dt.timedelta(days=1))
     assert len(list((tmp_path / "others").iterdir())) == 2
     assert not [name for name in names(folder) if "dead" in name]
 
@@ -132,12 +132,12 @@ def test_a_link_among_the_attempts_leads_a_sweep_to_no_file_of_others(tmp_path: 
 def test_days_that_wait_are_named_beside_those_that_a_transform_was_given(tmp_path: Path) -> None:
     """Also those that may still live: an erase says where its people's rows may be."""
     folder = Folder(str(tmp_path))
-    assert staged_copies(folder) == []
+    assert describe_staged_copies(folder) == []
     folder.write("somebody/elses.parquet", b"x")
-    assert staged_copies(folder) == []
+    assert describe_staged_copies(folder) == []
     attempt(folder, "live-1-20261005")
     attempt(polled_root(folder), "live-2-20261005")
-    staged, polled = staged_copies(folder)
+    staged, polled = describe_staged_copies(folder)
     assert staged.startswith("days that are staged and not published (3 files under")
     assert polled.startswith("days as they were polled, for a transform (3 files under")
-    assert polled_copies(folder) == [polled]
+    assert describe_polled_copies(folder) == [polled]

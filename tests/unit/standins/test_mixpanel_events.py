@@ -64,12 +64,12 @@ def test_events_hold_what_trips_readers() -> None:
     text = b"".join(RICH.lines(DATE)).decode()
     for trap in ("\u2028", "\u0085", "\\\\", '\\"', "🎯", '"undefined"', '"<null>"', '\\"properties\\":{', "São Paulo"):
         assert trap in text, trap
-    amounts = {type(row["properties"].get("amount", ...)) for row in RICH.kept(DATE)}
+    amounts = {type(row["properties"].get("amount", ...)) for row in RICH.expected_rows(DATE)}
     assert amounts == {int, float, str, type(None), type(...)}
 
 
 def test_truth_agrees_with_what_is_served() -> None:
-    truth, rows, kept = RICH.truth(DATE), rows_of(RICH, DATE), RICH.kept(DATE)
+    truth, rows, kept = RICH.truth(DATE), rows_of(RICH, DATE), RICH.expected_rows(DATE)
     assert len(rows) == truth.lines == 1500 + 40 + 11
     assert len(kept) == truth.rows == 1500 + 11
     assert truth.lines - truth.rows == truth.duplicates == 40
@@ -90,7 +90,7 @@ def test_duplicates_share_the_key_and_not_always_the_bytes() -> None:
 
 
 def test_a_reused_insert_id_is_no_duplicate() -> None:
-    ids = Counter(row["properties"].get("$insert_id") for row in RICH.kept(DATE))
+    ids = Counter(row["properties"].get("$insert_id") for row in RICH.expected_rows(DATE))
     del ids[None]
     assert max(ids.values()) == 2
 
@@ -103,7 +103,7 @@ def test_late_events_change_nothing_else() -> None:
 
 def test_an_empty_date_is_empty() -> None:
     project = replace(RICH, empty_dates=frozenset({DATE}))
-    assert list(project.lines(DATE)) == project.kept(DATE) == []
+    assert list(project.lines(DATE)) == project.expected_rows(DATE) == []
     assert project.truth(DATE).lines == 0
     assert project.truth(DATE + dt.timedelta(days=1)).rows == 1511
 

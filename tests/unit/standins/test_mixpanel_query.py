@@ -181,7 +181,7 @@ def test_a_session_that_expires_before_a_page(standin: StandIn) -> None:
 def test_faults_of_the_export_do_not_hit_the_query_api(standin: StandIn) -> None:
     standin.faults.replace([Fault("html")])
     assert ask(standin).headers["Content-Type"] == "application/json"
-    assert len(standin.faults.left()) == 1
+    assert len(standin.faults.remaining()) == 1
 
 
 def test_people_are_the_same_on_every_machine() -> None:

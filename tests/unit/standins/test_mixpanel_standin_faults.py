@@ -332,7 +332,7 @@ def test_a_request_takes_the_first_fault_that_fits() -> None:
     span = schedule.take([DATE, other], accepts_gzip=True)
     assert span is not None
     assert span.kind == "html"
-    assert schedule.left() == [always]
+    assert schedule.remaining() == [always]
 
 
 def test_a_fault_survives_json() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from airflow_provider_connect.clients.http.pool import OpenAnswers
+from airflow_provider_connect.clients.http.pool import OpenResponses
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources.rest import RestSource
@@ -43,7 +43,7 @@ def test_the_example_s_declaration_reads_a_day_that_the_demo_finds_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(OpenAnswers, "sleep", lambda _, seconds: pauses.append(seconds))
+    monkeypatch.setattr(OpenResponses, "sleep", lambda _, seconds: pauses.append(seconds))
     with StandIn(SMALL, key="sk_made_up", busy_every=3) as api:
         polled = read(api)
     assert len(pauses) == 1, "the API was busy, and its page was asked for again"
@@ -73,8 +73,8 @@ def test_what_is_asked_wrongly_is_refused() -> None:
 
 
 def test_days_are_made_up_once_and_for_all() -> None:
-    events = LEDGER.of(DATE)
+    events = LEDGER.events_of_day(DATE)
     assert len({event["id"] for event in events}) == LEDGER.events_per_day
     assert {dt.datetime.fromtimestamp(event["created"], dt.UTC).date() for event in events} == {DATE}
     assert events == sorted(events, key=lambda event: -event["created"])
-    assert LEDGER.of(DATE + dt.timedelta(days=1))[0] != events[0]
+    assert LEDGER.events_of_day(DATE + dt.timedelta(days=1))[0] != events[0]

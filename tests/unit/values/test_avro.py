@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from airflow_provider_connect.sinks._kafka.converters import converter
+from airflow_provider_connect.sinks._kafka.converters import make_converter
 from airflow_provider_connect.values.arrow import is_text
 from airflow_provider_connect.values.avro.schema import misfits
-from airflow_provider_connect.values.encoded import Converter, Encoded, SchemaRef
+from airflow_provider_connect.values.converters import Converter, EncodedBatch, SchemaRef
 from airflow_provider_connect.values.names import legal_name
 from tests.equipment.arrow_rows import batches, python_time
 
@@ -26,10 +26,10 @@ REF = SchemaRef("topic-value", 258, 3)
 
 
 def made(schema: pa.Schema) -> Converter:
-    return converter("avro", schema, DAY, record_name="connect.Events")
+    return make_converter("avro", schema, DAY, record_name="connect.Events")
 
 
-def encode(batch: pa.RecordBatch, registered: Any = None) -> Encoded:
+def encode(batch: pa.RecordBatch, registered: Any = None) -> EncodedBatch:
     text = json.dumps(registered) if registered is not None else None
     return made(batch.schema).encode(batch, SchemaRef("topic-value", 258, 3, text))
 
@@ -111,7 +111,7 @@ def test_names_are_legal_and_never_the_same_for_two() -> None:
 
 def test_problems_name_the_columns() -> None:
     schema = pa.schema({"a": pa.duration("s"), "b": pa.list_(pa.struct([("x", pa.month_day_nano_interval())]))})
-    found = converter("avro", schema, None, record_name="Events").problems()
+    found = make_converter("avro", schema, None, record_name="Events").problems()
     assert [text.partition(":")[0] for text in found] == ["column 'a'", "column 'b'"]
 
 

@@ -3,7 +3,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_type
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.values.ddl import columns, spark_type, types_by_column
+from airflow_provider_connect.values.ddl import ddl_columns, spark_type, types_by_column
 
 KNOWN = [
     pa.bool_(),
@@ -45,10 +45,10 @@ def test_what_spark_would_change_or_lose_is_refused(kind):
 
 def test_columns_are_listed_in_order_and_every_wrong_one_is_named():
     schema = pa.schema([pa.field("a", pa.string(), nullable=False), pa.field("b", pa.timestamp("us", "UTC"))])
-    assert columns(schema) == ["a STRING NOT NULL", "b TIMESTAMP"]
+    assert ddl_columns(schema) == ["a STRING NOT NULL", "b TIMESTAMP"]
     bad = schema.append(pa.field("c", pa.uint8())).append(pa.field("d", pa.null()))
     with pytest.raises(ConfigError) as caught:
-        columns(bad)
+        ddl_columns(bad)
     assert "'c'" in str(caught.value)
     assert "'d'" in str(caught.value)
 
@@ -56,4 +56,4 @@ def test_columns_are_listed_in_order_and_every_wrong_one_is_named():
 def test_types_for_people_have_a_name_for_every_column_but_not_of_very_many():
     schema = pa.schema([("a", pa.string()), ("b", pa.uint64())])
     assert types_by_column(schema) == {"a": "STRING", "b": "uint64"}
-    assert types_by_column(schema, most=1) == {}
+    assert types_by_column(schema, max_columns=1) == {}

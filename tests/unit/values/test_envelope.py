@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from airflow_provider_connect.sinks._kafka.converters import converter
+from airflow_provider_connect.sinks._kafka.converters import make_converter
 from airflow_provider_connect.values.arrow import is_text
-from airflow_provider_connect.values.encoded import Encoded
+from airflow_provider_connect.values.converters import EncodedBatch
 from tests.equipment.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)
@@ -24,8 +24,8 @@ LOGICAL = "org.apache.kafka.connect.data."
 RANGES = {"int8": 2**7, "int16": 2**15, "int32": 2**31, "int64": 2**63}
 
 
-def encode(batch: pa.RecordBatch) -> Encoded:
-    return converter("json_schema_envelope", batch.schema, DAY, record_name="connect.Events").encode(batch, None)
+def encode(batch: pa.RecordBatch) -> EncodedBatch:
+    return make_converter("json_schema_envelope", batch.schema, DAY, record_name="connect.Events").encode(batch, None)
 
 
 def read(value: Any, schema: dict[str, Any]) -> Any:

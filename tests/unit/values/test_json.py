@@ -14,19 +14,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from airflow_provider_connect.sinks._kafka.converters import converter
-from airflow_provider_connect.values.arrow import is_text, shape_of
-from airflow_provider_connect.values.encoded import Encoded
+from airflow_provider_connect.sinks._kafka.converters import make_converter
+from airflow_provider_connect.values.arrow import is_text, type_group
+from airflow_provider_connect.values.converters import EncodedBatch
 from tests.equipment.arrow_rows import batches, python_time
 
 DAY = dt.date(2026, 10, 1)
 
 
-def encode(batch: pa.RecordBatch, name: str = "json", value_field: str | None = None) -> Encoded:
-    return converter(name, batch.schema, DAY, record_name="a.B", value_field=value_field).encode(batch, None)
+def encode(batch: pa.RecordBatch, name: str = "json", value_field: str | None = None) -> EncodedBatch:
+    return make_converter(name, batch.schema, DAY, record_name="a.B", value_field=value_field).encode(batch, None)
 
 
-def one(array: pa.Array, **field: Any) -> Encoded:
+def one(array: pa.Array, **field: Any) -> EncodedBatch:
     return encode(pa.record_batch([array], schema=pa.schema([pa.field("c", array.type, **field)])))
 
 
@@ -55,7 +55,7 @@ def same(found: Any, value: Any, kind: pa.DataType) -> bool:
 
 
 def leaf_same(found: Any, value: Any, kind: pa.DataType) -> bool:
-    if shape_of(kind) == "binary":
+    if type_group(kind) == "binary":
         return bool(base64.b64decode(found) == value)
     if isinstance(value, float | np.floating):
         narrow = {16: np.float16, 32: np.float32, 64: np.float64}[kind.bit_width]
@@ -172,14 +172,14 @@ def test_problems_name_the_columns() -> None:
             "c": pa.map_(pa.list_(pa.int8()), pa.int8()),
         }
     )
-    found = converter("json", schema, DAY, record_name="a.B").problems()
+    found = make_converter("json", schema, DAY, record_name="a.B").problems()
     assert [text.partition(":")[0] for text in found] == [
         "column 'day' has the name of the field that holds the record's day",
         "column 'a'",
         "column 'b'",
         "column 'c'",
     ]
-    without_day = converter("json", schema, None, record_name="a.B").problems()
+    without_day = make_converter("json", schema, None, record_name="a.B").problems()
     assert without_day == found[1:]
 
 
@@ -194,8 +194,8 @@ def test_problems_name_the_columns() -> None:
     ],
 )
 def test_a_raw_value_is_the_column_itself(name: str, array: pa.Array, values: list[bytes | None]) -> None:
-    assert encode(pa.record_batch({"c": array}), name, "c") == Encoded(values, {})
-    made = converter(name, pa.schema({"c": array.type}), DAY, record_name="a.B", value_field="c")
+    assert encode(pa.record_batch({"c": array}), name, "c") == EncodedBatch(values, {})
+    made = make_converter(name, pa.schema({"c": array.type}), DAY, record_name="a.B", value_field="c")
     assert made.problems() == []
 
 
@@ -205,16 +205,16 @@ def test_a_raw_value_needs_a_column_that_can_be_one() -> None:
         ("string", "b", "column 'b' is binary"),
         ("bytes", "n", "column 'n' is int64"),
     ]:
-        (problem,) = converter(name, schema, DAY, record_name="a.B", value_field=field).problems()
+        (problem,) = make_converter(name, schema, DAY, record_name="a.B", value_field=field).problems()
         assert said in problem
     made = encode(pa.record_batch({"c": BAD}), "string", "c")
-    assert made == Encoded([b"ok", None, b"ok"], {1: ("c", UTF8)})
+    assert made == EncodedBatch([b"ok", None, b"ok"], {1: ("c", UTF8)})
 
 
 @pytest.mark.parametrize("name", ["json", "json_schema_envelope", "avro", "json_schema", "protobuf"])
 def test_null_alone_inside_a_nested_type_is_refused_since_arrow_may_crash_on_it(name: str) -> None:
     kinds = [pa.map_(pa.string(), pa.null()), pa.struct([pa.field("a", pa.list_(pa.null()))]), pa.null(), pa.string()]
     schema = pa.schema([pa.field(f"c{number}", kind) for number, kind in enumerate(kinds)])
-    found = converter(name, schema, DAY, record_name="r.R").problems()
+    found = make_converter(name, schema, DAY, record_name="r.R").problems()
     assert [text.split("'")[1] for text in found] == ["c0", "c1"]
     assert all("has no form for Arrow's" in text and "null" in text for text in found)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from airflow_provider_connect.sinks._kafka.converters import converter
-from airflow_provider_connect.values.encoded import Converter, SchemaRef
+from airflow_provider_connect.sinks._kafka.converters import make_converter
+from airflow_provider_connect.values.converters import Converter, SchemaRef
 from airflow_provider_connect.values.json.schema import misfits
 from tests.equipment.arrow_rows import batches
 
@@ -21,7 +21,7 @@ REF = SchemaRef("topic-value", 258, 3)
 
 
 def made(schema: pa.Schema, name: str = "json_schema") -> Converter:
-    return converter(name, schema, DAY, record_name="connect.Events")
+    return make_converter(name, schema, DAY, record_name="connect.Events")
 
 
 def document(schema: pa.Schema) -> Any:
@@ -107,11 +107,11 @@ def test_what_a_registered_schema_does_not_take_is_named(registered: dict[str, A
 
 
 def test_problems_name_the_columns() -> None:
-    found = converter("json_schema", pa.schema({"a": pa.duration("s")}), None, record_name="x").problems()
+    found = make_converter("json_schema", pa.schema({"a": pa.duration("s")}), None, record_name="x").problems()
     assert [text.partition(":")[0] for text in found] == ["column 'a'"]
 
 
 def test_a_column_named_day_is_one_like_any_other_where_the_day_is_left_out() -> None:
-    made = converter("json_schema", pa.schema({"day": pa.string()}), None, record_name="x")
+    made = make_converter("json_schema", pa.schema({"day": pa.string()}), None, record_name="x")
     assert made.problems() == []
     assert json.loads(made.document or "")["required"] == []

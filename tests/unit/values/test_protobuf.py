@@ -15,8 +15,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import assume, given
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._kafka.converters import converter
-from airflow_provider_connect.values.encoded import Converter, SchemaRef
+from airflow_provider_connect.sinks._kafka.converters import make_converter
+from airflow_provider_connect.values.converters import Converter, SchemaRef
 from airflow_provider_connect.values.names import legal_name
 from airflow_provider_connect.values.protobuf.schema import messages_by_name, misfits, parse_registered
 from tests.equipment.arrow_rows import batches, python_time
@@ -29,7 +29,7 @@ NULL_ELEMENT = "NULL inside a list, which Protobuf does not have"
 
 
 def made(schema: pa.Schema) -> Converter:
-    return converter("protobuf", schema, DAY, record_name=NAME)
+    return make_converter("protobuf", schema, DAY, record_name=NAME)
 
 
 def document(schema: pa.Schema) -> str:
@@ -127,7 +127,7 @@ def null_inside(value: Any, kind: pa.DataType) -> bool:
 
 @given(batches())
 def test_what_googles_library_reads_is_what_the_rows_hold(batch: pa.RecordBatch) -> None:
-    assume(not converter("protobuf", batch.schema, None, record_name=NAME).problems())
+    assume(not make_converter("protobuf", batch.schema, None, record_name=NAME).problems())
     cls = message_class(document(batch.schema))
     found = made(batch.schema).encode(batch, REF)
     columns = [array.to_pylist() for array in batch.columns]
@@ -151,7 +151,7 @@ def test_names_that_are_one_in_protobuf_are_a_problem_and_not_a_broken_schema() 
     # The synthetic oneof of ``a`` is called ``_a``; the other two have one name in Protobuf's JSON.
     for names in (("a", "_a"), ("userName", "user_name")):
         schema = pa.schema({name: pa.int8() for name in names})
-        (problem,) = converter("protobuf", schema, None, record_name=NAME).problems()
+        (problem,) = make_converter("protobuf", schema, None, record_name=NAME).problems()
         assert "rename" in problem
         assert names[1] in problem
 

@@ -13,15 +13,15 @@ from airflow_provider_connect.clients.kafka import outbox as _kafka_outbox
 from airflow_provider_connect.clients.kafka.outbox import Outbox
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._kafka.put import BATCH_BYTES, SLICE_BYTES, Sender
-from airflow_provider_connect.sinks._kafka.records import Outgoing, Plan
-from airflow_provider_connect.sinks._kafka.topic_rules import Limits
+from airflow_provider_connect.sinks._kafka.record_encoder import DayPlan, OutgoingRecords
+from airflow_provider_connect.sinks._kafka.sender import BATCH_BYTES, SLICE_BYTES, ShareSender
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicLimits
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.stage.rows import batches
+from airflow_provider_connect.stage.rows import read_batches
 from tests.equipment.frozen import freeze
 
 MONDAY = dt.date(2026, 10, 5)
-LIMITS = Limits(1_048_588, 3_600_000, 2**63 - 1, 1, compacted=False)
+LIMITS = TopicLimits(1_048_588, 3_600_000, 2**63 - 1, 1, is_compacted=False)
 SPARSE = {f"c{number}": pa.nulls(20_000, pa.string()) for number in range(100)}
 KEYS = pa.array([f"{number}" for number in range(20_000)])
 
@@ -33,11 +33,11 @@ class Nowhere(Outbox):
         """Make no client."""
 
 
-def made(root: Path, *tables: pa.Table, **options: Any) -> list[Outgoing]:
+def made(root: Path, *tables: pa.Table, **options: Any) -> list[OutgoingRecords]:
     sink = KafkaSink(topic="events", **options)
     publish = freeze(root, MONDAY, *tables)
-    plan = Plan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None)
-    return list(Sender(sink, plan, Nowhere(), publish.manifest.polled.files, 1)._encoded())
+    plan = DayPlan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None)
+    return list(ShareSender(sink, plan, Nowhere(), publish.manifest.polled.files, 1)._encoded())
 
 
 @pytest.mark.parametrize("converter", ["json", "json_schema_envelope"])
@@ -71,7 +71,7 @@ def test_a_text_that_repeats_is_small_in_its_file_and_large_in_memory(tmp_path: 
 def test_wide_rows_are_read_a_few_at_once_though_their_file_is_small(tmp_path: Path) -> None:
     publish = freeze(tmp_path, MONDAY, pa.table({"record_key": KEYS} | SPARSE))
     [file] = publish.manifest.polled.files
-    assert max(batch.num_rows for _, batch in batches(publish.stage, file.path, BATCH_BYTES)) < 4000
+    assert max(batch.num_rows for _, batch in read_batches(publish.stage, file.path, BATCH_BYTES)) < 4000
 
 
 def test_headers_count_for_what_a_producer_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_headers_count_for_what_a_producer_holds(tmp_path: Path, monkeypatch: py
     outbox = Outbox(nowhere, 0.2, {})
     publish = freeze(tmp_path, MONDAY, pa.table({"record_key": KEYS}))
     sink = KafkaSink(topic="events")
-    plan = Plan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None)
+    plan = DayPlan(publish, "rows", {None: "events"}, {}, {"events": LIMITS}, None)
     with pytest.raises(RetriableError, match="the broker took none"):
-        Sender(sink, plan, outbox, publish.manifest.polled.files, 1).send()
-    assert 1000 <= outbox.accepted <= 8000  # each has about 45 bytes of key and value, and 150 of headers
+        ShareSender(sink, plan, outbox, publish.manifest.polled.files, 1).send()
+    assert 1000 <= outbox.accepted_records <= 8000  # each has about 45 bytes of key and value, and 150 of headers

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, Body
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.secrets import Secrets
-from airflow_provider_connect.values.json.places import MISSING, found, steps
-from airflow_provider_connect.values.json.slices import Slices
+from airflow_provider_connect.values.json.paths import MISSING, path_steps, value_at
+from airflow_provider_connect.values.json.slices import JsonSlicer
 
 _MOST_JSON_BYTES = 1 << 20
 
@@ -114,8 +114,8 @@ class Reply:
         """
         try:
             if len(self.body) <= ERROR_TEXT_BYTES:
-                return found(json.loads(self.body), place)
-            value = Slices().at(self.body.strip(), steps(place))
+                return value_at(json.loads(self.body), place)
+            value = JsonSlicer().value_at(self.body.strip(), path_steps(place))
             return value if value is MISSING else _decoded(bytes(value))
         except (ValueError, RecursionError):
             return MISSING

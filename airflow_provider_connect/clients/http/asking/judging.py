@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from airflow_provider_connect.clients.http.asking.call import Reply
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, Then, TimeFormat
 from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, retry_after_seconds
-from airflow_provider_connect.values.json.places import MISSING
+from airflow_provider_connect.values.json.paths import MISSING
 
 LONGEST_WAIT_SECONDS = 3600.0
 """The most that an answer may ask to be left alone for, in one go."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from airflow_provider_connect.values.json.places import Place
+from airflow_provider_connect.values.json.paths import FieldPath
 
 Then = Literal["retry", "wait", "refuse", "ignore", "empty"]
 TimeFormat = Literal["auto", "seconds", "epoch_s", "epoch_ms", "date"]
@@ -48,7 +48,9 @@ class Moment(Declared):
     """Where an answer says for how long, or until when, to leave the API alone."""
 
     header: str | None = Field(default=None, description="Name of the header that says it.")
-    at: Place | None = Field(default=None, description="Where it stands in the JSON body, such as /error/retry_after.")
+    at: FieldPath | None = Field(
+        default=None, description="Where it stands in the JSON body, such as /error/retry_after."
+    )
     format: TimeFormat = Field(
         default="auto",
         description="seconds to wait, a moment as epoch_s, epoch_ms or date; auto tells them apart by their size.",
@@ -76,7 +78,7 @@ class ErrorRule(Declared):
         min_length=1,
         description="Text in the first 8 KiB of the body, in small letters or capitals.",
     )
-    at: Place | None = Field(
+    at: FieldPath | None = Field(
         default=None,
         description="Place in the JSON body, such as error or /error/code. Something stands there that is neither "
         "null, false, 0 nor empty; with values, one of these.",

@@ -6,17 +6,17 @@ import math
 import re
 from collections.abc import Iterator
 
-from airflow_provider_connect.clients.sql.database import Limits
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.clients.sql.database import SessionLimits
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import refuse_any
 from airflow_provider_connect.secrets import Secrets, is_secret_name
 
 JDBC = "jdbc"
-DRIVER_CLASS, PROPERTIES, FETCH_SIZE, INIT = "driver_class", "properties", "fetchsize", "session_init_statement"
-FETCH_ROWS = 10_000
+DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT = "driver_class", "properties", "fetchsize", "session_init_statement"
+DEFAULT_FETCH_ROWS = 10_000
 """Some drivers fetch ten rows at a time by default, others all of them."""
-_KNOWN = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, INIT)
+_KNOWN = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT)
 _OF_AIRFLOW = ("driver_path", "sqlalchemy_scheme", "sqlalchemy_driver", "sqlalchemy_query", "placeholder")
 """Fields of Airflow's own hook that mean nothing here. Who may edit a connection is not to choose a jar that runs."""
 _EXACT = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
@@ -34,7 +34,7 @@ _SPARKS_OWN = {
 }  # fmt: skip
 
 
-def problems(connection: Connection) -> list[str]:
+def connection_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection; no network is asked, and no part of the URL is told but its beginning."""
     about = f"connection {connection.conn_id!r}"
     return [f"{about}: {text}" for text in (*_url_problems(connection.host or ""), *_extra_problems(connection))]
@@ -58,11 +58,11 @@ def _extra_problems(connection: Connection) -> Iterator[str]:
     extra = connection.extra
     for name in extra:
         if name not in _KNOWN and name not in _OF_AIRFLOW:
-            yield f"extra: there is no field {name!r}; {nearest(name, _KNOWN)}"
-    for name in (DRIVER_CLASS, INIT):
+            yield f"extra: there is no field {name!r}; {suggest_nearest(name, _KNOWN)}"
+    for name in (DRIVER_CLASS, SESSION_INIT):
         if not isinstance(extra.get(name, ""), str):
             yield f"extra: {name} must be text"
-    if (rows := _whole(extra.get(FETCH_SIZE, FETCH_ROWS))) is None or rows < 1:
+    if (rows := _whole(extra.get(FETCH_SIZE, DEFAULT_FETCH_ROWS))) is None or rows < 1:
         yield f"extra: {FETCH_SIZE} must be a whole number above 0"
     properties = extra.get(PROPERTIES, {})
     if not isinstance(properties, dict) or not all(isinstance(value, str | int) for value in properties.values()):
@@ -77,19 +77,19 @@ def _whole(value: object) -> int | None:
     return int(str(value)) if re.fullmatch(r"[0-9]{1,9}", str(value)) else None
 
 
-def reader_options(connection: Connection, relation: str, limits: Limits) -> dict[str, str]:
+def reader_options(connection: Connection, relation: str, limits: SessionLimits) -> dict[str, str]:
     """Return the options of Spark's reader. They hold the password: nobody prints them.
 
     :param relation: what is read: a SELECT in brackets, with its alias.
     :raises ConfigError: the connection is wrong.
     """
-    refuse_any(problems(connection))
+    refuse_any(connection_problems(connection))
     extra = connection.extra
     options = {name: _text(value) for name, value in extra.get(PROPERTIES, {}).items()}
     options |= {
         "url": connection.host or "",
         "dbtable": relation,
-        "fetchsize": str(extra.get(FETCH_SIZE, FETCH_ROWS)),
+        "fetchsize": str(extra.get(FETCH_SIZE, DEFAULT_FETCH_ROWS)),
         "queryTimeout": str(math.ceil(limits.statement_seconds)),
         # A clock on the wall stays one, whatever the zone of the session.
         "preferTimestampNTZ": "true",
@@ -97,13 +97,13 @@ def reader_options(connection: Connection, relation: str, limits: Limits) -> dic
     for name, secret in (("user", connection.login), ("password", connection.password)):
         if secret is not None:
             options[name] = secret.get_secret_value()
-    for name, field in (("driver", DRIVER_CLASS), ("sessionInitStatement", INIT)):
+    for name, field in (("driver", DRIVER_CLASS), ("sessionInitStatement", SESSION_INIT)):
         if extra.get(field):
             options[name] = extra[field]
     return options
 
 
-def secrets_of(connection: Connection) -> Secrets:
+def connection_secrets(connection: Connection) -> Secrets:
     """Return what an answer of the driver may not show."""
     properties = connection.extra.get(PROPERTIES) or {}
     found = [str(value) for name, value in properties.items() if is_secret_name(name)]

@@ -12,18 +12,18 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self
 
 from airflow_provider_connect.clients.sql.database import (
-    Choices,
     Database,
-    Limits,
     Query,
     ReadColumn,
-    Select,
+    SessionLimits,
     SqlColumn,
+    StatementBuilder,
     Table,
+    ValueChoices,
 )
-from airflow_provider_connect.clients.sql.jdbc.connection import reader_options, secrets_of
-from airflow_provider_connect.clients.sql.jdbc.errors import causes, named
-from airflow_provider_connect.clients.sql.jdbc.types import base_of, read_as
+from airflow_provider_connect.clients.sql.jdbc.connection import connection_secrets, reader_options
+from airflow_provider_connect.clients.sql.jdbc.errors import error_for_exceptions, jvm_exceptions
+from airflow_provider_connect.clients.sql.jdbc.types import base_type, read_column
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError
 
@@ -42,13 +42,13 @@ class JdbcDatabase(Database):
 
     def __init__(self, link: Any, connection: Connection, quote: str, seconds: int) -> None:
         self._link = link
-        self._place = f"connection {connection.conn_id!r}"
-        self._secrets = secrets_of(connection)
-        self.quoted_by = quote
+        self._label = f"connection {connection.conn_id!r}"
+        self._secrets = connection_secrets(connection)
+        self.quote_mark = quote
         self._seconds = seconds
 
     @classmethod
-    def open(cls, connection: Connection, spark: Any, limits: Limits) -> Self:
+    def open(cls, connection: Connection, spark: Any, limits: SessionLimits) -> Self:
         """Open a session.
 
         :param spark: Spark's SQL session.
@@ -58,7 +58,7 @@ class JdbcDatabase(Database):
         """
         jvm = spark.sparkContext._jvm
         options = reader_options(connection, "(SELECT 1) connect_rows", limits)
-        place, secrets = f"connection {connection.conn_id!r}", secrets_of(connection)
+        place, secrets = f"connection {connection.conn_id!r}", connection_secrets(connection)
         try:
             dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(options["url"])
             held = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(jvm.PythonUtils.toScalaMap(options))
@@ -66,7 +66,7 @@ class JdbcDatabase(Database):
             quote = str(link.getMetaData().getIdentifierQuoteString() or "").strip()
             sparks = str(dialect.quoteIdentifier("c"))
         except Exception as error:  # noqa: BLE001  # its text may hold the URL
-            raise named(place, causes(error), secrets=secrets) from None
+            raise error_for_exceptions(place, jvm_exceptions(error), secrets=secrets) from None
         found = cls(link, connection, quote, int(options["queryTimeout"]))
         if sparks != f"{quote}c{quote}":
             found.close()
@@ -82,7 +82,7 @@ class JdbcDatabase(Database):
         try:
             self._link.close()
         except Exception as error:
-            if not causes(error):
+            if not jvm_exceptions(error):
                 raise
 
     def _told(self, ask: Callable[[], Any]) -> Any:
@@ -91,7 +91,7 @@ class JdbcDatabase(Database):
         except ConnectError:
             raise
         except Exception as error:  # noqa: BLE001  # told by its class and codes
-            raise named(self._place, causes(error), secrets=self._secrets) from None
+            raise error_for_exceptions(self._label, jvm_exceptions(error), secrets=self._secrets) from None
 
     @property
     def version(self) -> str:
@@ -131,7 +131,7 @@ class JdbcDatabase(Database):
 
     def quote(self, name: str) -> str:
         """Return a name as it stands in SQL."""
-        return f"{self.quoted_by}{name.replace(self.quoted_by, self.quoted_by * 2)}{self.quoted_by}"
+        return f"{self.quote_mark}{name.replace(self.quote_mark, self.quote_mark * 2)}{self.quote_mark}"
 
     def literal(self, value: object) -> str:
         """Return a value as it stands in SQL, dates and times in JDBC's own form, which every driver knows."""
@@ -178,14 +178,16 @@ class JdbcDatabase(Database):
         """Run a statement and return its few rows: numbers, dates and times as Python's own, all else as text."""
         return list(self._told(lambda: self._statement(sql, _rows)))
 
-    def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
+    def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
         """Return how to read columns.
 
         :raises ConfigError: Spark's reader would bend the values of one.
         """
-        return [read_as(column, choices, self.quote(column.name)) for column in columns]
+        return [read_column(column, choices, self.quote(column.name)) for column in columns]
 
-    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
         """Refuse: Spark reads the rows.
 
         :raises ConfigError: always.
@@ -201,7 +203,7 @@ def _columns(rows: Any) -> Iterator[SqlColumn]:
     for at in range(1, about.getColumnCount() + 1):
         code, kind = about.getColumnType(at), str(about.getColumnTypeName(at)).lower()
         precision, scale = about.getPrecision(at), about.getScale(at)
-        base = base_of(code, precision, scale, is_signed=about.isSigned(at))
+        base = base_type(code, precision, scale, is_signed=about.isSigned(at))
         if base.startswith(("decimal", "numeric")) and precision:
             kind = f"{kind}({precision},{scale})"
         yield SqlColumn(str(about.getColumnLabel(at)), kind, base, is_nullable=about.isNullable(at) != _NOT_NULL)
@@ -209,7 +211,7 @@ def _columns(rows: Any) -> Iterator[SqlColumn]:
 
 def _rows(rows: Any) -> Iterator[tuple[Any, ...]]:
     about = rows.getMetaData()
-    kinds = [base_of(about.getColumnType(at), 0, 0, is_signed=True) for at in range(1, about.getColumnCount() + 1)]
+    kinds = [base_type(about.getColumnType(at), 0, 0, is_signed=True) for at in range(1, about.getColumnCount() + 1)]
     while rows.next():
         yield tuple(_value(rows, at, kind) for at, kind in enumerate(kinds, start=1))
 

@@ -9,13 +9,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import MOST_DIGITS, Choices, ReadColumn, SqlColumn
+from airflow_provider_connect.clients.sql.database import MAX_DECIMAL_DIGITS, ReadColumn, SqlColumn, ValueChoices
 from airflow_provider_connect.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BASES = {
+BASE_TYPES = {
     -7: "bit",
     -6: "tinyint",
     5: "smallint",
@@ -55,9 +55,9 @@ _WHY = {
 }
 
 
-def base_of(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
+def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
     """Return the base of a column from what the driver says of it; "" for a type that has none here."""
-    name = BASES.get(code, "")
+    name = BASE_TYPES.get(code, "")
     if name in ("decimal", "numeric"):
         return f"{name}({precision},{scale})"
     if name == "bit":
@@ -67,7 +67,7 @@ def base_of(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
     return name
 
 
-def read_as(column: SqlColumn, choices: Choices, quoted: str) -> ReadColumn:
+def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadColumn:
     """Return how a column is read.
 
     :raises ConfigError: Spark's reader would bend its values.
@@ -104,10 +104,10 @@ def read_as(column: SqlColumn, choices: Choices, quoted: str) -> ReadColumn:
     return _read(column, quoted, kinds[column.base])
 
 
-def _decimal(column: SqlColumn, choices: Choices, quoted: str, precision: int, scale: int) -> ReadColumn:
+def _decimal(column: SqlColumn, choices: ValueChoices, quoted: str, precision: int, scale: int) -> ReadColumn:
     import pyarrow as pa
 
-    fits = 0 < precision <= MOST_DIGITS and 0 <= scale <= precision
+    fits = 0 < precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision
     if choices.decimals == "double":
         return _read(column, f"CAST({quoted} AS DOUBLE PRECISION)", pa.float64())
     if not fits and choices.decimals == "exact":
@@ -133,13 +133,13 @@ def _read(column: SqlColumn, expression: str, read: pa.DataType, kind: pa.DataTy
     )
 
 
-def require_same(columns: Sequence[ReadColumn], found: Sequence[str]) -> None:
+def require_same_types(columns: Sequence[ReadColumn], spark_types: Sequence[str]) -> None:
     """Hold what Spark would make of the columns against how they are to be read.
 
     :param found: Spark's names of their types.
     :raises ConfigError: Spark's dialect for this database reads one otherwise.
     """
-    for column, name in zip(columns, found, strict=True):
+    for column, name in zip(columns, spark_types, strict=True):
         kind = _of_spark(name)
         if kind is None or not _holds(kind, column.read_type):
             raise ConfigError(
@@ -182,7 +182,7 @@ def _holds(found: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(found == wanted)
 
 
-def converted(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
+def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
     """Return the columns of a batch of Spark's as they are read: a decimal that becomes text is a decimal still.
 
     :raises DataError: a value does not fit; it is not told.

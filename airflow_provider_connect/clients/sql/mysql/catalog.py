@@ -16,12 +16,12 @@ MERGE, FEDERATED, Spider and CONNECT declare keys of rows that other tables hold
 https://dev.mysql.com/doc/refman/9.7/en/merge-table-problems.html (2026-11).
 """
 # MySQL 8 otherwise answers with statistics that may be a day old.
-FRESH = "SET SESSION information_schema_stats_expiry = 0"
-LAG = "SHOW REPLICA STATUS"
-LAG_OF_MARIADB = "SHOW ALL SLAVES STATUS"
+DISABLE_CACHED_STATISTICS = "SET SESSION information_schema_stats_expiry = 0"
+REPLICA_STATUS = "SHOW REPLICA STATUS"
+MARIADB_REPLICA_STATUS = "SHOW ALL SLAVES STATUS"
 
 
-def columns(schema: str, table: str) -> str:
+def columns_query(schema: str, table: str) -> str:
     """Return the query for name, type, nullability, and a text's character set."""
     return f"""
 SELECT column_name, column_type, is_nullable, character_set_name
@@ -31,11 +31,11 @@ ORDER BY ordinal_position
 """
 
 
-CHARSETS = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
+CHARSETS_QUERY = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
 """Name of the character set by a collation's number. MariaDB leaves out those of Unicode 14."""
 
 
-def checks(schema: str, table: str) -> str:
+def checks_query(schema: str, table: str) -> str:
     """Return MariaDB's query for the conditions that a table's rows keep."""
     return f"""
 SELECT check_clause FROM information_schema.check_constraints
@@ -43,7 +43,7 @@ WHERE constraint_schema = {schema} AND table_name = {table}
 """
 
 
-def indexes(schema: str, table: str) -> str:
+def indexes_query(schema: str, table: str) -> str:
     """Return the query for the parts of indexes, in order."""
     return f"""
 SELECT s.index_name, s.column_name, s.non_unique = 0, s.sub_part, s.index_type, t.engine
@@ -53,14 +53,14 @@ ORDER BY s.index_name <> 'PRIMARY', s.index_name, s.seq_in_index
 """
 
 
-def estimate(schema: str, table: str) -> str:
+def row_estimate_query(schema: str, table: str) -> str:
     """Return the query for the number of rows."""
     return f"""
 SELECT table_rows FROM information_schema.tables WHERE table_schema = {schema} AND table_name = {table}
 """
 
 
-def counter(schema: str, table: str, column: str) -> str:
+def counter_query(schema: str, table: str, column: str) -> str:
     """Return the query for the next AUTO_INCREMENT of a column, and for how the server gives them out.
 
     A replica, which is read-only, may be behind.
@@ -74,7 +74,7 @@ WHERE c.table_schema = {schema} AND c.table_name = {table} AND c.column_name = {
 """
 
 
-def gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
+def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
     """Say why an AUTO_INCREMENT may come after a greater one."""
     found = []
     if engine.lower() == "innodb" and lock_mode == _INTERLEAVED:
@@ -84,13 +84,13 @@ def gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def primary_key(parts: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the columns of the primary key, of the rows of :func:`indexes`. They are whole, also if a part is not."""
+def primary_key_columns(parts: Iterable[tuple[Any, ...]]) -> list[str]:
+    """Return the columns of the primary key, of the rows of :func:`indexes_query`. They are whole, also if a part is not."""
     return [column for name, column, *_ in parts if name == "PRIMARY"]
 
 
-def grouped(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
-    """Return the indexes, of the rows of :func:`indexes`.
+def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
+    """Return the indexes, of the rows of :func:`indexes_query`.
 
     What follows an expression or the beginning of a text is left out.
     """

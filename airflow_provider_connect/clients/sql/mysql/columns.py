@@ -10,14 +10,14 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn, decimal_type
+from airflow_provider_connect.clients.sql.database import ReadColumn, SqlColumn, ValueChoices, decimal_type
 from airflow_provider_connect.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _CHARSET = re.compile(r" character set (\w+)$")
-UNKNOWN = "unknown"
+UNKNOWN_CHARSET = "unknown"
 """Character set of a text whose set the server does not tell."""
 _WITHIN_UNICODE = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", "latin1"}
 """Character sets of which Unicode has every character. MySQL's latin1 has 256, and ucs2 takes halves of pairs."""
@@ -74,7 +74,7 @@ _LOST_CHARACTERS = (
 )
 
 
-def base_of(kind: str, charset: str | None) -> str:
+def base_type(kind: str, charset: str | None) -> str:
     """Return the type of a column, with its character set if Unicode does not cover that.
 
     :param charset: its name; None if the column holds no text.
@@ -82,7 +82,7 @@ def base_of(kind: str, charset: str | None) -> str:
     return kind if charset is None or charset in _WITHIN_UNICODE else f"{kind} character set {charset}"
 
 
-def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
+def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
     """Return how to read a column.
 
     :param quoted: its name as it stands in SQL.
@@ -119,7 +119,7 @@ def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
     )
 
 
-def _number(column: SqlColumn, found: re.Match[str] | None, choices: Choices) -> tuple[str, pa.DataType]:
+def _number(column: SqlColumn, found: re.Match[str] | None, choices: ValueChoices) -> tuple[str, pa.DataType]:
     import pyarrow as pa
 
     name, size, scale = (found["name"], int(found["size"] or 0), int(found["scale"] or 0)) if found else ("", 0, 0)

@@ -14,20 +14,20 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.secrets import Secrets
 
-PASSED_ON = {"connect_timeout", "ssl", "ssl_mode", "unix_socket"}
-WITHOUT_MEANING = {"charset", "client", "conv", "cursor", "local_infile", "use_unicode"}
+PASSED_FIELDS = {"connect_timeout", "ssl", "ssl_mode", "unix_socket"}
+IGNORED_FIELDS = {"charset", "client", "conv", "cursor", "local_infile", "use_unicode"}
 """Fields of Airflow's hook that change nothing here: the session has its own character set, and reads no files."""
 _SSL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _SSL_FIELDS = {"ca", "capath", "cert", "check_hostname", "cipher", "key"}
 
 
-def problems(connection: Connection) -> list[str]:
+def connection_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection; no network is asked."""
     found = []
     if connection.extra.get("iam"):
         found.append("extra field 'iam' asks for a token of AWS, which is not supported: give login and password")
     for name, value in connection.extra.items():
-        if name not in PASSED_ON | WITHOUT_MEANING | {"iam"} and value not in (None, "", False):
+        if name not in PASSED_FIELDS | IGNORED_FIELDS | {"iam"} and value not in (None, "", False):
             found.append(f"extra field {name!r} is none that is known here")
     mode = connection.extra.get("ssl_mode")
     if mode and str(mode).upper() not in _SSL_MODES:
@@ -40,7 +40,7 @@ def problems(connection: Connection) -> list[str]:
     return [f"connection {connection.conn_id!r}: {problem}" for problem in found]
 
 
-def arguments(connection: Connection, connect_seconds: float) -> dict[str, Any]:
+def connect_arguments(connection: Connection, connect_seconds: float) -> dict[str, Any]:
     """Return what PyMySQL connects with.
 
     :raises ConfigError: if a certificate cannot be read.
@@ -59,7 +59,7 @@ def arguments(connection: Connection, connect_seconds: float) -> dict[str, Any]:
     }
 
 
-def secrets(connection: Connection) -> Secrets:
+def connection_secrets(connection: Connection) -> Secrets:
     """Return what no message may show."""
     return Secrets([connection.password.get_secret_value()] if connection.password else [])
 

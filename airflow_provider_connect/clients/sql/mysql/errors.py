@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
-from airflow_provider_connect.secrets import Secrets, without_tokens
+from airflow_provider_connect.secrets import Secrets, redact_tokens
 
 if TYPE_CHECKING:
     import pymysql
@@ -39,26 +39,26 @@ _ADVICE = {
 _TOLD = _RIGHTS | _NAMES
 
 
-def number_of(error: pymysql.MySQLError) -> int:
+def error_number(error: pymysql.MySQLError) -> int:
     """Return an error's number; 0 without one."""
     found = error.args[0] if error.args else 0
     return found if isinstance(found, int) else 0
 
 
-def connecting_error(error: pymysql.MySQLError | OSError, place: str, secrets: Secrets) -> ConnectError:
+def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: Secrets) -> ConnectError:
     """Return what a failed connection means; its text is shown without the password."""
     import pymysql
 
-    number = number_of(error) if isinstance(error, pymysql.MySQLError) else 0
-    said = " ".join(secrets.struck_from(str(error.args[-1] if error.args else error)).split())
-    message = f"{place}: the MySQL server lets us not in (error {number}): {said}"
+    number = error_number(error) if isinstance(error, pymysql.MySQLError) else 0
+    said = " ".join(secrets.redact(str(error.args[-1] if error.args else error)).split())
+    message = f"{label}: the MySQL server lets us not in (error {number}): {said}"
     if number in _RIGHTS | _NAMES | _SIGNING_IN or "CERTIFICATE_VERIFY_FAILED" in said:
         return ConfigError(f"{message}: correct the connection")
     return RetriableError(message)
 
 
 def sql_error(
-    error: pymysql.MySQLError, doing: str, *, is_cancelled: bool = False, tells_syntax: bool = False
+    error: pymysql.MySQLError, action: str, *, is_cancelled: bool = False, shows_syntax: bool = False
 ) -> ConnectError:
     """Return what a failed statement means.
 
@@ -66,22 +66,22 @@ def sql_error(
     """
     import pymysql
 
-    number = number_of(error)
+    number = error_number(error)
     if isinstance(error, pymysql.InterfaceError):
-        return RetriableError(f"{doing}: the session is closed")
+        return RetriableError(f"{action}: the session is closed")
     if number in _TIME_UP:
         return DeadlineError(
-            f"{doing}: the MySQL server ended the statement for its time (error {number}): read less at once, allow "
+            f"{action}: the MySQL server ended the statement for its time (error {number}): read less at once, allow "
             "the statement more time, or see whether somebody holds a lock on the table"
         )
     if number in _INTERRUPTED and is_cancelled:
-        return RetriableError(f"{doing}: cancelled")
+        return RetriableError(f"{action}: cancelled")
     kind: type[ConnectError] = RetriableError
     if number in _RIGHTS | _NAMES | _SQL or isinstance(error, (pymysql.ProgrammingError, pymysql.NotSupportedError)):
         kind = ConfigError
     elif number in _VALUES or isinstance(error, pymysql.DataError):
         kind = DataError
-    tells = number in _TOLD or (tells_syntax and number == _SYNTAX)
-    told = f": {without_tokens(str(error.args[-1]))}" if tells else ""
+    tells = number in _TOLD or (shows_syntax and number == _SYNTAX)
+    told = f": {redact_tokens(str(error.args[-1]))}" if tells else ""
     advice = f": {_ADVICE[number]}" if number in _ADVICE else ""
-    return kind(f"{doing}: the MySQL server answers error {number} ({type(error).__name__}){told}{advice}")
+    return kind(f"{action}: the MySQL server answers error {number} ({type(error).__name__}){told}{advice}")

@@ -69,7 +69,7 @@ def _text_name(field: Any) -> str:
 _ROWS = 1_000
 
 
-def stream(session: pymysql.Connection[Any]) -> Any:
+def stream_cursor(session: pymysql.Connection[Any]) -> Any:
     """Return a cursor whose rows are not kept; it has ``fields``, :meth:`texts` and :meth:`abandon`, too."""
     return _type()(session)
 
@@ -121,7 +121,7 @@ _REFUSED = {
 """Warnings after which the server sent a value other than the stored one, by number, each with its remedy."""
 
 
-def require_whole_values(numbers: Sequence[int], count: int, place: str) -> None:
+def require_unchanged_values(numbers: Sequence[int], count: int, label: str) -> None:
     """Refuse rows if the server warned that it cut or replaced a value.
 
     :param numbers: the numbers of the warnings that the server lists.
@@ -134,4 +134,4 @@ def require_whole_values(numbers: Sequence[int], count: int, place: str) -> None
     if not reasons and len(numbers) < count:
         reasons = [f"of {count:,} warnings it lists only {len(numbers):,}: raise max_error_count"]
     if reasons:
-        raise DataError(f"{place}: reading rows: the server warns that it cut or replaced values: {'; '.join(reasons)}")
+        raise DataError(f"{label}: reading rows: the server warns that it cut or replaced values: {'; '.join(reasons)}")

@@ -8,24 +8,33 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
+from airflow_provider_connect.clients.sql.csv_rows import CsvConverter, join_blocks
 from airflow_provider_connect.clients.sql.database import (
-    Choices,
-    Counter,
+    ColumnCounter,
     Database,
     Index,
-    Limits,
     Query,
     ReadColumn,
-    Select,
+    SessionLimits,
     SqlColumn,
+    StatementBuilder,
     Table,
+    ValueChoices,
 )
 from airflow_provider_connect.clients.sql.mysql import catalog
-from airflow_provider_connect.clients.sql.mysql.columns import UNKNOWN, base_of, read_column
-from airflow_provider_connect.clients.sql.mysql.connection import arguments, problems, secrets
+from airflow_provider_connect.clients.sql.mysql.columns import UNKNOWN_CHARSET, base_type, read_column
+from airflow_provider_connect.clients.sql.mysql.connection import (
+    connect_arguments,
+    connection_problems,
+    connection_secrets,
+)
 from airflow_provider_connect.clients.sql.mysql.errors import connecting_error, sql_error
-from airflow_provider_connect.clients.sql.mysql.results import QUERIED_TEXTS, require_whole_values, stream, type_name
+from airflow_provider_connect.clients.sql.mysql.results import (
+    QUERIED_TEXTS,
+    require_unchanged_values,
+    stream_cursor,
+    type_name,
+)
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, refuse_any
 
 if TYPE_CHECKING:
@@ -63,7 +72,7 @@ class MySQL(Database):
 
     def __init__(self, connect: Connect, place: str, comment: str) -> None:
         self._connect = connect
-        self._place = place
+        self._label = place
         self._comment = comment
         self._session = connect()
         self._version = ""
@@ -74,15 +83,15 @@ class MySQL(Database):
         self._is_in_transaction = False
 
     @classmethod
-    def open(cls, connection: Connection, application_name: str, limits: Limits) -> Self:
+    def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
         """Open a session: see :func:`.opening.open_database`."""
         try:
             import pymysql
         except ImportError:
             raise ConfigError("MySQL is read with PyMySQL: pip install 'airflow-provider-connect[sql]'") from None
-        refuse_any(problems(connection))
+        refuse_any(connection_problems(connection))
         place = f"connection {connection.conn_id!r}"
-        given = arguments(connection, limits.connect_seconds) | {
+        given = connect_arguments(connection, limits.connect_seconds) | {
             "autocommit": True,
             "charset": "utf8mb4",
             "program_name": application_name,
@@ -92,7 +101,7 @@ class MySQL(Database):
         try:
             opened = cls(lambda: pymysql.connect(**given), place, f"/* {_harmless(application_name)} */ ")
         except (pymysql.MySQLError, OSError) as error:
-            raise connecting_error(error, place, secrets(connection)) from None
+            raise connecting_error(error, place, connection_secrets(connection)) from None
         try:
             opened._prepare(limits)
         except BaseException:
@@ -100,7 +109,7 @@ class MySQL(Database):
             raise
         return opened
 
-    def _prepare(self, limits: Limits) -> None:
+    def _prepare(self, limits: SessionLimits) -> None:
         # PyMySQL has one timeout, for the answer to a login and for rows.
         self._session._read_timeout = limits.statement_seconds + _BEYOND_TIMEOUT_SECONDS  # type: ignore[attr-defined]
         told, self._id = self.rows("SELECT version(), connection_id()", "setting up the session")[0]
@@ -118,7 +127,7 @@ class MySQL(Database):
         self.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "setting up the session")
         if not self._is_mariadb:
             with contextlib.suppress(ConfigError):  # before version 8 they were fresh
-                self.rows(catalog.FRESH, "setting up the session")
+                self.rows(catalog.DISABLE_CACHED_STATISTICS, "setting up the session")
 
     @property
     def version(self) -> str:
@@ -132,7 +141,7 @@ class MySQL(Database):
         """
         from pymysql.cursors import DictCursor
 
-        asked = catalog.LAG_OF_MARIADB if self._is_mariadb else catalog.LAG
+        asked = catalog.MARIADB_REPLICA_STATUS if self._is_mariadb else catalog.REPLICA_STATUS
         return catalog.lag_seconds(self.rows(asked, "asking for the replica's lag", DictCursor))
 
     def describe(self, what: Table | Query) -> list[SqlColumn]:
@@ -143,18 +152,18 @@ class MySQL(Database):
                 self._charsets(what) if any(kind in QUERIED_TEXTS for _, kind in fields) else [None] * len(fields)
             )
             return [
-                SqlColumn(name, kind, base_of(kind, charset if kind in QUERIED_TEXTS else None))
+                SqlColumn(name, kind, base_type(kind, charset if kind in QUERIED_TEXTS else None))
                 for (name, kind), charset in zip(fields, charsets, strict=True)
             ]
-        found = self.rows(catalog.columns(*self._names(what)), f"describing {what.name!r}")
+        found = self.rows(catalog.columns_query(*self._names(what)), f"describing {what.name!r}")
         if not found:
             raise ConfigError(
-                f"{self._place}: there is no table {self.relation(what)}, or the user may not see it"
+                f"{self._label}: there is no table {self.relation(what)}, or the user may not see it"
                 + ("" if what.schema else ": is the connection's schema field the right database?")
             )
         documents = self._documents(what) if self._is_mariadb else set()
         return [
-            SqlColumn(name, kind, "json" if name in documents else base_of(kind, charset), nullable == "YES")
+            SqlColumn(name, kind, "json" if name in documents else base_type(kind, charset), nullable == "YES")
             for name, kind, nullable, charset in found
         ]
 
@@ -176,20 +185,20 @@ class MySQL(Database):
             numbers = [field.charsetnr for field in self._fields(query)]
         finally:
             self.rows("SET SESSION character_set_results = utf8mb4", "describing the query")
-        names: dict[int, str] = dict(self.rows(catalog.CHARSETS, "asking for the character sets"))
-        return [names.get(number, UNKNOWN) for number in numbers]
+        names: dict[int, str] = dict(self.rows(catalog.CHARSETS_QUERY, "asking for the character sets"))
+        return [names.get(number, UNKNOWN_CHARSET) for number in numbers]
 
     def _fields(self, query: Query, *, tells_syntax: bool = False) -> list[Any]:
         with (
             self._told("describing the query", tells_syntax=tells_syntax),
-            contextlib.closing(stream(self._session)) as rows,
+            contextlib.closing(stream_cursor(self._session)) as rows,
         ):
             rows.execute(self.select("*", self.relation(query), limit=0))
             return list(rows.fields)
 
     def _documents(self, table: Table) -> set[str]:
         """Return the columns whose text MariaDB checks to be JSON: its JSON is a text with a constraint."""
-        clauses = self.rows(catalog.checks(*self._names(table)), "asking for the table's constraints")
+        clauses = self.rows(catalog.checks_query(*self._names(table)), "asking for the table's constraints")
         return {
             found[1].replace("``", "`")
             for (clause,) in clauses
@@ -202,29 +211,29 @@ class MySQL(Database):
 
     def primary_key(self, table: Table) -> list[str]:
         """Return the primary key's columns."""
-        return catalog.primary_key(self._index_parts(table))
+        return catalog.primary_key_columns(self._index_parts(table))
 
     def indexes(self, table: Table) -> list[Index]:
         """Return the indexes that begin with a whole column."""
-        return catalog.grouped(self._index_parts(table))
+        return catalog.group_indexes(self._index_parts(table))
 
     def _index_parts(self, table: Table) -> list[tuple[Any, ...]]:
-        return self.rows(catalog.indexes(*self._names(table)), f"asking for the indexes of {table.name!r}")
+        return self.rows(catalog.indexes_query(*self._names(table)), f"asking for the indexes of {table.name!r}")
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the engine's number."""
-        found = self.rows(catalog.estimate(*self._names(table)), f"asking for the size of {table.name!r}")
+        found = self.rows(catalog.row_estimate_query(*self._names(table)), f"asking for the size of {table.name!r}")
         return int(found[0][0]) if found and found[0][0] is not None else None
 
-    def counter(self, table: Table, column: str) -> Counter | None:
+    def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return the AUTO_INCREMENT of a column."""
         doing = f"asking for the AUTO_INCREMENT of {table.name!r}"
-        found = self.rows(catalog.counter(*self._names(table), self.literal(column)), doing)
+        found = self.rows(catalog.counter_query(*self._names(table), self.literal(column)), doing)
         if not found:
             return None
         upcoming, lock_mode, step, engine = found[0]
         given = None if upcoming is None else int(upcoming) - 1
-        return Counter("its AUTO_INCREMENT", given, catalog.gaps(int(lock_mode), int(step), engine or ""))
+        return ColumnCounter("its AUTO_INCREMENT", given, catalog.counter_gaps(int(lock_mode), int(step), engine or ""))
 
     def quote(self, name: str) -> str:
         """Return a name in backticks."""
@@ -248,7 +257,7 @@ class MySQL(Database):
         self.rows("START TRANSACTION READ ONLY", "beginning to read")
         self._is_in_transaction = True
 
-    def hold(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
+    def lock_tables(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Open the tables, which nobody may alter then; no row is read, so the snapshot is younger than they are."""
         self.rows(self.select(["1"], self.relation(what), limit=0), "opening the table")
         return self.describe(what)
@@ -259,45 +268,47 @@ class MySQL(Database):
             self.rows("COMMIT", "ending to read")
             self._is_in_transaction = False
 
-    def rows(self, sql: str, doing: str = "asking the database", cursor: type[Any] | None = None) -> list[Any]:
+    def rows(self, sql: str, action: str = "asking the database", cursor: type[Any] | None = None) -> list[Any]:
         """Run a statement.
 
         :param cursor: PyMySQL's class for other rows than tuples.
         """
-        with self._told(doing), contextlib.closing(self._session.cursor(cursor)) as found:
+        with self._told(action), contextlib.closing(self._session.cursor(cursor)) as found:
             found.execute(sql)
             return list(found.fetchall())
 
-    def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
+    def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
         """Return the items of a line."""
         return [read_column(column, self.quote(column.name), choices) for column in columns]
 
-    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
         """Select the rows as lines, one at a time."""
         import pymysql
 
-        converter = Converter(columns)
+        converter = CsvConverter(columns)
         line = f"cast(concat_ws(',', {', '.join(column.expression for column in columns)}) as binary)"
         statement = self._comment + select([line])
         with self._told("reading rows"):
-            rows = stream(self._session)
+            rows = stream_cursor(self._session)
             self._is_reading = True
             try:
                 rows.execute(statement)
                 sent = 0
-                for block, lines in blocks(map(self._line, rows.texts()), block_bytes, end=b"\n"):
+                for block, lines in join_blocks(map(self._line, rows.texts()), block_bytes, end=b"\n"):
                     sent += lines
-                    yield converter.batch(block)
+                    yield converter.convert_block(block)
                     if not self._session.open:  # what had arrived by then would be read on
-                        raise RetriableError(f"{self._place}: reading rows: the session is closed")
-                if sent != converter.rows:
+                        raise RetriableError(f"{self._label}: reading rows: the session is closed")
+                if sent != converter.converted_rows:
                     raise DataError(
-                        f"{self._place}: reading rows: {sent:,} lines came, and they hold {converter.rows:,} rows"
+                        f"{self._label}: reading rows: {sent:,} lines came, and they hold {converter.converted_rows:,} rows"
                     )
                 self._is_reading = False
                 if count := rows.warning_count:
                     listed = self.rows("SHOW WARNINGS", "asking for the server's warnings")
-                    require_whole_values([number for _, number, _ in listed], count, self._place)
+                    require_unchanged_values([number for _, number, _ in listed], count, self._label)
             except pymysql.MySQLError:
                 self._is_reading = False  # the server has ended it
                 raise
@@ -309,7 +320,7 @@ class MySQL(Database):
     def _line(self, row: bytes | None) -> bytes:
         if row is None:
             raise DataError(
-                f"{self._place}: a row is longer than the server's max_allowed_packet, and the server sends NULL for "
+                f"{self._label}: a row is longer than the server's max_allowed_packet, and the server sends NULL for "
                 "it: raise max_allowed_packet, or leave its long column out"
             )
         return row
@@ -339,13 +350,13 @@ class MySQL(Database):
         try:
             yield
         except pymysql.MySQLError as error:
-            place = f"{self._place}: {doing}"
-            raise sql_error(error, place, is_cancelled=self._is_cancelled, tells_syntax=tells_syntax) from None
+            place = f"{self._label}: {doing}"
+            raise sql_error(error, place, is_cancelled=self._is_cancelled, shows_syntax=tells_syntax) from None
         except (AttributeError, OSError, ValueError):
             if self._session.open:
                 raise
             # As PyMySQL says it of a connection that was closed, here or in another thread.
-            raise RetriableError(f"{self._place}: {doing}: the session is closed") from None
+            raise RetriableError(f"{self._label}: {doing}: the session is closed") from None
 
 
 def _harmless(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-COLUMNS = """
+COLUMNS_QUERY = """
 SELECT a.attname, a.atttypid, a.atttypmod, NOT a.attnotnull
 FROM pg_attribute a
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
@@ -10,7 +10,7 @@ ORDER BY a.attnum
 """
 
 # A domain is read as the type below it, however deep that lies.
-TYPES = """
+TYPES_QUERY = """
 WITH RECURSIVE asked AS (
   SELECT * FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS u (type, modifier, place)
 ), chain AS (
@@ -32,7 +32,7 @@ ORDER BY place
 """
 
 # What an identity column has of its own, or a default calls.
-SEQUENCE = """
+SEQUENCE_QUERY = """
 SELECT c.oid::regclass::text, s.seqincrement, s.seqcache, s.seqcycle,
   has_sequence_privilege(c.oid, 'SELECT') AND NOT pg_is_in_recovery()
 FROM pg_attribute a
@@ -50,7 +50,7 @@ WHERE a.attrelid = to_regclass(%s) AND a.attname = %s
 # if it is unique, whole and valid, if it is checked at each statement (indimmediate), and if no child inherits from the
 # table: a read returns the children's rows, and the index does not hold them. A partitioned table's index does. The
 # access method is not asked by name: those of YugabyteDB are no B-trees.
-INDEXES = """
+INDEXES_QUERY = """
 SELECT c.relname, k.columns,
   i.indisunique AND i.indisvalid AND i.indimmediate AND k.plain = i.indnkeyatts AND (
     t.relkind = 'p' OR NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = t.oid)
@@ -72,13 +72,13 @@ WHERE i.indrelid = to_regclass(%s) AND i.indpred IS NULL AND k.plain > 0
 ORDER BY NOT i.indisprimary, c.relname
 """
 
-ESTIMATE = "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass(%s)"
+ROW_ESTIMATE_QUERY = "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass(%s)"
 
 # The tables that this transaction has opened and that its snapshot does not know as they are. They were rewritten or
 # emptied, and all their rows look newer than it; or another one has taken the name, or has become a partition. What is
 # read of them now is too little or too much, and no error. The catalog's rows are as the snapshot has them; functions
 # answer as of now. A partition that was made since is no harm: the snapshot sees none of its rows.
-REWRITTEN = """
+REWRITTEN_TABLES_QUERY = """
 SELECT now.identity
 FROM pg_locks l
 CROSS JOIN LATERAL pg_identify_object('pg_class'::regclass, l.relation, 0) AS now
@@ -95,7 +95,7 @@ ORDER BY 1
 """
 
 # A standby that gets nothing new because nothing new happens is not behind.
-LAG = """
+LAG_QUERY = """
 SELECT pg_is_in_recovery(), CASE WHEN pg_is_in_recovery() THEN
   CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver) THEN 0
     ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END

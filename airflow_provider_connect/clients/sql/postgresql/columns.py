@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.sql.database import Choices, ReadColumn, SqlColumn, decimal_type
+from airflow_provider_connect.clients.sql.database import ReadColumn, SqlColumn, ValueChoices, decimal_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ def _homes() -> dict[str, pa.DataType]:
     }
 
 
-def read_column(column: SqlColumn, quoted: str, choices: Choices) -> ReadColumn:
+def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
     """Return how to read a column.
 
     :param quoted: its name as it stands in SQL.

@@ -11,20 +11,20 @@ from typing import Any
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.secrets import Secrets, is_secret_name
 
-PASSED_ON = {
+PASSED_FIELDS = {
     "channel_binding", "connect_timeout", "gssencmode", "hostaddr", "keepalives", "keepalives_count",
     "keepalives_idle", "keepalives_interval", "krbsrvname", "load_balance_hosts", "passfile", "require_auth", "service",
     "sslcert", "sslcertmode", "sslcrl", "sslcrldir", "sslkey", "sslmode", "sslnegotiation", "sslpassword",
     "sslrootcert", "ssl_max_protocol_version", "ssl_min_protocol_version", "target_session_attrs", "tcp_user_timeout",
 }  # fmt: skip
-WITHOUT_MEANING = {"client_encoding", "cursor", "log_sql", "sqlalchemy_query", "sqlalchemy_scheme"}
+IGNORED_FIELDS = {"client_encoding", "cursor", "log_sql", "sqlalchemy_query", "sqlalchemy_scheme"}
 """Fields of Airflow's hook that change nothing here."""
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 # A server that vanished is noticed after two minutes, not after the two hours of most systems.
 _UNLESS_GIVEN = {"keepalives_idle": "60", "keepalives_interval": "10", "keepalives_count": "6"}
 
 
-def problems(connection: Connection) -> list[str]:
+def connection_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection; no network is asked."""
     found = []
     if not connection.path and not connection.extra.get("service"):
@@ -32,10 +32,10 @@ def problems(connection: Connection) -> list[str]:
     if connection.extra.get("iam"):
         found.append("extra field 'iam' asks for a token of AWS, which is not supported: give login and password")
     for name, value in connection.extra.items():
-        if name in PASSED_ON:
+        if name in PASSED_FIELDS:
             if not isinstance(value, (str, int)):
                 found.append(f"extra field {name!r} must be text or a number")
-        elif name not in WITHOUT_MEANING | {"iam"} and value not in (None, "", False):
+        elif name not in IGNORED_FIELDS | {"iam"} and value not in (None, "", False):
             found.append(f"extra field {name!r} is none that libpq gets from here")
     mode = connection.extra.get("sslmode")
     if mode and mode not in _SSL_MODES:
@@ -43,9 +43,9 @@ def problems(connection: Connection) -> list[str]:
     return [f"connection {connection.conn_id!r}: {problem}" for problem in found]
 
 
-def parameters(connection: Connection, application_name: str, connect_seconds: float) -> dict[str, Any]:
+def connect_parameters(connection: Connection, application_name: str, connect_seconds: float) -> dict[str, Any]:
     """Return what libpq connects with."""
-    given = {name: str(value) for name, value in connection.extra.items() if name in PASSED_ON and value != ""}
+    given = {name: str(value) for name, value in connection.extra.items() if name in PASSED_FIELDS and value != ""}
     return {
         "host": connection.host or None,
         "port": connection.port,
@@ -59,7 +59,7 @@ def parameters(connection: Connection, application_name: str, connect_seconds: f
     }
 
 
-def secrets(connection: Connection) -> Secrets:
+def connection_secrets(connection: Connection) -> Secrets:
     """Return what no message may show."""
     password = connection.password.get_secret_value() if connection.password else ""
     hidden = [str(value) for name, value in connection.extra.items() if value and is_secret_name(name)]

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
-from airflow_provider_connect.secrets import Secrets, without_tokens
+from airflow_provider_connect.secrets import Secrets, redact_tokens
 
 if TYPE_CHECKING:
     import psycopg
@@ -65,33 +65,33 @@ _REFUSED_FOR_GOOD = re.compile(
 )
 
 
-def connecting_error(error: psycopg.Error, place: str, secrets: Secrets) -> ConnectError:
+def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> ConnectError:
     """Return what a failed connection means; its text is shown without the password."""
-    said = " ".join(secrets.struck_from(str(error)).split())
+    said = " ".join(secrets.redact(str(error)).split())
     refused = _REFUSED_FOR_GOOD.search(said)
-    message = f"{place}: PostgreSQL lets us not in: {said}"
+    message = f"{label}: PostgreSQL lets us not in: {said}"
     return ConfigError(f"{message}: correct the connection") if refused else RetriableError(message)
 
 
-def sql_error(error: psycopg.Error, doing: str, *, is_cancelled: bool = False) -> ConnectError:
+def sql_error(error: psycopg.Error, action: str, *, is_cancelled: bool = False) -> ConnectError:
     """Return what a failed statement means."""
     code = error.sqlstate or ""
     if not code:
-        return RetriableError(f"{doing}: PostgreSQL's connection is lost ({type(error).__name__})")
+        return RetriableError(f"{action}: PostgreSQL's connection is lost ({type(error).__name__})")
     if code == _CANCELED:
         if is_cancelled:
-            return RetriableError(f"{doing}: cancelled")
+            return RetriableError(f"{action}: cancelled")
         return DeadlineError(
-            f"{doing}: PostgreSQL ended the statement (SQLSTATE {code}), for its time or by an administrator's hand: "
+            f"{action}: PostgreSQL ended the statement (SQLSTATE {code}), for its time or by an administrator's hand: "
             "read less at once, allow the statement more time, or see whether somebody holds a lock on the table"
         )
     if error.diag.source_function == _REFUSED_BY_POLICY:
         return ConfigError(
-            f"{doing}: row level security hides rows of a table from this user, so PostgreSQL refuses the read "
-            f"(SQLSTATE {code}: {without_tokens(error.diag.message_primary or '')}). Read as a role with BYPASSRLS. If "
+            f"{action}: row level security hides rows of a table from this user, so PostgreSQL refuses the read "
+            f"(SQLSTATE {code}: {redact_tokens(error.diag.message_primary or '')}). Read as a role with BYPASSRLS. If "
             "the stream is to have no more than the rows that the user may see, set row_security='accept'"
         )
     kind = next((_TYPES[code[:length]] for length in (5, 2) if code[:length] in _TYPES), RetriableError)
-    told = f": {without_tokens(error.diag.message_primary or '')}" if code.startswith(_TOLD_CLASSES) else ""
+    told = f": {redact_tokens(error.diag.message_primary or '')}" if code.startswith(_TOLD_CLASSES) else ""
     advice = f": {_ADVICE[code]}" if code in _ADVICE else ""
-    return kind(f"{doing}: PostgreSQL answers SQLSTATE {code} ({type(error).__name__}){told}{advice}")
+    return kind(f"{action}: PostgreSQL answers SQLSTATE {code} ({type(error).__name__}){told}{advice}")

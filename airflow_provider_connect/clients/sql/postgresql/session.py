@@ -7,23 +7,27 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
+from airflow_provider_connect.clients.sql.csv_rows import CsvConverter, join_blocks
 from airflow_provider_connect.clients.sql.database import (
-    Choices,
-    Counter,
+    ColumnCounter,
     Database,
     Index,
-    Limits,
     Query,
     ReadColumn,
     RowSecurity,
-    Select,
+    SessionLimits,
     SqlColumn,
+    StatementBuilder,
     Table,
+    ValueChoices,
 )
 from airflow_provider_connect.clients.sql.postgresql import catalog
 from airflow_provider_connect.clients.sql.postgresql.columns import read_column, with_bytes_advice
-from airflow_provider_connect.clients.sql.postgresql.connection import parameters, problems, secrets
+from airflow_provider_connect.clients.sql.postgresql.connection import (
+    connect_parameters,
+    connection_problems,
+    connection_secrets,
+)
 from airflow_provider_connect.clients.sql.postgresql.errors import connecting_error, sql_error
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError, refuse_any
 
@@ -65,26 +69,26 @@ class PostgreSQL(Database):
 
     def __init__(self, session: psycopg.Connection[tuple[Any, ...]], place: str) -> None:
         self._session = session
-        self._place = place
+        self._label = place
         self._is_cancelled = False
 
     @classmethod
     def open(
-        cls, connection: Connection, application_name: str, limits: Limits, row_security: RowSecurity = "refuse"
+        cls, connection: Connection, application_name: str, limits: SessionLimits, row_security: RowSecurity = "refuse"
     ) -> Self:
         """Open a session: see :func:`.opening.open_database`."""
         try:
             import psycopg
         except ImportError:
             raise ConfigError("PostgreSQL is read with psycopg: pip install 'airflow-provider-connect[sql]'") from None
-        refuse_any(problems(connection))
+        refuse_any(connection_problems(connection))
         place = f"connection {connection.conn_id!r}"
         try:
             session = psycopg.connect(
-                **parameters(connection, application_name, limits.connect_seconds), autocommit=True
+                **connect_parameters(connection, application_name, limits.connect_seconds), autocommit=True
             )
         except psycopg.Error as error:
-            raise connecting_error(error, place, secrets(connection)) from None
+            raise connecting_error(error, place, connection_secrets(connection)) from None
         opened = cls(session, place)
         try:
             opened._prepare(limits, row_security)
@@ -93,7 +97,7 @@ class PostgreSQL(Database):
             raise
         return opened
 
-    def _prepare(self, limits: Limits, row_security: RowSecurity) -> None:
+    def _prepare(self, limits: SessionLimits, row_security: RowSecurity) -> None:
         settings = _SETTINGS | {
             "statement_timeout": f"{max(1, round(limits.statement_seconds * 1000))}",
             "row_security": _ROW_SECURITY[row_security],
@@ -122,10 +126,10 @@ class PostgreSQL(Database):
 
         :raises RetriableError: it has replayed nothing since it was started, and gets nothing.
         """
-        is_standby, lag = self.rows(catalog.LAG, "asking for the standby's lag")[0]
+        is_standby, lag = self.rows(catalog.LAG_QUERY, "asking for the standby's lag")[0]
         if is_standby and lag is None:
             raise RetriableError(
-                f"{self._place}: the standby gets nothing from its primary, and nobody knows how old its rows are: "
+                f"{self._label}: the standby gets nothing from its primary, and nobody knows how old its rows are: "
                 "start its replication, or name another server in the connection"
             )
         return None if lag is None else float(lag)
@@ -133,10 +137,10 @@ class PostgreSQL(Database):
     def describe(self, what: Table | Query) -> list[SqlColumn]:
         """Return the columns, asked of the catalog or, for a query, of the planner."""
         if isinstance(what, Table):
-            described = self.rows(catalog.COLUMNS, f"describing {what.name!r}", (self.relation(what),))
+            described = self.rows(catalog.COLUMNS_QUERY, f"describing {what.name!r}", (self.relation(what),))
             if not described:
                 raise ConfigError(
-                    f"{self._place}: there is no table {self.relation(what)}, or the user may not see it: "
+                    f"{self._label}: there is no table {self.relation(what)}, or the user may not see it: "
                     "names are as in the catalog, capitals and all"
                 )
         else:
@@ -162,12 +166,12 @@ class PostgreSQL(Database):
         names = [name for name, *_ in found]
         for name in names:
             if names.count(name) > 1:
-                raise ConfigError(f"{self._place}: the query {_DUPLICATE.format(name)}")
+                raise ConfigError(f"{self._label}: the query {_DUPLICATE.format(name)}")
         return found
 
     def _types(self, asked: list[tuple[int, int]]) -> list[tuple[str, str]]:
         oids, modifiers = [oid for oid, _ in asked], [modifier for _, modifier in asked]
-        found = self.rows(catalog.TYPES, "asking for the columns' types", (oids, modifiers))
+        found = self.rows(catalog.TYPES_QUERY, "asking for the columns' types", (oids, modifiers))
         return [(kind, base) for kind, base in found]
 
     def primary_key(self, table: Table) -> list[str]:
@@ -180,21 +184,21 @@ class PostgreSQL(Database):
         return [index for index in indexes if index.is_unique or index.is_ordered]
 
     def _indexes(self, table: Table) -> list[tuple[Index, bool]]:
-        rows = self.rows(catalog.INDEXES, f"asking for the indexes of {table.name!r}", (self.relation(table),))
+        rows = self.rows(catalog.INDEXES_QUERY, f"asking for the indexes of {table.name!r}", (self.relation(table),))
         return [(Index(name, tuple(columns), *properties), is_key) for name, columns, *properties, is_key in rows]
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the planner's number; None before the table was analyzed for the first time."""
-        found = self.rows(catalog.ESTIMATE, f"asking for the size of {table.name!r}", (self.relation(table),))
+        found = self.rows(catalog.ROW_ESTIMATE_QUERY, f"asking for the size of {table.name!r}", (self.relation(table),))
         return int(found[0][0]) if found and found[0][0] >= 0 else None
 
-    def counter(self, table: Table, column: str) -> Counter | None:
+    def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return the sequence of an identity column, or of a default; what it has given only if the user may see it.
 
         One that counts down is none, and a standby's may be behind its primary's.
         """
         asked = (self.relation(table), column)
-        found = self.rows(catalog.SEQUENCE, f"asking for the sequence of {column!r}", asked)
+        found = self.rows(catalog.SEQUENCE_QUERY, f"asking for the sequence of {column!r}", asked)
         if not found or found[0][1] < 0:
             return None
         name, _, cache, cycles, may_see = found[0]
@@ -205,7 +209,7 @@ class PostgreSQL(Database):
             (given,) = self.rows(
                 f"SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM {name}", f"asking the sequence {name}"
             )[0]
-        return Counter(f"sequence {name}", given, tuple(gaps))
+        return ColumnCounter(f"sequence {name}", given, tuple(gaps))
 
     def quote(self, name: str) -> str:
         """Return a name in double quotes."""
@@ -232,7 +236,7 @@ class PostgreSQL(Database):
         except (ConfigError, DataError) as error:
             raise RetriableError(f"{error}: the session that exported it has ended") from None
 
-    def hold(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
+    def lock_tables(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Lock the tables as every read does, and look whether that came too late for this snapshot."""
         described = self.describe(what)  # as the snapshot has it
         by_name = {column.name: column for column in described}
@@ -244,10 +248,10 @@ class PostgreSQL(Database):
                 by_name[name]._replace(type=kind, base=base)
                 for (name, *_), (kind, base) in zip(locked, types, strict=True)
             ]
-        if changed := self.rows(catalog.REWRITTEN, "looking whether the table was rewritten"):
+        if changed := self.rows(catalog.REWRITTEN_TABLES_QUERY, "looking whether the table was rewritten"):
             tables = ", ".join(name for (name,) in changed)
             raise RetriableError(
-                f"{self._place}: {tables} was rewritten, emptied, replaced or attached after the snapshot was taken, "
+                f"{self._label}: {tables} was rewritten, emptied, replaced or attached after the snapshot was taken, "
                 "which does not see its rows as they were: read it again"
             )
         return described
@@ -262,31 +266,33 @@ class PostgreSQL(Database):
         return str(self.rows("SELECT pg_export_snapshot()", "exporting the snapshot")[0][0])
 
     def rows(
-        self, sql: str, doing: str = "asking the database", values: tuple[Any, ...] | None = None
+        self, sql: str, action: str = "asking the database", values: tuple[Any, ...] | None = None
     ) -> list[tuple[Any, ...]]:
         """Run a statement."""
-        with self._told(doing), self._session.cursor() as cursor:
+        with self._told(action), self._session.cursor() as cursor:
             cursor.execute(sql.encode(), values)
             return cursor.fetchall() if cursor.description else []
 
-    def reading(self, columns: Iterable[SqlColumn], choices: Choices) -> list[ReadColumn]:
+    def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
         """Return how COPY reads them."""
         read = [read_column(column, self.quote(column.name), choices) for column in columns]
         return [with_bytes_advice(column) for column in read] if self._takes_any_bytes else read
 
-    def _read(self, columns: Sequence[ReadColumn], select: Select, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
         """COPY the rows out."""
-        converter = Converter(columns)
+        converter = CsvConverter(columns)
         statement = select([column.expression for column in columns])
         # The server would refuse bytes that are no UTF-8 and name no column. The converter does.
         encoding = ", ENCODING 'SQL_ASCII'" if self._takes_any_bytes else ""
         with self._told("reading rows"), self._session.cursor() as cursor:
             with cursor.copy(f"COPY ({statement}\n) TO STDOUT (FORMAT csv{encoding})".encode()) as copy:
-                for block, _ in blocks(copy, block_bytes):
-                    yield converter.batch(block)
-            if cursor.rowcount != converter.rows:
+                for block, _ in join_blocks(copy, block_bytes):
+                    yield converter.convert_block(block)
+            if cursor.rowcount != converter.converted_rows:
                 raise RetriableError(
-                    f"reading rows: PostgreSQL sent {cursor.rowcount:,} rows, and {converter.rows:,} arrived"
+                    f"reading rows: PostgreSQL sent {cursor.rowcount:,} rows, and {converter.converted_rows:,} arrived"
                 )
 
     def cancel(self) -> None:
@@ -318,4 +324,4 @@ class PostgreSQL(Database):
         try:
             yield
         except psycopg.Error as error:
-            raise sql_error(error, f"{self._place}: {doing}", is_cancelled=self._is_cancelled) from None
+            raise sql_error(error, f"{self._label}: {doing}", is_cancelled=self._is_cancelled) from None

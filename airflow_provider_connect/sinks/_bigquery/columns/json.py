@@ -17,13 +17,13 @@ _HIGH, _LOW, _REST = r"\\u[dD][89abAB]", r"\\u[dD][c-fC-F]", "[0-9a-fA-F]{2}"
 _ESCAPE = re.compile(rf"{_HIGH}{_REST}{_LOW}{_REST}|(\\u[dD][89a-fA-F]{_REST})|\\.", re.DOTALL)
 
 
-def expression(text: str) -> str:
+def parse_json_sql(text: str) -> str:
     """Return SQL for the JSON value of ``text``; text that BigQuery cannot parse becomes a JSON string."""
     parsed = f"SAFE.PARSE_JSON({text}, wide_number_mode=>'round')"
     return f"IF({text} IS NULL, NULL, IFNULL({parsed}, TO_JSON({text})))"
 
 
-def repaired(array: pa.Array) -> pa.Array:
+def repair_surrogates(array: pa.Array) -> pa.Array:
     r"""Return the documents with ``\ufffd`` for every lone surrogate; the same array if there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -51,7 +51,7 @@ def _maybe_lone(texts: pa.Array) -> pa.Array:
     return pc.or_(pc.invert(paired), pc.match_substring_regex(texts, r"\\\\u[dD]"))
 
 
-def unparsable(array: pa.Array) -> list[int]:
+def find_unparsable(array: pa.Array) -> list[int]:
     """Return the rows whose text is not a JSON document; NULL is not checked."""
     import msgspec
 

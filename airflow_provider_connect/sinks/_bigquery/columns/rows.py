@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.sinks._bigquery.columns.json import repaired, unparsable
-from airflow_provider_connect.sinks._bigquery.columns.types import Column, holds_something
+from airflow_provider_connect.sinks._bigquery.columns.json import find_unparsable, repair_surrogates
+from airflow_provider_connect.sinks._bigquery.columns.types import TargetColumn, has_leaf_fields
 from airflow_provider_connect.stage.rejects import Reject
-from airflow_provider_connect.stage.rows import as_json
+from airflow_provider_connect.stage.rows import row_as_json
 from airflow_provider_connect.values import times
-from airflow_provider_connect.values.arrays import Refuse, Refused, refuse_by_element, refuse_not_utf8
-from airflow_provider_connect.values.arrow import is_list, lengths_and_elements, shape_of, true_rows
+from airflow_provider_connect.values.arrays import Refuse, RefusedRows, refuse_by_element, refuse_not_utf8
+from airflow_provider_connect.values.arrow import is_list, lengths_and_elements, true_rows, type_group
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,17 +31,17 @@ NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
 
 
 @dataclass(frozen=True)
-class Converted:
+class ConvertedBatch:
     """A batch for the staging table, and the rows that were left out."""
 
     batch: pa.RecordBatch
-    bad: list[Reject]
+    rejects: list[Reject]
 
 
 def staging_schema(
-    columns: Sequence[Column], position_column: str | None = None, table_column: str | None = None
+    columns: Sequence[TargetColumn], position_column: str | None = None, table_column: str | None = None
 ) -> pa.Schema:
-    """Return the Arrow schema of batches from :func:`convert`."""
+    """Return the Arrow schema of batches from :func:`convert_batch`."""
     import pyarrow as pa
 
     fields = [pa.field(column.staging["name"], column.arrow) for column in columns]
@@ -52,16 +52,16 @@ def staging_schema(
     return pa.schema(fields)
 
 
-def convert(
+def convert_batch(
     batch: pa.RecordBatch,
-    columns: Sequence[Column],
+    columns: Sequence[TargetColumn],
     start: int,
     *,
     position_column: str | None = None,
-    table: tuple[str, str] | None = None,
-    refused: Mapping[int, tuple[str, str]] = MappingProxyType({}),
+    table_value: tuple[str, str] | None = None,
+    refused_rows: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     max_row_bytes: int = MAX_ROW_BYTES,
-) -> Converted:
+) -> ConvertedBatch:
     """Convert a batch of a staged file to the staging table's types; a column of the right type is not copied.
 
     :param start: position of the batch's first row.
@@ -71,33 +71,36 @@ def convert(
     """
     import pyarrow as pa
 
-    found = Refused()
+    found = RefusedRows()
     arrays = [_column(column, batch.column(column.source), found) for column in columns]
     if position_column:
         arrays.append(pa.array(range(start, start + batch.num_rows), pa.int64()))
-    if table:
-        arrays.append(pa.repeat(pa.scalar(table[1]), batch.num_rows))
-    schema = staging_schema(columns, position_column, table[0] if table else None)
+    if table_value:
+        arrays.append(pa.repeat(pa.scalar(table_value[1]), batch.num_rows))
+    schema = staging_schema(columns, position_column, table_value[0] if table_value else None)
     converted = pa.RecordBatch.from_arrays(arrays, schema=schema)
     for row in _too_large(converted, 0, converted.num_rows, max_row_bytes):
         largest = _largest(converted.slice(row, 1), columns)
         found.rows.setdefault(row, (largest, f"a row of more than {max_row_bytes} bytes"))
-    for position, why in refused.items():
+    for position, why in refused_rows.items():
         if start <= position < start + batch.num_rows:
             found.rows.setdefault(position - start, why)
     if not found.rows:
-        return Converted(converted, [])
-    bad = [cut(start + row, why, as_json(batch, row), column) for row, (column, why) in sorted(found.rows.items())]
-    return Converted(converted.filter(pa.array(~_mask(found, batch.num_rows))), bad)
+        return ConvertedBatch(converted, [])
+    bad = [
+        truncated_reject(start + row, why, row_as_json(batch, row), column)
+        for row, (column, why) in sorted(found.rows.items())
+    ]
+    return ConvertedBatch(converted.filter(pa.array(~_mask(found, batch.num_rows))), bad)
 
 
-def summary(bad: Sequence[Reject]) -> str:
+def summarize_rejects(rejects: Sequence[Reject]) -> str:
     """Return which columns make how many rows bad and why, without their values."""
-    counts = Counter((row.column, row.reason) for row in bad)
+    counts = Counter((row.column, row.reason) for row in rejects)
     return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
 
 
-def _column(column: Column, source: pa.Array, found: Refused) -> pa.Array:
+def _column(column: TargetColumn, source: pa.Array, found: RefusedRows) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -108,14 +111,14 @@ def _column(column: Column, source: pa.Array, found: Refused) -> pa.Array:
     if column.json:
         if found.rows:  # invalid UTF-8 cannot be read as text
             array = pc.if_else(pa.array(_mask(found, len(array))), pa.scalar(None, array.type), array)
-        array = repaired(array)
+        array = repair_surrogates(array)
         if column.json != "checked":
-            for row in unparsable(array):
+            for row in find_unparsable(array):
                 found.rows.setdefault(row, (column.source, "a text that is no JSON"))
     return array
 
 
-def _mask(found: Refused, rows: int) -> Any:
+def _mask(found: RefusedRows, rows: int) -> Any:
     import numpy as np
 
     mask = np.zeros(rows, bool)
@@ -123,7 +126,7 @@ def _mask(found: Refused, rows: int) -> Any:
     return mask
 
 
-def cut(position: int, reason: str, record: bytes, column: str = "") -> Reject:
+def truncated_reject(position: int, reason: str, record: bytes, column: str = "") -> Reject:
     """Return a bad row, cut to what a table of rejects can hold."""
     if len(record) > MAX_RECORD_BYTES:
         reason = f"{reason}; only the first {MAX_RECORD_BYTES} bytes of its record are kept"
@@ -141,7 +144,7 @@ def _too_large(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> l
     return _too_large(batch, start, middle, max_bytes) + _too_large(batch, middle, end, max_bytes)
 
 
-def _largest(row: pa.RecordBatch, columns: Sequence[Column]) -> str:
+def _largest(row: pa.RecordBatch, columns: Sequence[TargetColumn]) -> str:
     return max(zip(columns, row.columns, strict=False), key=lambda pair: pair[1].nbytes)[0].source
 
 
@@ -161,7 +164,7 @@ def convert_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Ar
         return _struct(array, target, refuse)
     if not kind.equals(target):
         array = _cast(array, target, refuse)
-    if shape_of(target) in times.SHAPES:
+    if type_group(target) in times.TIME_GROUPS:
         times.whole_numbers(array, refuse)
     elif types.is_string(target):
         refuse_not_utf8(array, refuse)
@@ -190,7 +193,7 @@ def _cast(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
 def _struct(array: pa.StructArray, target: pa.StructType, refuse: Refuse) -> pa.Array:
     import pyarrow as pa
 
-    parts = [part for part in array.flatten() if holds_something(part.type)]  # fields are NULL where the struct is
+    parts = [part for part in array.flatten() if has_leaf_fields(part.type)]  # fields are NULL where the struct is
     children = [convert_array(part, field.type, refuse) for part, field in zip(parts, target, strict=True)]
     if array.type.equals(target) and all(a is b for a, b in zip(parts, children, strict=True)):
         return array

@@ -1,7 +1,7 @@
 """Compares a table's columns with the source's, and decides what has to change; others do it.
 
 Columns are added at the end and NULLABLE. REQUIRED columns that the source may leave NULL, or no longer has, become
-NULLABLE. A narrower number is cast to the type of a wider column (:func:`.columns.types.columns`); any other change
+NULLABLE. A narrower number is cast to the type of a wider column (:func:`.columns.types.make_columns`); any other change
 of type fails.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
@@ -14,26 +14,26 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery.columns.types import plain_type
+from airflow_provider_connect.sinks._bigquery.columns.types import rest_type
 from airflow_provider_connect.sinks._bigquery.names import DAY
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column, Field
+    from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
 
-Contract = Literal["evolve", "freeze", "discard_columns"]
+SchemaContract = Literal["evolve", "freeze", "discard_columns"]
 
 
-def own_fields(*rows: tuple[str, str, str]) -> list[Field]:
+def sink_fields(*rows: tuple[str, str, str]) -> list[Field]:
     """Return columns of the sink's own, from their names, types and descriptions."""
     return [{"name": name, "type": kind, "mode": "NULLABLE", "description": text} for name, kind, text in rows]
 
 
-(DAY_FIELD,) = own_fields((DAY, "DATE", "The day whose data the row came with, in the source's time zone."))
+(DAY_FIELD,) = sink_fields((DAY, "DATE", "The day whose data the row came with, in the source's time zone."))
 _LIMITS = ("precision", "scale", "maxLength")
 
 
 @dataclass(frozen=True)
-class Evolution:
+class SchemaChange:
     """What makes a table fit a source's columns.
 
     :param written: the columns to write, without discarded ones; REQUIRED where the table's remain so.
@@ -43,19 +43,19 @@ class Evolution:
     :param discarded: source names of new columns that are left out.
     """
 
-    written: list[Column]
-    added: tuple[str, ...]
+    written_columns: list[TargetColumn]
+    added_names: tuple[str, ...]
     fields: list[Field]
     changed: bool
-    discarded: tuple[str, ...] = ()
+    discarded_sources: tuple[str, ...] = ()
 
 
-def new_fields(columns: Sequence[Column]) -> list[Field]:
+def new_fields(columns: Sequence[TargetColumn]) -> list[Field]:
     """Return the fields of a new table: the source's columns, then the day."""
     return [*(column.target for column in columns), DAY_FIELD]
 
 
-def fits(existing: Sequence[Field], columns: Sequence[Column]) -> bool:
+def fits_columns(existing: Sequence[Field], columns: Sequence[TargetColumn]) -> bool:
     """Tell whether a table still has the fields that ``columns`` were made for; other fields do not matter."""
     shapes = {field["name"].lower(): _shape(field) for field in existing}
     return all(shapes.get(column.name.lower()) == _shape(column.target) for column in columns)
@@ -64,10 +64,12 @@ def fits(existing: Sequence[Field], columns: Sequence[Column]) -> bool:
 def _shape(field: Field) -> Any:
     """Return all that SQL depends on: name, type, and nested fields in their order."""
     repeated = field.get("mode") == "REPEATED"
-    return field["name"].lower(), plain_type(field), repeated, [_shape(inner) for inner in field.get("fields", ())]
+    return field["name"].lower(), rest_type(field), repeated, [_shape(inner) for inner in field.get("fields", ())]
 
 
-def evolution(table: str, existing: Sequence[Field], columns: Sequence[Column], contract: Contract) -> Evolution:
+def compare_schema(
+    table: str, existing: Sequence[Field], columns: Sequence[TargetColumn], contract: SchemaContract
+) -> SchemaChange:
     """Compare a table's fields with the columns made for them.
 
     :raises DataError: naming every column that does not fit, its old and new types, and what to do.
@@ -88,12 +90,14 @@ def evolution(table: str, existing: Sequence[Field], columns: Sequence[Column], 
         raise DataError(f"table {table}: " + "; ".join(problems))
     fields += [_added(field) for field in added]
     modes = {field["name"].lower(): field.get("mode", "NULLABLE") for field in fields}
-    return Evolution(
-        written=[replace(column, target={**column.target, "mode": modes[column.name.lower()]}) for column in kept],
-        added=tuple(field["name"] for field in added),
+    return SchemaChange(
+        written_columns=[
+            replace(column, target={**column.target, "mode": modes[column.name.lower()]}) for column in kept
+        ],
+        added_names=tuple(field["name"] for field in added),
         fields=fields,
         changed=bool(added) or compare.changed,
-        discarded=tuple(column.source for column in discarded),
+        discarded_sources=tuple(column.source for column in discarded),
     )
 
 
@@ -104,7 +108,7 @@ class _Comparison:
     :param changed: whether a field became NULLABLE or got a nested field.
     """
 
-    contract: Contract
+    contract: SchemaContract
     problems: list[str]
     changed: bool = False
 
@@ -116,7 +120,7 @@ class _Comparison:
             self._relax(merged, name, lacking=new is None)
         if new is None:
             return merged
-        if self._fits(old, new, name) and plain_type(old) == "RECORD":
+        if self._fits(old, new, name) and rest_type(old) == "RECORD":
             merged["fields"] = self._nested(old, new, f"{name}.")
         if not old.get("description") and new.get("description"):
             merged["description"] = new["description"]
@@ -131,7 +135,7 @@ class _Comparison:
             )
         elif self.contract == "freeze":
             self.problems.append(
-                f"column {name!r} is new ({shown_type(field)}); schema_contract='freeze' does not add it: add it by "
+                f"column {name!r} is new ({describe_type(field)}); schema_contract='freeze' does not add it: add it by "
                 "hand, or leave it out in the source"
             )
         elif self.contract == "discard_columns":
@@ -151,17 +155,17 @@ class _Comparison:
             )
 
     def _fits(self, old: Field, new: Field, name: str) -> bool:
-        was, now = plain_type(old), plain_type(new)
+        was, now = rest_type(old), rest_type(new)
         repeated = [field.get("mode") == "REPEATED" for field in (old, new)]
         if repeated[0] != repeated[1] or was != now:
             self.problems.append(
-                f"column {name!r} is {shown_type(old)} in the table and {shown_type(new)} now: cast it in the source, "
+                f"column {name!r} is {describe_type(old)} in the table and {describe_type(new)} now: cast it in the source, "
                 "give it another name there, or load into a new table"
             )
             return False
         if any(old.get(limit) for limit in _LIMITS):
             self.problems.append(
-                f"column {name!r} is {shown_type(old)} in the table, and a longer value would fail the day: "
+                f"column {name!r} is {describe_type(old)} in the table, and a longer value would fail the day: "
                 f"ALTER TABLE … ALTER COLUMN … SET DATA TYPE {was}"
             )
             return False
@@ -179,10 +183,10 @@ class _Comparison:
         return fields
 
 
-def shown_type(field: Field) -> str:
+def describe_type(field: Field) -> str:
     """Return a field's type for people, such as ``NUMERIC(10, 2)`` or ``REPEATED RECORD``."""
     limits = [str(field[limit]) for limit in _LIMITS if field.get(limit)]
-    text = plain_type(field) + (f"({', '.join(limits)})" if limits else "")
+    text = rest_type(field) + (f"({', '.join(limits)})" if limits else "")
     return f"REPEATED {text}" if field.get("mode") == "REPEATED" else text
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.aliases import ALIASES, ELEMENT, OFFSET, STAGED
-from airflow_provider_connect.sinks._bigquery.columns.json import expression as json_expression
+from airflow_provider_connect.sinks._bigquery.columns.json import parse_json_sql as json_expression
 from airflow_provider_connect.sinks._bigquery.names import MAX_NAME, legal_names, staged_name
-from airflow_provider_connect.values.arrow import Shape, is_list, json_mark, shape_of
+from airflow_provider_connect.values.arrow import TypeGroup, is_list, json_mark, type_group
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,7 @@ Field = dict[str, Any]
 """A column as BigQuery's REST API has it: ``name``, ``type``, ``mode``, ``description``, ``fields``."""
 
 MAX_DESCRIPTION = 1024
-WRAPPED = "items"
+ITEMS_FIELD = "items"
 """Field that holds an inner list: BigQuery has no list of lists."""
 
 _SYNONYMS = {
@@ -40,7 +40,7 @@ SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 
 
 @dataclass(frozen=True)
-class Column:
+class TargetColumn:
     """One column of the target.
 
     :param source: the Arrow field's name.
@@ -61,7 +61,7 @@ class Column:
     json: str | None = None
 
 
-def columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Column]:
+def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[TargetColumn]:
     """Return the columns of a schema, in its order; a struct without fields gives none.
 
     Top level columns are REQUIRED if Arrow says that they hold no NULL; nested fields are always NULLABLE.
@@ -86,7 +86,7 @@ def columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[Column]:
     return found
 
 
-def plain_type(field: Field) -> str:
+def rest_type(field: Field) -> str:
     """Return a field's type by the name that the REST API uses."""
     name = str(field["type"]).upper()
     return _SYNONYMS.get(name, name)
@@ -119,7 +119,7 @@ class _Kind:
     merged: list[Field] = attribute(default_factory=list)
 
 
-def _column(source: pa.Field, name: str, kind: _Kind) -> Column:
+def _column(source: pa.Field, name: str, kind: _Kind) -> TargetColumn:
     json = json_mark(source)
     staging = _staging(name, kind)
     target = _target(name, kind) | _description(source, name)
@@ -132,7 +132,7 @@ def _column(source: pa.Field, name: str, kind: _Kind) -> Column:
     else:
         json = None
         expression = _expression(expression, staging, target)
-    return Column(source.name, name, target, staging, kind.arrow, expression, json)
+    return TargetColumn(source.name, name, target, staging, kind.arrow, expression, json)
 
 
 def _staging(name: str, kind: _Kind) -> Field:
@@ -202,7 +202,7 @@ def _kind(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> _Ki
     if leaf is None:
         problems.append(f"{where}: BigQuery has no type for Arrow's {kind}: cast it in the source")
         return None
-    wide = plain_type(old) if old and plain_type(old) in _FITS_INTO.get(leaf[0], ()) else None
+    wide = rest_type(old) if old and rest_type(old) in _FITS_INTO.get(leaf[0], ()) else None
     return _Kind(*leaf, wide=wide)
 
 
@@ -216,17 +216,17 @@ def _element(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> 
         return _record(pair, old, where, problems)
     value = kind.value_type
     if types.is_map(value) or is_list(value):
-        return _record([pa.field(WRAPPED, value)], old, where, problems)
+        return _record([pa.field(ITEMS_FIELD, value)], old, where, problems)
     return _kind(value, old, where, problems)
 
 
-def holds_something(kind: pa.DataType) -> bool:
+def has_leaf_fields(kind: pa.DataType) -> bool:
     """Tell whether a type holds anything: structs without fields, and lists of them, are dropped."""
     from pyarrow import types
 
     if types.is_struct(kind):
-        return any(holds_something(field.type) for field in kind)
-    return holds_something(kind.value_type) if is_list(kind) else True
+        return any(has_leaf_fields(field.type) for field in kind)
+    return has_leaf_fields(kind.value_type) if is_list(kind) else True
 
 
 def _repeated(inner: _Kind | None) -> _Kind | None:
@@ -265,7 +265,7 @@ def _leaf(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
         return ("TIMESTAMP", pa.timestamp("us", "UTC")) if kind.tz else ("DATETIME", pa.timestamp("us"))
     if types.is_uint64(kind):
         return "NUMERIC", pa.decimal128(38, 9)
-    kinds: dict[Shape | None, tuple[str, pa.DataType]] = {
+    kinds: dict[TypeGroup | None, tuple[str, pa.DataType]] = {
         "boolean": ("BOOLEAN", pa.bool_()),
         "integer": ("INTEGER", pa.int64()),
         "float": ("FLOAT", pa.float64()),
@@ -275,7 +275,7 @@ def _leaf(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
         "date": ("DATE", pa.date32()),
         "time": ("TIME", pa.time64("us")),
     }
-    return kinds.get(shape_of(kind))
+    return kinds.get(type_group(kind))
 
 
 def _decimal(kind: pa.DataType) -> tuple[str, pa.DataType] | None:

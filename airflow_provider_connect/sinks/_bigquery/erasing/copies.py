@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.sinks._bigquery.rejects import rejects_in
+from airflow_provider_connect.sinks._bigquery.rejects import count_rejects
 from airflow_provider_connect.sinks._bigquery.staging import staging_tables
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.sinks._bigquery.tables import Tables
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.sinks._bigquery.tables import TargetTables
 
 
-def copies_of(api: Api, tables: Tables) -> list[str]:
+def remaining_copies(api: BigQueryApi, tables: TargetTables) -> list[str]:
     """Return the places that hold such rows or Google's copies of deleted rows, each with the way to clear it.
 
     Time travel: https://cloud.google.com/bigquery/docs/time-travel (2026-11).
     """
     target, places = tables.target, []
     api.locate(target)
-    if rows := rejects_in(api, tables.rejects):
+    if rows := count_rejects(api, tables.rejects):
         places.append(
             f"rejects ({rows:,} rows in {tables.rejects.id}): no column says whose a rejected record is. Delete "
             "those of the erased by hand"

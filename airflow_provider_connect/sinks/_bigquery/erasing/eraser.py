@@ -13,43 +13,43 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.tables import fields_of, filter_column, find
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.clients.bigquery.tables import fields_of, filter_column, find_table
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, RetriableError, refuse_text
-from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling_pauses
 from airflow_provider_connect.sinks._bigquery.erase_list import (
-    LATER_LIST_FIELDS,
+    ADDED_LIST_FIELDS,
     LIST_FIELDS,
     MOST_AT_ONCE,
-    lengthen_script,
-    list_of,
+    erase_list_table,
+    extend_list_script,
 )
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
-    Counted,
-    Searched,
-    Wanted,
+    EraseSearch,
+    MatchCount,
+    SearchedTable,
     count_query,
+    delete_tombstones_script,
     erase_script,
-    forget_script,
-    generation_without,
-    require_short,
+    require_script_length,
+    row_after_erase,
 )
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.names import legal_names
-from airflow_provider_connect.sinks._bigquery.partitions import partition_of_row
-from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES, VALUES_BYTES
-from airflow_provider_connect.sinks._bigquery.split import PartTables
+from airflow_provider_connect.sinks._bigquery.partitions import row_partition_sql
+from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES, RESERVED_BYTES
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
-from airflow_provider_connect.sinks._bigquery.target import Ready, has_marks
-from airflow_provider_connect.sinks._bigquery.turns import ASSUMED_PUBLISHERS, in_turn
-from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDigest, erase_run, require_integers
+from airflow_provider_connect.sinks._bigquery.target import PreparedTarget, has_delete_marks
+from airflow_provider_connect.sinks._bigquery.template_tables import TemplateTables
+from airflow_provider_connect.sinks._bigquery.turns import ASSUMED_PUBLISHERS, run_in_turn
+from airflow_provider_connect.stage.erase_list import EraseList, Erasure, ShapingDigest, erase_run, require_integers
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.api import Api
-    from airflow_provider_connect.clients.bigquery.sql import Place
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
     from airflow_provider_connect.sink import LedgerRow
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
-    from airflow_provider_connect.sinks._bigquery.tables import Tables
+    from airflow_provider_connect.sinks._bigquery.tables import TargetTables
     from airflow_provider_connect.window import SourceKind
 
 DAYS_AT_ONCE = 300
@@ -63,7 +63,7 @@ _JOB = f"connect_erase_{'0' * 32}"
 _NUMBERS = ("INTEGER", "NUMERIC", "BIGNUMERIC")
 """Types whose whole numbers have one text; a fraction is nobody's."""
 _TRIES = 20
-_PAUSES = doubling(0.5, 10.0)
+_PAUSES = doubling_pauses(0.5, 10.0)
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,17 @@ class TableEraser:
     that is killed leaves the list and the days that it has done. The next one does the rest.
     """
 
-    api: Api
-    tables: Tables
+    api: BigQueryApi
+    tables: TargetTables
     ledger: BigQueryLedger
     column: str
 
-    def found(self, values: Sequence[str]) -> dict[dt.date, int]:
+    def count_rows(self, values: Sequence[str]) -> dict[dt.date, int]:
         """Count the rows with these values, by day."""
         rows: dict[dt.date, int] = {}
         for wanted in self._wanted(values):
             for day, counted in self._count(wanted).items():
-                rows[day] = rows.get(day, 0) + counted.gone
+                rows[day] = rows.get(day, 0) + counted.matching
         return dict(sorted(rows.items()))
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
@@ -96,11 +96,11 @@ class TableEraser:
         ensure_ledger(self.api, ledger, target, self.ledger.key, "replace", replaces_whole=replaces_whole)
         ensure_table(
             self.api,
-            list_of(target),
+            erase_list_table(target),
             LIST_FIELDS,
             cluster_by=("target", "connector", "stream"),
             description=f"Whose rows are kept out of {target.id}, as keyed digests. Do not change by hand.",
-            later=LATER_LIST_FIELDS,
+            added_later=ADDED_LIST_FIELDS,
         )
         erased = self._listed(values, shaping)
         self._forget_deletions(values)
@@ -111,26 +111,28 @@ class TableEraser:
                 rows[day] = rows.get(day, 0) + gone
         return Erasure(target.id, self.column, len(set(values)), dict(sorted(rows.items())), erased.version)
 
-    def _wanted(self, values: Sequence[str]) -> list[Wanted]:
+    def _wanted(self, values: Sequence[str]) -> list[EraseSearch]:
         """Return whose rows are looked for, in as many pieces as fit into a script each.
 
         :raises ConfigError: there is no such table or column, or it cannot be erased from.
         """
         refuse_text("values", values)
         options, target = self.tables.options, self.tables.target
-        if problem := mode_problem(options, self.column):
+        if problem := write_mode_problem(options, self.column):
             raise ConfigError(
                 f"{problem}. Delete them from {target.id} by hand, after the source has deleted them, or load the "
                 "table again with write_mode='replace'"
             )
         self.api.locate(target)
-        table = find(self.api, target)
+        table = find_table(self.api, target)
         if table is None:
             raise ConfigError(f"there is no table {target.id}: nothing can be erased from it")
         fields = {field["name"]: field for field in fields_of(table)}
         name = legal_names([self.column], fields)[self.column]
         if name not in fields:
-            raise ConfigError(f"table {target.id} has no column {self.column!r}; {nearest(self.column, fields)}")
+            raise ConfigError(
+                f"table {target.id} has no column {self.column!r}; {suggest_nearest(self.column, fields)}"
+            )
         if fields[name]["type"] in _NUMBERS:
             require_integers(values, self.column, fields[name]["type"])
         tables = tuple(
@@ -140,30 +142,30 @@ class TableEraser:
         every = tuple(dict.fromkeys(values))
         pieces = (every[start : start + MOST_AT_ONCE] for start in range(0, len(every), MOST_AT_ONCE))
         salt = secrets.token_hex(16)
-        return [Wanted(target, tables, salt, piece) for piece in pieces]
+        return [EraseSearch(target, tables, salt, piece) for piece in pieces]
 
-    def _holding(self, target: Any) -> Mapping[Place, Any]:
+    def _holding(self, target: Any) -> Mapping[TableRef, Any]:
         """Return the tables that hold the stream's rows, each with its metadata.
 
         :raises ConfigError: one of a template is gone, and could be restored with rows of theirs; or it is foreign.
         """
         if self.tables.options.tables is None:
             return {self.tables.target: target}
-        known = frozenset(self.ledger.tables())
-        return PartTables(self.api, self.tables, Ready([], None, (), target), known).found(known)
+        known = frozenset(self.ledger.tables_with_rows())
+        return TemplateTables(self.api, self.tables, PreparedTarget([], None, (), target), known).find_known(known)
 
-    def _count(self, wanted: Wanted) -> dict[dt.date, Counted]:
+    def _count(self, wanted: EraseSearch) -> dict[dt.date, MatchCount]:
         if not wanted.tables:
             return {}
         doing = f"count rows to erase in {wanted.target.id}"
         sql = count_query(wanted)
-        require_short(sql, wanted.target)
-        rows, _ = self.api.query(sql, doing=doing, labels={"connect": "erase"})
+        require_script_length(sql, wanted.target)
+        rows, _ = self.api.query(sql, action=doing, labels={"connect": "erase"})
         if strange := sorted({wanted.target.sibling(row["name"]).id for row in rows if row["day"] is None}):
             raise ConfigError(
                 f"table {strange[0]} has rows without a day, which this sink did not write: delete them by hand first"
             )
-        return by_day(rows)
+        return sum_by_day(rows)
 
     def _listed(self, values: Sequence[str], shaping: ShapingDigest) -> EraseList:
         """Put values on the target's list; return the list that has them all."""
@@ -175,14 +177,14 @@ class TableEraser:
             if longer is listed:
                 return listed
             added = sorted({*longer.digests} - {*listed.digests})[:MOST_AT_ONCE]
-            script = lengthen_script(ledger, target, key, longer=longer, added=added)
+            script = extend_list_script(ledger, target, key, new_list=longer, added_digests=added)
             answer = self._run(script, f"lengthen the erase list of {target.id}")
             if not answer["fences"]:
                 raise RetriableError(
                     f"ledger {ledger.id} has lost the fence row of {key}: try again, which puts it back"
                 )
             # Somebody else's list first: then ours is of another version, and comes on top of theirs.
-            if int(answer["erased"]) != listed.version and not patience.again():
+            if int(answer["erased"]) != listed.version and not patience.wait_and_retry():
                 raise RetriableError(f"others keep changing the erase list of {key} in {target.id}: try again")
 
     def _forget_deletions(self, values: Sequence[str]) -> None:
@@ -191,14 +193,16 @@ class TableEraser:
         Nothing brings such a key back that they would have to keep out: all of its rows are on the list.
         """
         place = self.tables.tombstones
-        if self.tables.options.delete_where is None or (table := find(self.api, place)) is None:
+        if self.tables.options.delete_where is None or (table := find_table(self.api, place)) is None:
             return
         for wanted in self._wanted(values):
             names = [each.column for each in wanted.tables if each.column is not None]
             found = tuple(_searched(place, table, name) for name in names)
-            self._run(forget_script(replace(wanted, tables=found)), f"erase deleted keys from {place.id}")
+            self._run(delete_tombstones_script(replace(wanted, tables=found)), f"erase deleted keys from {place.id}")
 
-    def _taken_out(self, wanted: Wanted, erased: EraseList, *, replaces_whole: bool) -> Iterator[tuple[dt.date, int]]:
+    def _taken_out(
+        self, wanted: EraseSearch, erased: EraseList, *, replaces_whole: bool
+    ) -> Iterator[tuple[dt.date, int]]:
         """Yield each day with the number of rows that were taken out of it."""
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
@@ -206,25 +210,25 @@ class TableEraser:
             newest = self._newest()
             if not (counted := self._count(wanted)):
                 return
-            some = first_days(counted)
+            some = days_of_one_transaction(counted)
             self._require_published(some, newest)
             token = f"erase{erased.version}-{uuid.uuid4().hex[:16]}"
             while True:
                 script = self._script(wanted, some, newest, erased, token, replaces_whole=replaces_whole)
                 # With room for the end of a job's name, which each day's row has twice.
-                if len(some) == 1 or len(script(_JOB).encode()) <= MAX_SCRIPT_BYTES - VALUES_BYTES:
+                if len(some) == 1 or len(script(_JOB).encode()) <= MAX_SCRIPT_BYTES - RESERVED_BYTES:
                     break
                 some = dict(list(some.items())[: len(some) // 2])
             if self._rewritten(script, some, token):
-                yield from ((day, each.gone) for day, each in some.items())
-            elif not patience.again():
+                yield from ((day, each.matching) for day, each in some.items())
+            elif not patience.wait_and_retry():
                 raise RetriableError(f"others keep publishing into {wanted.target.id}: the rest is to be erased yet")
 
     def _newest(self) -> dict[dt.date, LedgerRow]:
         days = self.ledger.days()
         return {row.day: row for row in self.ledger.between(min(days), max(days))} if days else {}
 
-    def _require_published(self, counted: Mapping[dt.date, Counted], newest: Mapping[dt.date, LedgerRow]) -> None:
+    def _require_published(self, counted: Mapping[dt.date, MatchCount], newest: Mapping[dt.date, LedgerRow]) -> None:
         if strange := sorted(str(day) for day in counted.keys() - newest.keys()):
             # A generation of a day that nobody published would count as loaded.
             raise ConfigError(
@@ -234,8 +238,8 @@ class TableEraser:
 
     def _script(
         self,
-        wanted: Wanted,
-        counted: Mapping[dt.date, Counted],
+        wanted: EraseSearch,
+        counted: Mapping[dt.date, MatchCount],
         newest: Mapping[dt.date, LedgerRow],
         erased: EraseList,
         token: str,
@@ -252,30 +256,30 @@ class TableEraser:
         replaced = counted
         if last_day is not None and self.tables.options.write_mode == "merge":
             # Rows of earlier days belong to the newest snapshot, too, and its row in the ledger counts all of them.
-            gone = sum(each.gone for each in counted.values())
-            deleted = sum(each.gone_deleted for each in counted.values())
+            gone = sum(each.matching for each in counted.values())
+            deleted = sum(each.matching_deleted for each in counted.values())
             left = max(0, newest[last_day].rows - (gone - deleted))
-            replaced = {last_day: Counted(gone, left, gone_deleted=deleted)}
+            replaced = {last_day: MatchCount(gone, left, matching_deleted=deleted)}
         followed = [newest[day] for day in {*counted, *([] if last_day is None else [last_day])}]
 
         def script(job_id: str) -> str:
             job = {"reference": job_id, "link": self.api.console_link(job_id)}
-            rows = [generation_without(newest[day], each, token=token, run=run) for day, each in replaced.items()]
+            rows = [row_after_erase(newest[day], each, token=token, run=run) for day, each in replaced.items()]
             rows = [row.model_copy(update=job) for row in rows]
             return erase_script(
                 wanted,
                 self.tables.ledger,
                 self.ledger.key,
-                counted=counted,
-                rows=rows,
-                followed=followed,
-                version=erased.version,
+                day_counts=counted,
+                new_rows=rows,
+                followed_rows=followed,
+                list_version=erased.version,
                 last_day=last_day,
             )
 
         return script
 
-    def _rewritten(self, script: Callable[[str], str], counted: Mapping[dt.date, Counted], token: str) -> bool:
+    def _rewritten(self, script: Callable[[str], str], counted: Mapping[dt.date, MatchCount], token: str) -> bool:
         """Take rows out of days; return whether that was done, and nobody published one of them meanwhile."""
         outcome = self._run(script, f"erase rows from {self.tables.target.id}")["outcome"]
         if outcome == "unfenced":
@@ -292,14 +296,14 @@ class TableEraser:
     def _run(self, script: str | Callable[[str], str], doing: str) -> dict[str, Any]:
         def run() -> dict[str, Any]:
             job_id = f"{_JOB[:-32]}{uuid.uuid4().hex}"
-            require_short(script if isinstance(script, str) else script(job_id), self.tables.target)
-            [answer], _ = self.api.query(script, doing=doing, labels={"connect": "erase"}, job_id=job_id)
+            require_script_length(script if isinstance(script, str) else script(job_id), self.tables.target)
+            [answer], _ = self.api.query(script, action=doing, labels={"connect": "erase"}, job_id=job_id)
             return dict(answer)
 
-        return in_turn(doing, run, lambda: ASSUMED_PUBLISHERS)
+        return run_in_turn(doing, run, lambda: ASSUMED_PUBLISHERS)
 
 
-def mode_problem(options: BigQueryOptions, column: str) -> str | None:
+def write_mode_problem(options: BigQueryOptions, column: str) -> str | None:
     """Say why rows cannot be erased from what is written so, by a column; None if they can."""
     if options.write_mode == "append":
         return (
@@ -315,48 +319,48 @@ def mode_problem(options: BigQueryOptions, column: str) -> str | None:
     return None
 
 
-def _searched(place: Place, table: Any, column: str, *, softly: bool = False) -> Searched:
+def _searched(place: TableRef, table: Any, column: str, *, softly: bool = False) -> SearchedTable:
     """Return how rows are looked for in a table.
 
     :raises ConfigError: its column does not say whose a row is.
     """
     field = next((field for field in fields_of(table) if field["name"] == column), None)
     if field is None:
-        return Searched(place, None, filter_column(table), partition_of_row(table))
+        return SearchedTable(place, None, filter_column(table), row_partition_sql(table))
     if field["type"] not in ("STRING", *_NUMBERS) or field.get("mode") not in ("NULLABLE", "REQUIRED"):
         what = f"{field['type']} {field.get('mode')}"
         raise ConfigError(f"table {place.id}: column {column!r} is {what}, not one STRING or whole number a row")
-    marked = softly and has_marks(table, ())
-    return Searched(place, column, filter_column(table), partition_of_row(table), marked, field["type"])
+    marked = softly and has_delete_marks(table, ())
+    return SearchedTable(place, column, filter_column(table), row_partition_sql(table), marked, field["type"])
 
 
-def by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, Counted]:
+def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
     """Add up what the tables have of each day.
 
     :param rows: the answer to :func:`~.script.count_query`.
     """
-    found: dict[dt.date, Counted] = {}
+    found: dict[dt.date, MatchCount] = {}
     for row in rows:
-        before = found.get(row["day"], Counted(0, 0, 0))
+        before = found.get(row["day"], MatchCount(0, 0, 0))
         name, gone, left = row["name"], int(row["gone"]), int(row["rows_left"])
-        found[row["day"]] = Counted(
-            gone=before.gone + gone,
-            left=before.left + left,
+        found[row["day"]] = MatchCount(
+            matching=before.matching + gone,
+            others=before.others + left,
             partitions=before.partitions + (int(row["partitions"]) if gone else 0),
-            within=(*before.within, name) if gone else before.within,
-            staying=(*before.staying, name) if left else before.staying,
-            gone_deleted=before.gone_deleted + int(row.get("gone_deleted", 0)),
+            matching_tables=(*before.matching_tables, name) if gone else before.matching_tables,
+            other_tables=(*before.other_tables, name) if left else before.other_tables,
+            matching_deleted=before.matching_deleted + int(row.get("gone_deleted", 0)),
         )
     return found
 
 
-def first_days(counted: Mapping[dt.date, Counted]) -> dict[dt.date, Counted]:
+def days_of_one_transaction(day_counts: Mapping[dt.date, MatchCount]) -> dict[dt.date, MatchCount]:
     """Return as many of the days as one transaction can take rows out of; at least one.
 
     A day in too many partitions could not be published in one job either.
     """
-    some: dict[dt.date, Counted] = {}
-    for day, each in list(counted.items())[:DAYS_AT_ONCE]:
+    some: dict[dt.date, MatchCount] = {}
+    for day, each in list(day_counts.items())[:DAYS_AT_ONCE]:
         if some and each.partitions + sum(one.partitions for one in some.values()) > PARTITIONS_AT_ONCE:
             break
         some[day] = each

@@ -12,19 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS, Api, waits_here
-from airflow_provider_connect.clients.bigquery.errors import from_result, made_before
-from airflow_provider_connect.clients.bigquery.messages import shown_message
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS, BigQueryApi, is_retried_in_task
+from airflow_provider_connect.clients.bigquery.errors import error_from_result, missing_as_gone
+from airflow_provider_connect.clients.bigquery.messages import printable_message
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
 from airflow_provider_connect.sinks._bigquery.names import legal_job_id
-from airflow_provider_connect.sinks._bigquery.ways_in.upload import upload
+from airflow_provider_connect.sinks._bigquery.ways_in.upload import upload_and_load
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.sinks._bigquery.columns.types import Column
+    from airflow_provider_connect.sinks._bigquery.columns.types import TargetColumn
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
 FILES_PER_JOB = 10_000  # https://cloud.google.com/bigquery/quotas#load_jobs, 2026-11
@@ -35,9 +35,9 @@ _PAUSES = (1.0, 3.0, 9.0)
 _AS_THEY_ARE = ("BOOLEAN", "INTEGER", "FLOAT", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP", "DATETIME", "NUMERIC")
 
 
-def load(
-    api: Api,
-    table: Place,
+def run_load_jobs(
+    api: BigQueryApi,
+    table: TableRef,
     files: Sequence[str],
     schema: list[dict[str, Any]],
     *,
@@ -76,8 +76,8 @@ class _Load:
     :param name: id of the first job.
     """
 
-    api: Api
-    table: Place
+    api: BigQueryApi
+    table: TableRef
     source: list[str]
     schema: list[dict[str, Any]]
     labels: dict[str, str]
@@ -96,16 +96,18 @@ class _Load:
         """Start the next job of this load, or find it under its id."""
         again = self.patience.tries - 1
         name = f"{self.name}_{again}" if again else self.name
-        with made_before(self.doing):
+        with missing_as_gone(self.doing):
             if self.source[0].startswith("gs://"):
-                self.job = self.api.start(name, self._insert(name), self.doing, missing_seconds=SETTLE_SECONDS)
+                self.job = self.api.start_job(
+                    name, self._insert(name), self.doing, retry_missing_seconds=SETTLE_SECONDS
+                )
             else:
-                self.job = upload(self.api, self.source, self._resource(name), self.doing)
+                self.job = upload_and_load(self.api, self.source, self._resource(name), self.doing)
 
     def finish(self) -> str:
         """Wait for the job, start another one if it failed of something that passes; return the id of the last."""
         while (error := self._outcome()) is not None:
-            if not waits_here(error) or not self.patience.again():
+            if not is_retried_in_task(error) or not self.patience.wait_and_retry():
                 raise error
             self.start()
         return str(self.job.job_id)
@@ -113,8 +115,8 @@ class _Load:
     def _outcome(self) -> ConnectError | None:
         # A job of this id may be done long since, with an error of then (a quota) or for another table.
         try:
-            with made_before(self.doing):
-                job = self.api.wait(self.job, self.doing)
+            with missing_as_gone(self.doing):
+                job = self.api.wait_for_job(self.job, self.doing)
         except ConnectError as error:
             result = self.job.error_result or {}
             if result.get("reason") in ("invalid", "invalidQuery") and not isinstance(error, RetriableError):
@@ -131,9 +133,9 @@ class _Load:
     def _bad(self, errors: list[dict[str, Any]]) -> ConnectError:
         first = errors[0] if errors else {}
         where = f" in {first['location']}" if first.get("location") else ""
-        text = shown_message(str(first.get("message", "")))
-        if errors and not isinstance(from_result(first, self.doing), (ConfigError, DataError)):
-            return from_result(first, self.doing)
+        text = printable_message(str(first.get("message", "")))
+        if errors and not isinstance(error_from_result(first, self.doing), (ConfigError, DataError)):
+            return error_from_result(first, self.doing)
         return DataError(
             f"{self.doing}: job {self.job.job_id} did not load every row ({_bad_records(self.job) or len(errors)} bad "
             f"records{where}){text and ': '}{text}; the data does not fit the table's columns"
@@ -174,8 +176,8 @@ def _bad_records(job: Any) -> Any:
     return job._properties.get("statistics", {}).get("load", {}).get("badRecords")
 
 
-def load_method(
-    options: BigQueryOptions, stage: str, schema: pa.Schema, columns: Sequence[Column]
+def choose_load_method(
+    options: BigQueryOptions, stage: str, schema: pa.Schema, columns: Sequence[TargetColumn]
 ) -> Literal["storage_write", "load_job"]:
     """Return how rows reach the staging table.
 
@@ -187,7 +189,7 @@ def load_method(
         return "storage_write"
     if options.tables is not None:
         return "storage_write"  # the rows must say which table they belong to, and files do not
-    against = unloadable(schema, columns)
+    against = load_job_problems(schema, columns)
     if options.write_mode == "merge":
         against.append("write_mode='merge' needs each row's place in the day, which a file does not hold")
     if options.errors_tolerance == "all":
@@ -199,7 +201,7 @@ def load_method(
     raise ConfigError(f"load_method='load_job' cannot be used here: {'; '.join(against)}; use 'storage_write'")
 
 
-def unloadable(schema: pa.Schema, columns: Sequence[Column]) -> list[str]:
+def load_job_problems(schema: pa.Schema, columns: Sequence[TargetColumn]) -> list[str]:
     """Say which columns a load job cannot take from a Parquet file as they are."""
     from pyarrow import types
 

@@ -13,24 +13,29 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.commit import finalize_and_commit
-from airflow_provider_connect.clients.bigquery.streams import Appender, BadRow, RowsError, StreamReceipt
-from airflow_provider_connect.clients.bigquery.tables import find
+from airflow_provider_connect.clients.bigquery.streams import Appender, RefusedRow, RowsError, StreamReceipt
+from airflow_provider_connect.clients.bigquery.tables import find_table
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery.columns.rows import convert, cut, staging_schema, summary
-from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, Rejects, ensure_rejects
+from airflow_provider_connect.sinks._bigquery.columns.rows import (
+    convert_batch,
+    staging_schema,
+    summarize_rejects,
+    truncated_reject,
+)
+from airflow_provider_connect.sinks._bigquery.rejects import STAGED_REJECT_FIELDS, RejectTables, ensure_rejects_table
 from airflow_provider_connect.stage.rejects import Reject, Tolerance, read_rejects
-from airflow_provider_connect.stage.rows import batches
-from airflow_provider_connect.stage.tables import table_of
+from airflow_provider_connect.stage.rows import read_batches
+from airflow_provider_connect.stage.tables import table_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.clients.bigquery.sql import Place
+    from airflow_provider_connect.clients.bigquery.sql import TableRef
     from airflow_provider_connect.sink import Publish
-    from airflow_provider_connect.sinks._bigquery.staging import Staging
-    from airflow_provider_connect.sinks._bigquery.tables import Tables
+    from airflow_provider_connect.sinks._bigquery.staging import StagingLayout
+    from airflow_provider_connect.sinks._bigquery.tables import TargetTables
 
 RESTARTS = 5
 """How often a file is appended from its first row again without rows that BigQuery refused; each time it names many."""
@@ -46,7 +51,7 @@ class FileReceipt:
     rejects: StreamReceipt
 
 
-def put_file(api: Api, staging: Staging, stage: str, path: str, tolerance: Tolerance) -> FileReceipt:
+def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tolerance: Tolerance) -> FileReceipt:
     """Append a staged file's rows to the staging table.
 
     :param stage: path or URL of the stage's root.
@@ -57,7 +62,7 @@ def put_file(api: Api, staging: Staging, stage: str, path: str, tolerance: Toler
     """
     refused: dict[int, tuple[str, str]] = {}
     for restarts in itertools.count():
-        attempt = _Attempt(api, staging, stage, path, tolerance, refused)
+        attempt = _Attempt(api, layout, stage, path, tolerance, refused)
         try:
             return attempt.run()
         except RowsError as error:
@@ -83,8 +88,8 @@ class _Attempt:
     :param spans: of each batch: rows appended before it, its position, positions of the rows left out of it.
     """
 
-    api: Api
-    staging: Staging
+    api: BigQueryApi
+    staging: StagingLayout
     stage: str
     path: str
     tolerance: Tolerance
@@ -105,28 +110,28 @@ class _Attempt:
             rejects = None
             if staging.rejects:
                 rejects = stack.enter_context(Appender(self.api, staging.rejects, reject_schema()))
-            for start, batch in batches(self.stage, self.path, BATCH_BYTES):
-                done = convert(
+            for start, batch in read_batches(self.stage, self.path, BATCH_BYTES):
+                done = convert_batch(
                     batch,
                     staging.columns,
                     start,
                     position_column=staging.position_column,
-                    table=(staging.table_column, table_of(self.path)) if staging.table_column else None,
-                    refused=self.refused,
+                    table_value=(staging.table_column, table_folder(self.path)) if staging.table_column else None,
+                    refused_rows=self.refused,
                 )
-                if done.bad:
-                    rejected += len(done.bad)
-                    text = f"BigQuery cannot hold {len(done.bad)} rows of {self.path}: {summary(done.bad)}"
+                if done.rejects:
+                    rejected += len(done.rejects)
+                    text = f"BigQuery cannot hold {len(done.rejects)} rows of {self.path}: {summarize_rejects(done.rejects)}"
                     self.tolerance.require(rejected, text)
                     assert rejects is not None
-                    append_rejects(rejects, "sink", done.bad)
-                self.spans.append((appended, start, [each.position for each in done.bad]))
+                    append_rejects(rejects, "sink", done.rejects)
+                self.spans.append((appended, start, [each.position for each in done.rejects]))
                 appended += done.batch.num_rows
                 if done.batch.num_rows:
                     rows.append(done.batch)
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
-    def positions(self, rows: Sequence[BadRow]) -> dict[int, tuple[str, str]]:
+    def positions(self, rows: Sequence[RefusedRow]) -> dict[int, tuple[str, str]]:
         """Return column and reason of rows that BigQuery named by their position, not by that among those appended.
 
         Columns are called as in the source.
@@ -149,49 +154,53 @@ class _Attempt:
 
 
 def stage_rejects(
-    api: Api, tables: Tables, publish: Publish, made: Staging, sent: Sequence[StreamReceipt]
-) -> Rejects | None:
+    api: BigQueryApi,
+    tables: TargetTables,
+    publish: Publish,
+    layout: StagingLayout,
+    sink_receipts: Sequence[StreamReceipt],
+) -> RejectTables | None:
     """Stage what the source set aside beside what executors did; return the day's rejects, None without any. Driver.
 
     :param sent: what executors appended.
     :raises DataError: in all files together more rows were set aside than ``max_rejects`` allows.
     """
-    if made.kept is not None:
-        rejected = made.kept.rejects - publish.manifest.polled.counts.get("rejected", 0)
+    if layout.filled is not None:
+        rejected = layout.filled.rejects - publish.manifest.polled.counts.get("rejected", 0)
     else:
-        rejected = sum(receipt.rows for receipt in sent)
+        rejected = sum(receipt.rows for receipt in sink_receipts)
     tolerance = Tolerance(tables.options.errors_tolerance, tables.options.max_rejects)
     tolerance.require(rejected, f"day {publish.day}: BigQuery cannot hold {rejected:,} rows")
-    if made.rejects is None:
+    if layout.rejects is None:
         # Those of an earlier generation must go with it.
-        return Rejects(tables.rejects) if find(api, tables.rejects) is not None else None
-    if made.kept is not None:
-        return Rejects(tables.rejects, made.rejects, made.kept.rejects)
-    streams = [*sent]
+        return RejectTables(tables.rejects) if find_table(api, tables.rejects) is not None else None
+    if layout.filled is not None:
+        return RejectTables(tables.rejects, layout.rejects, layout.filled.rejects)
+    streams = [*sink_receipts]
     if publish.manifest.polled.rejects:
-        streams.append(_append_source_rejects(api, publish, made.rejects))
-    finalize_and_commit(api, made.rejects, streams)
-    ensure_rejects(api, tables.rejects, tables.target)
-    return Rejects(tables.rejects, made.rejects, sum(stream.rows for stream in streams))
+        streams.append(_append_source_rejects(api, publish, layout.rejects))
+    finalize_and_commit(api, layout.rejects, streams)
+    ensure_rejects_table(api, tables.rejects, tables.target)
+    return RejectTables(tables.rejects, layout.rejects, sum(stream.rows for stream in streams))
 
 
-def _append_source_rejects(api: Api, publish: Publish, table: Place) -> StreamReceipt:
+def _append_source_rejects(api: BigQueryApi, publish: Publish, table: TableRef) -> StreamReceipt:
     with Appender(api, table, reject_schema()) as appender:
         for file in publish.manifest.polled.rejects:
             for rejects in read_rejects(publish.stage, file, BATCH_BYTES):
-                bad = [cut(reject.position, reject.reason, reject.record) for reject in rejects]
+                bad = [truncated_reject(reject.position, reject.reason, reject.record) for reject in rejects]
                 append_rejects(appender, "source", bad)
         return appender.close()
 
 
-def append_rejects(appender: Appender, origin: Literal["source", "sink"], bad: Sequence[Reject]) -> None:
+def append_rejects(appender: Appender, origin: Literal["source", "sink"], rejects: Sequence[Reject]) -> None:
     """Append rejected rows.
 
     :param origin: who found that they are bad.
     """
     import pyarrow as pa
 
-    rows = [(origin, reject.position, reject.column or None, reject.reason, reject.record) for reject in bad]
+    rows = [(origin, reject.position, reject.column or None, reject.reason, reject.record) for reject in rejects]
     schema = reject_schema()
     try:
         appender.append(pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema))

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.clients.bigquery.api import SETTLE_SECONDS
 from airflow_provider_connect.clients.bigquery.errors import ExistsError, GoneError
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.stage.storage import named_errors
+from airflow_provider_connect.stage.storage import translate_errors
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.clients.bigquery.api import Api
+    from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 
 PIECE_BYTES = 16 * 1024 * 1024
 """Size of one request; the service requires a multiple of 256 KiB."""
 _INCOMPLETE, _GONE = 308, 410
 
 
-def upload(api: Api, files: Sequence[str], resource: dict[str, Any], doing: str) -> Any:
+def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, Any], action: str) -> Any:
     """Send files as one, and return the job that loads them, even if an answer was lost.
 
     :param files: Parquet files of one schema: paths, or URLs that ``pyarrow.fs`` knows.
@@ -38,22 +38,22 @@ def upload(api: Api, files: Sequence[str], resource: dict[str, Any], doing: str)
     :raises GoneError: the service has lost the upload; another request would get the same answer.
     :raises ConnectError: as :func:`~.errors.classify` says.
     """
-    pieces = _pieces(one_file(files), PIECE_BYTES)
+    pieces = _pieces(merge_files(files), PIECE_BYTES)
     piece, last = next(pieces)  # here, outside of every retry: a missing file stays missing
     job_id = resource["jobReference"]["jobId"]
     try:
-        session = api.call(doing, _begin_upload, api, resource, missing_seconds=SETTLE_SECONDS)
+        session = api.call(action, _begin_upload, api, resource, retry_missing_seconds=SETTLE_SECONDS)
     except ExistsError as error:
-        return api.start(job_id, _raising(error), doing)
+        return api.start_job(job_id, _raising(error), action)
     sending = _Sending(api, session)
     while not last:
-        api.call(doing, sending.once(piece, last=False))
+        api.call(action, sending.once(piece, last=False))
         sending.start += len(piece)
         piece, last = next(pieces)
-    return api.start(job_id, sending.once(piece, last=True), doing, missing_seconds=SETTLE_SECONDS)
+    return api.start_job(job_id, sending.once(piece, last=True), action, retry_missing_seconds=SETTLE_SECONDS)
 
 
-def one_file(files: Sequence[str]) -> Iterator[bytes]:
+def merge_files(files: Sequence[str]) -> Iterator[bytes]:
     """Yield the bytes of one Parquet file that holds the row groups of all ``files``, in their order."""
     import pyarrow.parquet as pq
 
@@ -64,7 +64,7 @@ def one_file(files: Sequence[str]) -> Iterator[bytes]:
             if writer is None:
                 writer = pq.ParquetWriter(written, file.schema_arrow, compression="zstd", compression_level=1)
             for group in range(file.num_row_groups):
-                with named_errors(path):
+                with translate_errors(path):
                     rows = file.read_row_group(group, use_threads=False)
                 writer.write_table(rows, row_group_size=max(1, rows.num_rows))
                 yield written.take()
@@ -111,14 +111,14 @@ def _open_file(path: str) -> Any:
     from pyarrow import fs
 
     try:
-        with named_errors(path):
+        with translate_errors(path):
             filesystem, inner = fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
             return filesystem.open_input_file(inner)
     except FileNotFoundError:
         raise RetriableError(f"{path} is gone: the day must be staged again") from None
 
 
-def _begin_upload(api: Api, resource: dict[str, Any], *, timeout: float, retry: None) -> str:
+def _begin_upload(api: BigQueryApi, resource: dict[str, Any], *, timeout: float, retry: None) -> str:
     """Begin an upload, and return the URL for its pieces."""
     answer = api.client._http.post(
         f"{api.client._connection.API_BASE_URL}/upload/bigquery/v2/projects/{api.project}/jobs",
@@ -136,7 +136,7 @@ class _Sending:
     :param start: position of the next piece.
     """
 
-    def __init__(self, api: Api, session: str) -> None:
+    def __init__(self, api: BigQueryApi, session: str) -> None:
         self._api = api
         self._session = session
         self.start = 0

@@ -10,26 +10,32 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, OvertakenError, RetriableError
-from airflow_provider_connect.publishing import next_generation, overtaken, row_of, seen_in
+from airflow_provider_connect.publishing import ledger_row, next_generation, overtaken_error, seen_publish
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta.commit import add_action, newest_of, secured, until_done
-from airflow_provider_connect.sinks._delta.definitions import day_transactions, in_force_transactions
+from airflow_provider_connect.sinks._delta.app_transactions import (
+    app_id,
+    app_prefix,
+    attempt_id,
+    commit_metadata,
+    publish_transactions,
+)
+from airflow_provider_connect.sinks._delta.commit import add_action, find_newest, flush_log, retry_until_decided
+from airflow_provider_connect.sinks._delta.definitions import day_definition_transactions, in_force_transactions
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import commit, open_table
-from airflow_provider_connect.sinks._delta.records import app_id, app_prefix, attempt_id, details, transactions
-from airflow_provider_connect.sinks._delta.sweep import claim
+from airflow_provider_connect.sinks._delta.sweep import claim_files
 from airflow_provider_connect.sinks._delta.table import (
-    allow_local_times,
-    create,
+    add_local_time_feature,
+    create_table,
     delta_columns,
-    merged,
+    merge_columns,
     ownership_problems,
 )
-from airflow_provider_connect.sinks._delta.tables.head import HeadView, completing, open_head, reserving
+from airflow_provider_connect.sinks._delta.tables.head import HeadView, completion_transactions, open_head, reserve_day
 from airflow_provider_connect.stage.manifest import StagedFile, manifest_file
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.tables import Tables, table_of
+from airflow_provider_connect.stage.tables import TableTemplate, table_folder
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -52,7 +58,7 @@ class Reservation:
     number: int
     generation: int
     tables: frozenset[str] = frozenset()
-    published: LedgerRow | None = None
+    published_row: LedgerRow | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class TablesCommit:
         return Folder(self.options.root)
 
     @cached_property
-    def _tables(self) -> Tables:
+    def _tables(self) -> TableTemplate:
         assert self.options.tables is not None
         return self.options.tables
 
@@ -76,7 +82,7 @@ class TablesCommit:
         """The staged files of each table that the attempt has rows for."""
         found: dict[str, list[StagedFile]] = {}
         for file in self.publish.manifest.polled.files:
-            found.setdefault(table_of(file.path), []).append(file)
+            found.setdefault(table_folder(file.path), []).append(file)
         return found
 
     def run(self) -> LedgerRow:
@@ -85,15 +91,15 @@ class TablesCommit:
         if (row := self._published(view)) is not None:
             return row
         self._generation(view)
-        claim(self._root, view, self.publish)
+        claim_files(self._root, view, self.publish)
         self._require_room(view)
-        listed = self._files.keys() | view.tables(self.publish.day.date)
-        self._each(lambda name: self._made_ready(name, is_known=name in view.places), listed)
-        reserved = until_done(self.options.ledger_path, self._reserve)
-        if reserved.published is not None:
-            return reserved.published
+        listed = self._files.keys() | view.tables_of_day(self.publish.day.date)
+        self._each(lambda name: self._made_ready(name, is_known=name in view.table_indexes), listed)
+        reserved = retry_until_decided(self.options.ledger_path, self._reserve)
+        if reserved.published_row is not None:
+            return reserved.published_row
         self._each(lambda name: self._publish_into(name, reserved), reserved.tables)
-        return until_done(self.options.ledger_path, lambda: self._complete(reserved))
+        return retry_until_decided(self.options.ledger_path, lambda: self._complete(reserved))
 
     # The head
 
@@ -110,33 +116,33 @@ class TablesCommit:
         """Return the row of this intent's own publish, once the log that has it is on the disk."""
         row = view.published(self.publish.day.date, self.publish.intent.token)
         if row is not None and view.table is not None:
-            secured(view.folder, view.table)
+            flush_log(view.folder, view.table)
         return row
 
     def _generation(self, view: HeadView) -> int:
         """Compare what the attempt saw before it polled with this version; return the generation to publish."""
-        newest = newest_of(view, self.publish, self.publish.day.date)
+        newest = find_newest(view, self.publish, self.publish.day.date)
         return next_generation(self.publish, newest, erased=erase_version(view.table))
 
     def _require_room(self, view: HeadView) -> None:
         self._tables.require_room(len(self._files), f"{self.publish.key} {self.publish.day}")
-        self._tables.require_room(len(view.places.keys() | self._files.keys()), f"path {self.options.path!r}")
+        self._tables.require_room(len(view.table_indexes.keys() | self._files.keys()), f"path {self.options.path!r}")
 
     def _reserve(self) -> Reservation | None:
         """Take the day's reservation, or find that this attempt has it; None if it must be decided again."""
         view, day = self._head(), self.publish.day.date
         if (row := self._published(view)) is not None:
-            return Reservation(0, row.generation, published=row)
+            return Reservation(0, row.generation, published_row=row)
         generation = self._generation(view)
-        claim(self._root, view, self.publish)
+        claim_files(self._root, view, self.publish)
         number = view.reservation(day)
-        if number and view.reserved(day, self.publish.manifest.attempt) == number:
+        if number and view.reservation_of_attempt(day, self.publish.manifest.attempt) == number:
             assert view.table is not None
-            secured(view.folder, view.table)
-            return Reservation(number, generation, view.tables(day))
+            flush_log(view.folder, view.table)
+            return Reservation(number, generation, view.tables_of_day(day))
         self._require_room(view)
-        number, recorded, listed = reserving(view, self.publish, self._files)
-        recorded |= in_force_transactions(self.publish, view.recorded, app_prefix(self.publish.key))
+        number, recorded, listed = reserve_day(view, self.publish, self._files)
+        recorded |= in_force_transactions(self.publish, view.app_transactions, app_prefix(self.publish.key))
         intent = self.publish.intent
         told = {
             "connect.reserved_day": str(day),
@@ -156,38 +162,40 @@ class TablesCommit:
         if (row := self._published(view)) is not None:
             return row
         generation = self._generation(view)
-        claim(self._root, view, self.publish)
+        claim_files(self._root, view, self.publish)
         if view.reservation(day) != reserved.number:
             raise self._passed(view, reserved)
         rows = sum(file.rows for file in self.publish.manifest.polled.files)
-        row = row_of(self.publish, generation, rows=rows)
-        recorded = transactions(row, self.publish.key, view.transaction)
-        recorded |= day_transactions(self.publish, generation, view.recorded, app_prefix(self.publish.key))
-        recorded |= completing(view, self.publish, reserved.number, self._files)
-        told = details(row, self.publish) | {"connect.tables": json.dumps(sorted(self._files))}
+        row = ledger_row(self.publish, generation, rows=rows)
+        recorded = publish_transactions(row, self.publish.key, view.transaction)
+        recorded |= day_definition_transactions(
+            self.publish, generation, view.app_transactions, app_prefix(self.publish.key)
+        )
+        recorded |= completion_transactions(view, self.publish, reserved.number, self._files)
+        told = commit_metadata(row, self.publish) | {"connect.tables": json.dumps(sorted(self._files))}
         return row if self._record(view, recorded, told) else None
 
     def _record(self, view: HeadView, recorded: dict[str, int], told: dict[str, str]) -> bool:
         """Commit to the head, and flush it to the disk; False if its version has moved on."""
         assert view.table is not None
         columns = delta_columns(self.publish.schema)
-        fields = merged(view.table, columns, self.options.schema_contract, self.options.ledger_path)
-        if allow_local_times(view.table, fields):
+        fields = merge_columns(view.table, columns, self.options.schema_contract, self.options.ledger_path)
+        if add_local_time_feature(view.table, fields):
             return False
         # "overwrite", of nothing: only so are new columns added.
         commit(view.table, recorded, told, columns=fields, mode="overwrite", day=self.publish.day.date)
         # Numbers that a power cut takes back would be given out again, and tables have them already.
-        secured(view.folder, view.table)
+        flush_log(view.folder, view.table)
         return True
 
     def _passed(self, view: HeadView, reserved: Reservation) -> ConnectError:
         """Return the error for a reservation that another attempt has taken since."""
         day, mine = self.publish.day.date, self.publish.intent
-        newest, erased = newest_of(view, self.publish, day), erase_version(view.table)
-        if seen_in(newest, erased) != self.publish.manifest.seen:
-            return overtaken(self.publish, newest, erased)
+        newest, erased = find_newest(view, self.publish, day), erase_version(view.table)
+        if seen_publish(newest, erased) != self.publish.manifest.seen:
+            return overtaken_error(self.publish, newest, erased)
         number = view.reservation(day)
-        other = view.last_reserver(day, number)
+        other = view.reservation_metadata(day, number)
         where, token = f"{self.publish.key} {self.publish.day}", str(other.get("connect.token", ""))
         if token == mine.token:
             return RetriableError(
@@ -218,9 +226,9 @@ class TablesCommit:
         :raises ConfigError: it belongs to another stream, or this sink cannot write it.
         """
         path, key, template = f"{self.options.root}/{name}", self.publish.key, self._tables.template
-        table = open_table(path, may_hold_staged=not is_known)
+        table = open_table(path, may_hold_staged_files=not is_known)
         if table is None:
-            table = create(path, key, self.publish.schema, template)
+            table = create_table(path, key, self.publish.schema, template)
         if problems := ownership_problems(table, key, path, template):
             raise ConfigError("; ".join(problems))
         return table
@@ -229,19 +237,19 @@ class TablesCommit:
         """Make a table if it is missing, and find what would fail its commit, before anything is reserved."""
         table = self._open(name, is_known=is_known)
         columns = delta_columns(self.publish.schema) if name in self._files else {}
-        merged(table, columns, "evolve", f"{self.options.root}/{name}")
+        merge_columns(table, columns, "evolve", f"{self.options.root}/{name}")
 
     def _publish_into(self, name: str, reserved: Reservation) -> None:
         """Replace a table's rows of the day by the attempt's, or by none."""
-        until_done(f"{self.options.root}/{name}", lambda: self._try_to_publish_into(name, reserved))
+        retry_until_decided(f"{self.options.root}/{name}", lambda: self._try_to_publish_into(name, reserved))
 
     def _try_to_publish_into(self, name: str, reserved: Reservation) -> bool | None:
         """Commit to a table; None if it must be decided again."""
         table = self._open(name, is_known=True)
         view = LedgerView(Folder(f"{self.options.root}/{name}"), table, self.publish.key)
         there = view.transaction(self.publish.day.date, "/reservation") or 0
-        if there == reserved.number and view.attempt(self.publish.manifest.attempt) == reserved.generation:
-            secured(view.folder, table)
+        if there == reserved.number and view.attempt_generation(self.publish.manifest.attempt) == reserved.generation:
+            flush_log(view.folder, table)
             return True
         if there >= reserved.number:
             raise self._refused(name, there, reserved)
@@ -253,12 +261,12 @@ class TablesCommit:
         assert table is not None
         part = self._part(name)
         files = part.manifest.polled.files
-        found = claim(self._root, view, part)
-        row = row_of(part, reserved.generation, rows=sum(file.rows for file in files))
+        found = claim_files(self._root, view, part)
+        row = ledger_row(part, reserved.generation, rows=sum(file.rows for file in files))
         # Here columns are never frozen out: a table may lack some that the head has.
         columns = delta_columns(self.publish.schema) if files else {}
-        fields = merged(table, columns, "evolve", view.folder.url)
-        if allow_local_times(table, fields):
+        fields = merge_columns(table, columns, "evolve", view.folder.url)
+        if add_local_time_feature(table, fields):
             return False
         app = app_id(key, day)
         recorded = {
@@ -273,7 +281,7 @@ class TablesCommit:
         commit(
             table,
             recorded,
-            details(row, part) | {"connect.reservation": str(reserved.number)},
+            commit_metadata(row, part) | {"connect.reservation": str(reserved.number)},
             files=actions,
             columns=fields,
             mode="append" if are_in else "overwrite",
@@ -281,7 +289,7 @@ class TablesCommit:
             # As where there is one table: the files of a compaction that came between would stay.
             retries=0 if any(date == day for date, _, _ in view.files) else 100,
         )
-        secured(view.folder, table)
+        flush_log(view.folder, table)
         return True
 
     def _are_in(self, view: LedgerView, name: str, files: Iterable[StagedFile]) -> bool:

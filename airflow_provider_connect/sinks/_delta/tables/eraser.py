@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.patience import FROM_NONE, Patience, doubling
+from airflow_provider_connect.patience import FROM_NONE, Patience, doubling_pauses
 from airflow_provider_connect.sink import Publish
-from airflow_provider_connect.sinks._delta.eraser import TableEraser, require_published
+from airflow_provider_connect.sinks._delta.eraser import DeltaEraser, require_published_days
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import open_table
-from airflow_provider_connect.sinks._delta.soft import columns_of
+from airflow_provider_connect.sinks._delta.soft_deletes import columns_of_files
 from airflow_provider_connect.sinks._delta.tables.commit import TablesCommit
 from airflow_provider_connect.sinks._delta.tables.head import HeadView, open_head
 from airflow_provider_connect.stage.storage import Folder
@@ -29,16 +29,16 @@ from airflow_provider_connect.stage.storage import Folder
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.stage.erasing import EraseList, Erasure, ShapingDigest
+    from airflow_provider_connect.stage.erase_list import EraseList, Erasure, ShapingDigest
     from airflow_provider_connect.window import Day, SourceKind
 
 _WAIT_SECONDS = 60.0
-_PAUSES = doubling(0.1, 5.0)
+_PAUSES = doubling_pauses(0.1, 5.0)
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class TablesEraser(TableEraser):
+class TablesEraser(DeltaEraser):
     """Erases from one stream's tables, by one column."""
 
     wait_seconds: float = _WAIT_SECONDS
@@ -49,7 +49,7 @@ class TablesEraser(TableEraser):
         :raises RetriableError: a day is half published, and its tables may hold such rows. The other days are done.
         """
         done = super().erase(values, kind, shaping)
-        if days := self._view().pending():
+        if days := self._view().pending_days():
             more = f" and {len(days) - _SHOWN} more" if len(days) > _SHOWN else ""
             raise RetriableError(
                 f"{done} But a publish of {', '.join(map(str, days[:_SHOWN]))}{more} began before the erase and was "
@@ -61,14 +61,14 @@ class TablesEraser(TableEraser):
         """Add values to the list, and wait for publishes that reserved their day under an older list."""
         erased = super()._listed(values, shaping)
         patience = Patience(self.wait_seconds, _PAUSES, jitter=FROM_NONE)
-        while self._view().pending():
-            if not patience.look_again():
+        while self._view().pending_days():
+            if not patience.wait_and_poll():
                 break  # said once the other days are done
         return erased
 
     def _rewrite(self, day: Day, erased: EraseList, kind: SourceKind) -> int:
         """Publish a day without the rows of erased people. Skips a day that is half published."""
-        if day.date in self._view().pending():
+        if day.date in self._view().pending_days():
             return 0  # its tables may hold rows of two answers, which must not count as one
         return super()._rewrite(day, erased, kind)
 
@@ -87,7 +87,7 @@ class TablesEraser(TableEraser):
         :raises ConfigError: a table is missing and might be restored with such rows, or belongs to another stream.
         """
         assert isinstance(view, HeadView)
-        return {f"{name}/": self._table(view, name) for name in sorted(view.places)}
+        return {f"{name}/": self._table(view, name) for name in sorted(view.table_indexes)}
 
     def _table(self, head: HeadView, name: str) -> LedgerView:
         path = f"{self.options.root}/{name}"
@@ -95,14 +95,14 @@ class TablesEraser(TableEraser):
         if table is None:
             raise ConfigError(f"table {path} is gone, and {head.folder.url} says that it held days: restore it first")
         view = LedgerView(Folder(path), table, self.key)
-        require_published(view, {*head.days(), *head.pending()})
+        require_published_days(view, {*head.days(), *head.pending_days()})
         return view
 
     def _columns(self, view: LedgerView, day: dt.date) -> pa.Schema:
         import pyarrow as pa
 
         schemas = [
-            columns_of(table, (path for date, path, _ in table.files if date == day))
+            columns_of_files(table, (path for date, path, _ in table.files if date == day))
             for table in self._tables(view).values()
         ]
         return pa.unify_schemas(schemas) if schemas else pa.schema([])

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import Publish, StreamKey
+from airflow_provider_connect.sinks._delta.app_transactions import app_id, app_prefix, attempt_id
 from airflow_provider_connect.sinks._delta.ledger import DeltaLedger, LedgerView
 from airflow_provider_connect.sinks._delta.log import open_table
-from airflow_provider_connect.sinks._delta.records import app_id, app_prefix, attempt_id
-from airflow_provider_connect.stage.manifest import CONTROL
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import DaySet
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks._delta.options import DeltaOptions
 
-RESERVED = -1
+RESERVED_GENERATION = -1
 """Recorded as an attempt's generation while it is reserved, and not completed."""
 _BITS = 62  # of a transaction's version, which is a signed 64-bit number
 
@@ -39,12 +39,12 @@ def open_head(options: DeltaOptions) -> DeltaTable | None:
     :raises ConfigError: it is gone, but not what was staged under it.
     """
     table = open_table(options.ledger_path)
-    if table is None and Folder(options.root).files(f"{CONTROL}/attempts"):
+    if table is None and Folder(options.root).files(f"{CONTROL_FOLDER}/attempts"):
         table = open_table(options.ledger_path)  # somebody may have made it just now, and staged
         if table is None:
             raise ConfigError(
                 f"{options.ledger_path} is gone, but {options.root} has attempts of its tables: restore it with its "
-                f"log; or, to begin anew, delete {options.root} whole, tables and {CONTROL} included"
+                f"log; or, to begin anew, delete {options.root} whole, tables and {CONTROL_FOLDER} included"
             )
     return table
 
@@ -56,7 +56,7 @@ class HeadView(LedgerView):
         """Return the number of a day's last reservation, 0 if there is none."""
         return self.transaction(day, "/reservation") or 0
 
-    def reserved(self, day: dt.date, attempt: str) -> int | None:
+    def reservation_of_attempt(self, day: dt.date, attempt: str) -> int | None:
         """Return the number of an attempt's last reservation, None if there is none."""
         return self.transaction(day, f"/reserved/{attempt}")
 
@@ -66,61 +66,63 @@ class HeadView(LedgerView):
 
     def days(self) -> DaySet:
         """Return every day that is published whole."""
-        return DaySet.of(day for day in super().days() if not self.is_pending(day))
+        return DaySet.from_dates(day for day in super().days() if not self.is_pending(day))
 
-    def pending(self) -> list[dt.date]:
+    def pending_days(self) -> list[dt.date]:
         """Return the days with a reserved publish after which no publish was completed."""
         suffix = "/reservation"
         prefix = app_prefix(self.key)
-        names = (app.removeprefix(prefix).removesuffix(suffix) for app in self.recorded if app.endswith(suffix))
+        names = (app.removeprefix(prefix).removesuffix(suffix) for app in self.app_transactions if app.endswith(suffix))
         return sorted(day for day in map(dt.date.fromisoformat, names) if self.is_pending(day))
 
-    def half_published(self) -> list[dt.date]:
+    def half_published_days(self) -> list[dt.date]:
         """Return the days that were published before, and of which a later publish is not completed."""
         return [day for day in super().days() if self.is_pending(day)]
 
     @cached_property
-    def places(self) -> dict[str, int]:
+    def table_indexes(self) -> dict[str, int]:
         """Each table's place in the lists of days."""
         prefix = f"{app_prefix(self.key)}table/"
-        return {app.removeprefix(prefix): at for app, at in self.recorded.items() if app.startswith(prefix)}
+        return {app.removeprefix(prefix): at for app, at in self.app_transactions.items() if app.startswith(prefix)}
 
-    def tables(self, day: dt.date) -> frozenset[str]:
+    def tables_of_day(self, day: dt.date) -> frozenset[str]:
         """Return the tables that may hold rows of a day, or may be given some by what was reserved."""
-        parts = {at // _BITS for at in self.places.values()}
+        parts = {at // _BITS for at in self.table_indexes.values()}
         bits = {part: self.transaction(day, f"/tables/{part}") or 0 for part in parts}
-        return frozenset(name for name, at in self.places.items() if bits[at // _BITS] >> at % _BITS & 1)
+        return frozenset(name for name, at in self.table_indexes.items() if bits[at // _BITS] >> at % _BITS & 1)
 
-    def last_reserver(self, day: dt.date, number: int) -> Mapping[str, Any]:
+    def reservation_metadata(self, day: dt.date, number: int) -> Mapping[str, Any]:
         """Return the metadata of a reservation's commit; {} if it has left the log."""
         wanted = {"connect.reserved_day": str(day), "connect.reservation": str(number)}
         return next((c for c in self.commits if wanted.items() <= c.items() and "connect.token" in c), {})
 
 
-def reserving(view: HeadView, publish: Publish, tables: Collection[str]) -> tuple[int, dict[str, int], frozenset[str]]:
+def reserve_day(
+    view: HeadView, publish: Publish, tables: Collection[str]
+) -> tuple[int, dict[str, int], frozenset[str]]:
     """Return the next reservation's number, the transactions that record it, and the day's list of tables from then on.
 
     :param tables: those that the attempt has rows for.
     """
     day, attempt, key = publish.day.date, publish.manifest.attempt, publish.key
-    number, places = view.reservation(day) + 1, dict(view.places)
+    number, places = view.reservation(day) + 1, dict(view.table_indexes)
     for name in sorted(tables):
         places.setdefault(name, len(places))
-    listed, app = view.tables(day) | frozenset(tables), app_id(key, day)
+    listed, app = view.tables_of_day(day) | frozenset(tables), app_id(key, day)
     recorded = {
         f"{app}/reservation": number,
         f"{app}/reserved/{attempt}": number,
-        attempt_id(key, attempt): RESERVED,
+        attempt_id(key, attempt): RESERVED_GENERATION,
         **_list(key, day, listed, places),
     }
-    if new := places.keys() - view.places.keys():
+    if new := places.keys() - view.table_indexes.keys():
         # All that add a table write this one, so no two tables are given the same place.
         recorded |= {f"{app_prefix(key)}tables": len(places)}
         recorded |= {f"{app_prefix(key)}table/{name}": places[name] for name in new}
     return number, recorded, listed
 
 
-def completing(view: HeadView, publish: Publish, number: int, tables: Collection[str]) -> dict[str, int]:
+def completion_transactions(view: HeadView, publish: Publish, number: int, tables: Collection[str]) -> dict[str, int]:
     """Return the transactions that complete a reservation, beside those of the ledger's row.
 
     :param tables: those that have rows now.
@@ -129,7 +131,7 @@ def completing(view: HeadView, publish: Publish, number: int, tables: Collection
     return {
         f"{app}/reservation": number,
         f"{app}/complete": number,
-        **_list(publish.key, publish.day.date, tables, view.places),
+        **_list(publish.key, publish.day.date, tables, view.table_indexes),
     }
 
 

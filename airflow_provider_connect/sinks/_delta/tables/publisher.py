@@ -7,8 +7,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta.log import LOG
-from airflow_provider_connect.sinks._delta.others import locking_problems
+from airflow_provider_connect.sinks._delta.foreign_writers import locking_problems
+from airflow_provider_connect.sinks._delta.log import LOG_FOLDER
 from airflow_provider_connect.sinks._delta.publisher import LakePublisher
 from airflow_provider_connect.sinks._delta.tables.commit import TablesCommit
 from airflow_provider_connect.sinks._delta.tables.eraser import TablesEraser
@@ -45,7 +45,7 @@ class TablesPublisher(LakePublisher):
                 f"path={options.path!r}: tables of a template keep each day, and take no snapshot in the place of the "
                 "whole: set snapshot='daily', or give a path without a column"
             )
-        if Folder(options.root).exists(LOG):
+        if Folder(options.root).exists(LOG_FOLDER):
             problems.append(
                 f"path={options.path!r} lies in the Delta table {options.root}, whose vacuum would delete what lies "
                 "under it: choose another path"
@@ -54,7 +54,7 @@ class TablesPublisher(LakePublisher):
 
     def _look_at_rows(self, table: DeltaTable, kind: SourceKind, *, warns: bool) -> None:
         view = HeadView(Folder(self._options.ledger_path), table, self._key)
-        if warns and (days := view.half_published()):
+        if warns and (days := view.half_published_days()):
             more = f" and {len(days) - _SHOWN} more" if len(days) > _SHOWN else ""
             _LOG.warning(
                 "tables %s: a reload of %s%s was never completed, so some tables may have newer rows than others: "

@@ -15,42 +15,45 @@ from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import open_table
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
-from airflow_provider_connect.sinks._delta.tables.head import RESERVED, HeadView, open_head
-from airflow_provider_connect.stage.manifest import TABLE_FILE, manifest_file
+from airflow_provider_connect.sinks._delta.tables.head import RESERVED_GENERATION, HeadView, open_head
+from airflow_provider_connect.stage.manifest import TABLE_FILE_PATTERN, manifest_file
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.tables import table_of
+from airflow_provider_connect.stage.tables import table_folder
 
 
 @dataclass(kw_only=True)
-class _OfTable(Sweeper):
+class _TableSweeper(Sweeper):
     """Marks attempts in the log of one table.
 
     :param is_known: whether the head has it in its list: then files without a log are a lost log.
     """
 
-    is_known: bool
+    is_listed: bool
 
-    def free(self, attempts: dict[str, list[str]], dead: set[str], *, marks: bool) -> dict[str, list[str]]:
+    def unused_files(
+        self, attempts: dict[str, list[str]], dead: set[str], *, records_swept: bool
+    ) -> dict[str, list[str]]:
         """Return those of the attempts' files that this table does not name, and no commit may name any more.
 
         :param dead: attempts that were never completed. What they have committed here all the same is not free.
         :param marks: as for :meth:`.Sweeper.run`, which records the undecided as swept.
         """
         view = self._view()
-        if not view.is_mine:  # nobody has come as far as a reservation with it
+        if not view.belongs_to_stream:  # nobody has come as far as a reservation with it
             return attempts
-        if marks:
+        if records_swept:
             view = self._mark_swept([*attempts], attempts)
         live = {path for _, path, _ in view.files}
         return {
             attempt: [path for path in files if path not in live]
             for attempt, files in attempts.items()
-            if self._is_dead(view, attempt, live, files) or (attempt not in dead and view.attempt(attempt) is not None)
+            if self._is_dead(view, attempt, live, files)
+            or (attempt not in dead and view.attempt_generation(attempt) is not None)
         }
 
     def _view(self) -> LedgerView:
         path = self.folder.url
-        return LedgerView(self.folder, open_table(path, may_hold_staged=not self.is_known), self.key)
+        return LedgerView(self.folder, open_table(path, may_hold_staged_files=not self.is_listed), self.key)
 
 
 @dataclass(kw_only=True)
@@ -58,12 +61,12 @@ class TablesSweeper(Sweeper):
     """One sweep over the attempts of all tables of a template, whose control files lie under their common root."""
 
     options: DeltaOptions
-    pattern: ClassVar[re.Pattern[str]] = TABLE_FILE
+    pattern: ClassVar[re.Pattern[str]] = TABLE_FILE_PATTERN
 
     def _candidates(self, *, marks: bool) -> tuple[HeadView, list[tuple[str, bool, list[str]]]]:
         """Return the silent attempts of all tables: the head says which are dead, each table which files are free."""
         head = self._view()
-        if not head.is_mine or not (attempts := self._silent_attempts()):
+        if not head.belongs_to_stream or not (attempts := self._silent_attempts()):
             return head, []
         data = self._data_files(attempts)
         if marks:
@@ -77,8 +80,8 @@ class TablesSweeper(Sweeper):
         free: dict[str, list[str]] = {attempt: [] for attempt in attempts}
         for name, of_table in _by_table(data).items():
             folder = Folder(f"{self.folder.url}/{name}")
-            table = _OfTable(folder, self.key, self.silent, is_known=name in head.places)
-            for attempt, files in table.free(of_table, dead, marks=marks).items():
+            table = _TableSweeper(folder, self.key, self.silent_for, is_listed=name in head.table_indexes)
+            for attempt, files in table.unused_files(of_table, dead, records_swept=marks).items():
                 free[attempt] += [f"{name}/{path}" for path in files]
         return head, [(attempt, attempt in dead, files) for attempt, files in free.items()]
 
@@ -86,7 +89,7 @@ class TablesSweeper(Sweeper):
         return HeadView(Folder(self.options.ledger_path), open_head(self.options), self.key)
 
     def _is_undecided(self, view: LedgerView, attempt: str, live: set[str], names: list[str]) -> bool:
-        return view.attempt(attempt) in (None, RESERVED)
+        return view.attempt_generation(attempt) in (None, RESERVED_GENERATION)
 
 
 def _by_table(data: dict[str, list[str]]) -> dict[str, dict[str, list[str]]]:
@@ -94,6 +97,6 @@ def _by_table(data: dict[str, list[str]]) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     for attempt, names in data.items():
         for name in names:
-            table = table_of(name)
+            table = table_folder(name)
             found.setdefault(table, {}).setdefault(attempt, []).append(name.removeprefix(f"{table}/"))
     return found

@@ -2,7 +2,7 @@
 
 A ledger of many streams and years has hundreds of thousands of records. They are read once a process; every later
 question reads on from there. Kept are the keys and values of one stream alone, and a value is parsed when it is asked
-for. An executor gets from its driver what it needs of that (:class:`Handed`), and reads on from there as well.
+for. An executor gets from its driver what it needs of that (:class:`LedgerHandover`), and reads on from there as well.
 
 A topic's erase list is one record for the topic, and those that earlier versions of this package wrote for streams,
 each with a version of its own. They all are the topic's: the topic's own record takes them up with the next erase, and
@@ -20,40 +20,40 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_provider_connect.clients.kafka.connection import settings
+from airflow_provider_connect.clients.kafka.connection import librdkafka_settings
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._kafka.ledger.records import (
+    KEY_KINDS,
     NO_DAY,
-    STREAM_WHATS,
-    WHATS,
+    STREAM_KINDS,
+    KeyKind,
     LedgerKey,
-    What,
     erase_list_key,
-    parsed,
-    standing,
+    parse_record,
+    select_counting_value,
 )
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 
-TURNS = b'["","",'
+TURN_KEY_PREFIX = b'["","",'
 """How the keys of turn records begin (:mod:`.turn_queue`)."""
 _KEY = re.compile(
     rb'\["[^"\\]*","[^"\\]*","[^"\\]*","\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])","(?:day|part|claim|erased)"(?:,\d+)?\]'
 )
 """Nearly all keys look like this; any other is parsed."""
 _BESIDE = b'["/'
-"""How the keys of records begin that are no day's, but the stream's (:data:`.records.StreamWhat`)."""
-_ENDS: dict[What, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
+"""How the keys of records begin that are no day's, but the stream's (:data:`.records.StreamKind`)."""
+_ENDS: dict[KeyKind, bytes] = {"day": b'"day"]', "claim": b'"claim"]', "erased": b'"erased"]'}
 _MOST_VIEWS = 8
 
 
 @dataclass(frozen=True)
-class Handed:
+class LedgerHandover:
     """What a driver hands to its executors: where they read on, and what they will ask of what lies before.
 
     :param positions: of each partition, the offset that was not read yet.
@@ -65,41 +65,41 @@ class Handed:
     tickets: dict[int, tuple[int, bytes]] = field(default_factory=dict, repr=False)
 
 
-class View:
+class TopicView:
     """What a ledger's topic says of one stream up to some offsets, as readers of committed records see it.
 
     :param topic: its name, for messages.
     """
 
-    def __init__(self, topic: str, key: StreamKey, handed: Handed | None = None) -> None:
+    def __init__(self, topic: str, key: StreamKey, handed: LedgerHandover | None = None) -> None:
         self.topic = topic
         self.lock = threading.Lock()
         """Held while records are added, counted or handed over."""
         self._stream = _begin(key.connector, key.stream)
-        own = (LedgerKey(key.connector, key.stream, "", NO_DAY, what) for what in STREAM_WHATS)
-        self._beside = tuple(_begin(*about.names[:2]) for about in own)
-        self.forget()
+        own = (LedgerKey(key.connector, key.stream, "", NO_DAY, what) for what in STREAM_KINDS)
+        self._beside = tuple(_begin(*about.name_fields[:2]) for about in own)
+        self.clear()
         if handed:
             self.positions |= handed.positions
             self.tickets |= handed.tickets
             for raw, value in handed.values.items():
                 self._values[kind_of(raw)][raw] = [value]
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Forget all: the topic is gone, or another one."""
         self.positions: dict[int, int] = {}
         self.tickets: dict[int, tuple[int, bytes]] = {}
         self._outdone: dict[bytes, bytes] = {}
-        self._values: dict[What, dict[bytes, list[bytes]]] = {kind: {} for kind in WHATS}
+        self._values: dict[KeyKind, dict[bytes, list[bytes]]] = {kind: {} for kind in KEY_KINDS}
 
-    def note(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
         """Add a record.
 
         :raises ConfigError: no Kafka sink wrote it.
         """
         raw, value = message.key(), message.value()
         if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
-            checked_key(message, self.topic)
+            parse_key(message, self.topic)
         assert isinstance(raw, bytes)
         kind, is_beside = kind_of(raw), raw.startswith(_BESIDE) and raw.startswith(self._beside)
         if raw.startswith(self._stream) or is_beside or kind == "erased":  # whoever writes a topic keeps to its lists
@@ -110,7 +110,7 @@ class View:
                 self._values[kind].setdefault(raw, []).append(value)
             else:
                 self._values[kind][raw] = [value]
-        elif raw.startswith(TURNS):
+        elif raw.startswith(TURN_KEY_PREFIX):
             self._note_turn(message, raw, value)
 
     def _note_turn(self, message: Message, raw: bytes, value: str | bytes | None) -> None:
@@ -122,7 +122,7 @@ class View:
         elif (known := self.tickets.get(number)) is None or known[1] != value:  # else a copy of it
             self.tickets[number] = (message.offset() or 0, value)
 
-    def value(self, raw: bytes) -> bytes | None:
+    def counting_value(self, raw: bytes) -> bytes | None:
         """Return which of a key's records counts; None if there is none.
 
         :raises ConfigError: a record cannot be read.
@@ -136,7 +136,7 @@ class View:
     def _counting(self, raw: bytes) -> bytes | None:
         values = self._values[kind_of(raw)].get(raw, [])
         if len(values) > 1:
-            last, counts = values[-1], standing(values, self.topic)
+            last, counts = values[-1], select_counting_value(values, self.topic)
             values[:] = [counts]
             if counts == last:
                 self._outdone.pop(raw, None)
@@ -144,7 +144,7 @@ class View:
                 self._outdone[raw] = last
         return values[0] if values else None
 
-    def outdone(self, raw: bytes) -> bytes | None:
+    def superseded_value(self, raw: bytes) -> bytes | None:
         """Return a key's last record where another one counts; None where the last is what counts.
 
         :raises ConfigError: a record cannot be read.
@@ -153,15 +153,15 @@ class View:
             self._counting(raw)
             return self._outdone.get(raw)
 
-    def keys(self, kind: What, begin: bytes = b"") -> list[bytes]:
+    def keys(self, kind: KeyKind, prefix: bytes = b"") -> list[bytes]:
         """Return the stream's keys of a kind that begin so."""
-        return [raw for raw in list(self._values[kind]) if raw.startswith(begin)]
+        return [raw for raw in list(self._values[kind]) if raw.startswith(prefix)]
 
-    def handed(self, keys: Collection[bytes]) -> Handed:
+    def handover(self, keys: Collection[bytes]) -> LedgerHandover:
         """Return what an executor needs that is going to ask for these keys."""
         with self.lock:  # all of one moment: what is read from the positions on must not lack in the values
             found = {raw: value for raw in keys if (value := self._counting(raw)) is not None}
-            return Handed(dict(self.positions), found, dict(self.tickets))
+            return LedgerHandover(dict(self.positions), found, dict(self.tickets))
 
 
 def _begin(*names: str) -> bytes:
@@ -169,14 +169,14 @@ def _begin(*names: str) -> bytes:
     return json.dumps(names, separators=(",", ":"))[:-1].encode() + b","
 
 
-def kind_of(raw: bytes) -> What:
+def kind_of(raw: bytes) -> KeyKind:
     """Return what a key's record is about."""
     if raw.startswith(_BESIDE):
-        return next((kind for kind in STREAM_WHATS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
+        return next((kind for kind in STREAM_KINDS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
     return next((kind for kind, end in _ENDS.items() if raw.endswith(end)), "part")
 
 
-def checked_key(message: Message, topic: str) -> LedgerKey:
+def parse_key(message: Message, topic: str) -> LedgerKey:
     """Read a record's key.
 
     :raises ConfigError: no Kafka sink wrote it.
@@ -191,36 +191,40 @@ def checked_key(message: Message, topic: str) -> LedgerKey:
         ) from None
 
 
-_views: OrderedDict[tuple[str, str, StreamKey], View] = OrderedDict()
+_views: OrderedDict[tuple[str, str, StreamKey], TopicView] = OrderedDict()
 _views_lock = threading.Lock()
 
 
-def view_of(connection: Connection, topic: str, key: StreamKey) -> View:
+def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView:
     """Return what this process knows of a ledger's topic about a stream."""
-    cluster = hashlib.sha256(json.dumps(sorted(settings(connection).items())).encode()).hexdigest()
+    cluster = hashlib.sha256(json.dumps(sorted(librdkafka_settings(connection).items())).encode()).hexdigest()
     name = (cluster, topic, key)
     with _views_lock:
-        found = _views.pop(name, None) or View(topic, key)
+        found = _views.pop(name, None) or TopicView(topic, key)
         _views[name] = found
         while len(_views) > _MOST_VIEWS:
             _views.popitem(last=False)
     return found
 
 
-def list_keys(view: View, topic: str) -> list[bytes]:
+def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
     """Return the keys of the records that a topic's list is made of, as far as the ledger was read."""
     return sorted(raw for raw in view.keys("erased") if LedgerKey.parse(raw).topic == topic)
 
 
-def known_list(view: View, topic: str) -> EraseList:
+def known_erase_list(view: TopicView, topic: str) -> EraseList:
     """Return a topic's list, as far as the ledger was read. Its version grows with every record that is longer.
 
     :raises ConfigError: a record cannot be read.
     """
-    own = erase_list_key(topic).encoded()
-    lists = {raw: parsed(EraseList, value, view.topic) for raw in list_keys(view, topic) if (value := view.value(raw))}
+    own = erase_list_key(topic).encode()
+    lists = {
+        raw: parse_record(EraseList, value, view.topic)
+        for raw in erase_list_keys(view, topic)
+        if (value := view.counting_value(raw))
+    }
     listed = lists.pop(own, EraseList())
     known = {part.salt: part.version for part in listed.parts}
     later = [other for other in lists.values() if other.version > known.get(other.salt, 0)]
     version = listed.version + sum(other.version - known.get(other.salt, 0) for other in later)
-    return EraseList.joined([*later, listed], version)
+    return EraseList.join([*later, listed], version)

@@ -16,16 +16,27 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConnectError, QuotaError
 from airflow_provider_connect.polling import findings
 from airflow_provider_connect.polling.findings import Finding, Level, level_of
-from airflow_provider_connect.polling.quota.book import Book, prefix_of
+from airflow_provider_connect.polling.quota.book import QuotaBook, prefix_of
 from airflow_provider_connect.polling.quota.limits import Quota
-from airflow_provider_connect.polling.quota.turns import NoRoomError, Store, Turns, counting, reserved, tell
+from airflow_provider_connect.polling.quota.turns import (
+    KeyStore,
+    NoRoomError,
+    Turns,
+    record_refusal,
+    reserve_request,
+    without_store_errors,
+)
 from airflow_provider_connect.sources._mixpanel import access as accesses
-from airflow_provider_connect.sources._mixpanel import asking
-from airflow_provider_connect.sources._mixpanel.access import HOSTS, Access, Api, quota_of
+from airflow_provider_connect.sources._mixpanel import client
+from airflow_provider_connect.sources._mixpanel.access import HOSTS, Api, MixpanelAccess, quota_of
 from airflow_provider_connect.sources._mixpanel.columns import Regime
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.preflight.probe import Probed, probe
-from airflow_provider_connect.sources._mixpanel.preflight.regime import Reading, read_regime, shown
+from airflow_provider_connect.sources._mixpanel.preflight.probe import ProbeResult, probe
+from airflow_provider_connect.sources._mixpanel.preflight.regime_detection import (
+    RegimeReading,
+    detect_regime,
+    format_offset,
+)
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 
 _CLOCK_SECONDS = 5.0
@@ -33,31 +44,31 @@ _API_NAMES: dict[Api, str] = {"export": "the export", "query": "the Query API", 
 
 
 @dataclass(frozen=True)
-class Report(findings.Report):
+class MixpanelReport(findings.PreflightReport):
     """Findings of one check.
 
     :param requests: how many requests it sent that count, by API.
     """
 
-    requests: dict[Api, int] = field(default_factory=dict)
+    requests_by_api: dict[Api, int] = field(default_factory=dict)
 
     @property
-    def sent(self) -> str:
+    def requests_text(self) -> str:
         """The requests, for people."""
-        return ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests.items()) or "none"
+        return ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests_by_api.items()) or "none"
 
     def __str__(self) -> str:
         """Return the report as text, problems first; each line is a sentence, also where lines are joined."""
-        return f"{super().__str__()}\nRequests sent: {self.sent}."
+        return f"{super().__str__()}\nRequests sent: {self.requests_text}."
 
 
-def check(
+def check_connection(
     connection: Connection,
     options: MixpanelOptions | None = None,
     *,
-    store: Store | None = None,
-    clock: Callable[[], dt.datetime] = asking.now,
-) -> Report:
+    store: KeyStore | None = None,
+    clock: Callable[[], dt.datetime] = client.current_time,
+) -> MixpanelReport:
     """Check a connection.
 
     :param options: of the source that will use it; None for the export, whatever the source's zone.
@@ -74,7 +85,7 @@ class _Check:
         self,
         connection: Connection,
         options: MixpanelOptions | None,
-        store: Store | None,
+        store: KeyStore | None,
         clock: Callable[[], dt.datetime],
     ) -> None:
         self._connection = connection
@@ -87,12 +98,12 @@ class _Check:
         self._findings: list[Finding] = []
         self._uncounted = ""
 
-    def report(self) -> Report:
-        problems = accesses.problems(self._connection, self._api)
+    def report(self) -> MixpanelReport:
+        problems = accesses.access_problems(self._connection, self._api)
         if problems:
             self._findings += [Finding("connection", "problem", problem) for problem in problems]
-            return Report(f"Mixpanel, stream {self._stream.name},", tuple(self._findings))
-        there = Access.from_connection(self._connection, self._api)
+            return MixpanelReport(f"Mixpanel, stream {self._stream.name},", tuple(self._findings))
+        there = MixpanelAccess.from_connection(self._connection, self._api)
         try:
             probed = self._probe(self._connection)
         except NoRoomError as error:
@@ -101,14 +112,14 @@ class _Check:
             self._note("answer", level_of(error), str(error), "see whether this machine can reach that host")
         else:
             self._read(probed)
-        asked = f"Mixpanel ({there.asked}), stream {self._stream.name},"
-        return Report(asked, tuple(self._findings), dict(self._sent))
+        asked = f"Mixpanel ({there.server_text}), stream {self._stream.name},"
+        return MixpanelReport(asked, tuple(self._findings), dict(self._sent))
 
     def _note(self, about: str, level: Level, found: str, todo: str = "") -> None:
         self._findings.append(Finding(about, level, found.rstrip("."), todo))
 
-    def _read(self, probed: Probed) -> None:
-        if probed.is_stranger:
+    def _read(self, probed: ProbeResult) -> None:
+        if probed.rejects_credentials:
             self._read_stranger(probed)
         elif probed.error is not None:
             self._read_refusal(probed)
@@ -125,7 +136,7 @@ class _Check:
                     "each day is counted with the Query API, which was not asked",
                     'check a stream of that API, too: --options \'{"stream": "segmentation"}\'',
                 )
-        self._read_clock(probed.clock_seconds)
+        self._read_clock(probed.clock_ahead_seconds)
         if probed.error is None and "timestamps" in self._stream.options:
             self._read_regime(probed)
         if not isinstance(probed.error, QuotaError):
@@ -137,7 +148,7 @@ class _Check:
 
     # Refusals
 
-    def _read_stranger(self, probed: Probed) -> None:
+    def _read_stranger(self, probed: ProbeResult) -> None:
         if self._connection.host:
             why = "the connection names a host of its own"
             self._note("credentials", "problem", str(probed.error), "check login, password and project_id")
@@ -170,13 +181,13 @@ class _Check:
             except (NoRoomError, ConnectError) as error:
                 silent[region] = str(error)
                 continue
-            if probed.knows_us:
+            if probed.knows_credentials:
                 return region, silent
-            if not probed.is_stranger:
+            if not probed.rejects_credentials:
                 silent[region] = str(probed.error)
         return "", silent
 
-    def _read_refusal(self, probed: Probed) -> None:
+    def _read_refusal(self, probed: ProbeResult) -> None:
         assert probed.error is not None, "the caller has looked"
         error = str(probed.error)
         if probed.status in (402, 403):
@@ -212,9 +223,9 @@ class _Check:
                 "set it by a time server (NTP)",
             )
 
-    def _read_regime(self, probed: Probed) -> None:
+    def _read_regime(self, probed: ProbeResult) -> None:
         zone = self._options.zone if self._options else None
-        reading = read_regime(probed.samples, zone)
+        reading = detect_regime(probed.samples, zone)
         chosen = self._connection.option("timestamps")
         if self._options is not None:
             chosen = self._options.timestamps or chosen or ("utc" if zone == "UTC" else None)
@@ -223,22 +234,22 @@ class _Check:
 
     # Quota
 
-    def _probe(self, connection: Connection) -> Probed:
+    def _probe(self, connection: Connection) -> ProbeResult:
         """Send one request, counted where all tasks count theirs.
 
         :raises NoRoomError: there is no room for it.
         :raises ConnectError: there is no answer.
         """
-        access, quota = Access.from_connection(connection, self._api), quota_of(connection, self._api)
+        access, quota = MixpanelAccess.from_connection(connection, self._api), quota_of(connection, self._api)
         turns = self._turns(quota)
         times: list[float] = []
-        with reserved(turns, "check", self._not_counted, times):
+        with reserve_request(turns, "check", self._not_counted, times):
             try:
                 probed = probe(access, self._clock, lambda: times.append(time.time()))
             finally:
                 self._sent[self._api] += len(times)
             if isinstance(probed.error, QuotaError):
-                tell(turns, probed.error, self._not_counted)
+                record_refusal(turns, probed.error, self._not_counted)
             return probed
 
     def _turns(self, quota: Quota | None) -> Turns | None:
@@ -260,7 +271,9 @@ class _Check:
             return
         left = None
         if (store := self._store) is not None and not self._uncounted:
-            left = counting(lambda: Book.read(quota, store.keys(prefix_of(quota))).room(time.time()), self._not_counted)
+            left = without_store_errors(
+                lambda: QuotaBook.read(quota, store.keys(prefix_of(quota))).room(time.time()), self._not_counted
+            )
         if left is None:
             why = f"; {self._uncounted}" if self._uncounted else ""
             self._note("quota", "unknown", f"of {quota.describe()} it is not known how many are left{why}")
@@ -274,7 +287,7 @@ class _Check:
 
 
 def _about_times(
-    reading: Reading, configured: Regime | None, zone: str | None, day: dt.date, *, has_source: bool
+    reading: RegimeReading, configured: Regime | None, zone: str | None, day: dt.date, *, has_source: bool
 ) -> Finding:
     """Compare what the data shows with what is configured."""
     about = "time zone and timestamps"
@@ -294,10 +307,10 @@ def _about_times(
                 "look up the project's zone in its settings in Mixpanel; if it is so far behind UTC, set "
                 f"zone to it, and timestamps=project_local {where}"
             )
-        return Finding(about, level, f"events of {day} do not tell: {reading.why}", todo)
-    found = f"events of {day} show timestamps={reading.regime}: {reading.why}"
-    if reading.regime == "project_local" and not reading.is_zones:
-        found += f". Times are about {shown(reading.ahead_minutes or 0)}"
+        return Finding(about, level, f"events of {day} do not tell: {reading.reason}", todo)
+    found = f"events of {day} show timestamps={reading.regime}: {reading.reason}"
+    if reading.regime == "project_local" and not reading.matches_zone:
+        found += f". Times are about {format_offset(reading.ahead_minutes or 0)}"
         if zone is not None:
             return Finding(
                 about,

@@ -9,24 +9,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.clients.http.client import Answer, form_body
+from airflow_provider_connect.clients.http.client import HttpResponse, form_body
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.inflate import gunzip
-from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.errors import ConnectError, RetriableError
-from airflow_provider_connect.sources._mixpanel.access import Access
-from airflow_provider_connect.sources._mixpanel.preflight.regime import Sample
-from airflow_provider_connect.sources._mixpanel.refusals import refusal, refused_status
+from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess
+from airflow_provider_connect.sources._mixpanel.preflight.regime_detection import EventTimes
+from airflow_provider_connect.sources._mixpanel.refusals import refusal_error, status_of_refusal
 
 _EVENTS = 10_000
 """How many events of a day are asked for: enough to tell the regime, and a megabyte or so on the wire."""
 
-_LIMITS = Limits(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
+_LIMITS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 64 << 20
 _LATEST = 1 << 33
 
 
 @dataclass(frozen=True)
-class Probed:
+class ProbeResult:
     """What an API answered.
 
     :param status: of the answer; that of the error document in an answer with status 200.
@@ -37,22 +37,22 @@ class Probed:
 
     status: int
     error: ConnectError | None
-    clock_seconds: float | None
+    clock_ahead_seconds: float | None
     day: dt.date
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[EventTimes, ...] = ()
 
     @property
-    def knows_us(self) -> bool:
+    def knows_credentials(self) -> bool:
         """Whether the host knows the credentials, whatever it allows them."""
         return self.status in (200, 402, 403, 429)
 
     @property
-    def is_stranger(self) -> bool:
+    def rejects_credentials(self) -> bool:
         """Whether the host says that it does not know the credentials."""
         return self.status == 401 or (self.status == 400 and "authenticate" in str(self.error).lower())
 
 
-def probe(access: Access, clock: Callable[[], dt.datetime], on_its_way: Callable[[], None]) -> Probed:
+def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Callable[[], None]) -> ProbeResult:
     """Ask an API for little.
 
     :param clock: tells the present instant, in UTC.
@@ -62,16 +62,16 @@ def probe(access: Access, clock: Callable[[], dt.datetime], on_its_way: Callable
     sent = clock()
     # It is over in every zone: the last one leaves it at noon of the day after.
     day = sent.date() - dt.timedelta(days=2)
-    with _ask(access, day, on_its_way) as answer:
+    with _ask(access, day, on_sent) as answer:
         got = clock()
-        asked = _Asked(access, answer, day, got, clock_difference(answer.header("Date"), sent, got))
+        asked = _Asked(access, answer, day, got, clock_ahead_seconds(answer.header("Date"), sent, got))
         is_page = answer.header("Content-Type").partition(";")[0].strip().lower() == "text/html"
         if answer.status == 200 and access.api == "export" and not is_page:
             return _read_export(asked)
         return _read_answer(asked)
 
 
-def clock_difference(date: str, sent: dt.datetime, got: dt.datetime) -> float | None:
+def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetime) -> float | None:
     """Return by how many seconds our clock is ahead of a server's, at least; negative if it is behind.
 
     :param date: the header of an answer: the second in which the server wrote it.
@@ -85,12 +85,12 @@ def clock_difference(date: str, sent: dt.datetime, got: dt.datetime) -> float | 
     if written.tzinfo is None:
         written = written.replace(tzinfo=dt.UTC)
     latest = written + dt.timedelta(seconds=1)
-    if latest < sent:
-        return (sent - latest).total_seconds()
-    return min(0.0, (got - written).total_seconds())
+    if latest < sent_at:
+        return (sent_at - latest).total_seconds()
+    return min(0.0, (received_at - written).total_seconds())
 
 
-def _ask(access: Access, day: dt.date, on_its_way: Callable[[], None]) -> Answer:
+def _ask(access: MixpanelAccess, day: dt.date, on_its_way: Callable[[], None]) -> HttpResponse:
     params, path, form = {}, "/api/2.0/export", None
     if access.api == "export":
         params = {"from_date": day.isoformat(), "to_date": day.isoformat(), "limit": str(_EVENTS)}
@@ -107,22 +107,22 @@ def _ask(access: Access, day: dt.date, on_its_way: Callable[[], None]) -> Answer
 class _Asked(NamedTuple):
     """An answer whose head has come."""
 
-    access: Access
-    answer: Answer
+    access: MixpanelAccess
+    answer: HttpResponse
     day: dt.date
     at: dt.datetime
     clock_seconds: float | None
 
-    def fine(self, samples: Sequence[Sample] = ()) -> Probed:
-        return Probed(200, None, self.clock_seconds, self.day, tuple(samples))
+    def fine(self, samples: Sequence[EventTimes] = ()) -> ProbeResult:
+        return ProbeResult(200, None, self.clock_seconds, self.day, tuple(samples))
 
-    def refused(self, text: str, *, is_cut: bool = False) -> Probed:
+    def refused(self, text: str, *, is_cut: bool = False) -> ProbeResult:
         status, retry_after = self.answer.status, self.answer.header("Retry-After")
-        error = refusal(status, text, self.access, now=self.at, retry_after=retry_after, is_cut=is_cut)
-        return Probed(refused_status(status, text), error, self.clock_seconds, self.day)
+        error = refusal_error(status, text, self.access, now=self.at, retry_after=retry_after, is_cut=is_cut)
+        return ProbeResult(status_of_refusal(status, text), error, self.clock_seconds, self.day)
 
 
-def _read_export(asked: _Asked) -> Probed:
+def _read_export(asked: _Asked) -> ProbeResult:
     first, samples = None, []
     try:
         for line in _lines(asked.answer):
@@ -140,7 +140,7 @@ def _read_export(asked: _Asked) -> Probed:
     return asked.fine(samples)
 
 
-def _read_answer(asked: _Asked) -> Probed:
+def _read_answer(asked: _Asked) -> ProbeResult:
     said = asked.answer.text()
     is_json = said.text.lstrip()[:1] in ("[", "{")
     if asked.answer.status == 200 and is_json and not _tells_of_trouble(said.text):
@@ -148,7 +148,7 @@ def _read_answer(asked: _Asked) -> Probed:
     return asked.refused(said.text, is_cut=said.is_cut)
 
 
-def _lines(answer: Answer) -> Iterator[bytes]:
+def _lines(answer: HttpResponse) -> Iterator[bytes]:
     is_gzip = answer.header("Content-Encoding").strip().lower() == "gzip"
     wire = answer.chunks()
     rest, size = b"", 0
@@ -180,13 +180,13 @@ def _parsed(text: str | bytes) -> Any:
         return None
 
 
-def _sample(line: bytes) -> Sample | None:
+def _sample(line: bytes) -> EventTimes | None:
     record = _parsed(line)
     properties = record.get("properties") if isinstance(record, dict) else None
     if not isinstance(properties, dict):
         return None
     time, received = _instant(properties.get("time"), 1), _instant(properties.get("mp_processing_time_ms"), 1000)
-    return None if time is None or received is None else Sample(time, received / 1000)
+    return None if time is None or received is None else EventTimes(time, received / 1000)
 
 
 def _instant(value: Any, a_second: int) -> int | None:

@@ -11,36 +11,36 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.polling.columns import Column
-from airflow_provider_connect.sources._mixpanel import asking
+from airflow_provider_connect.polling.columns import RowColumn
+from airflow_provider_connect.sources._mixpanel import client
 from airflow_provider_connect.sources._mixpanel.query.answers import (
-    Row,
-    documents,
-    listed,
-    member,
-    named,
-    of_the_day,
+    RowValues,
+    batch_reader,
+    fetch_entries,
+    fetch_member,
     require_count,
-    text,
+    same_named_columns,
+    text_or_none,
+    value_of_day,
 )
-from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream
+from airflow_provider_connect.sources._mixpanel.stream_definition import OTHER_DAY_COUNT, RECORD_KEY, MixpanelStream
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.sources._mixpanel.asking import Asking
+    from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 
 _LIST = Call("/api/query/funnels/list", about="saved funnels")
 
-LONGEST = dt.timedelta(days=90)
+MAX_FUNNEL_DURATION = dt.timedelta(days=90)
 """The most time that a funnel gives to complete it. Whoever begins it on a day is counted on that day, however much
 later the end comes."""
 
 
-def _rows(there: Asking) -> Iterator[Row]:
+def _rows(there: MixpanelClient) -> Iterator[RowValues]:
     names: dict[int, str | None] = dict.fromkeys(there.options.funnels or ())
     if not names:
-        for funnel in listed(there, _LIST, what="funnels", key="funnel_id"):
-            names[funnel["funnel_id"]] = text(funnel.get("name"))
-    may_change = asking.now() < there.day.end + LONGEST
+        for funnel in fetch_entries(there, _LIST, entry_name="funnels", id_field="funnel_id"):
+            names[funnel["funnel_id"]] = text_or_none(funnel.get("name"))
+    may_change = client.current_time() < there.day.end + MAX_FUNNEL_DURATION
     for funnel_id, name in names.items():
         for row in _steps(there, funnel_id):
             if may_change:
@@ -48,44 +48,44 @@ def _rows(there: Asking) -> Iterator[Row]:
             yield row | {"date": there.day.date, "funnel_id": funnel_id, "funnel_name": name}
 
 
-def _steps(there: Asking, funnel_id: int) -> Iterator[dict[str, Any]]:
+def _steps(there: MixpanelClient, funnel_id: int) -> Iterator[dict[str, Any]]:
     what, date = f"funnel {funnel_id}", str(there.day)
     params = {"funnel_id": str(funnel_id), "from_date": date, "to_date": date, "unit": "day"}
     asked = Call("/api/query/funnels", params=params, about=f"{what} (option funnels)")
-    found = of_the_day(there, member(there, asked, "data", kind=dict), what)
+    found = value_of_day(there, fetch_member(there, asked, "data", kind=dict), what)
     steps = found.get("steps") if isinstance(found, dict) else []
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise DataError(f"{what}: Mixpanel's answer has no list of steps for {date}: report it to Mixpanel")
     for place, step in enumerate(steps):
-        yield named(FUNNELS, step) | {"step": place, "count": require_count(step.get("count"), what)}
+        yield same_named_columns(FUNNELS, step) | {"step": place, "count": require_count(step.get("count"), what)}
 
 
-FUNNELS = Stream(
+FUNNELS = MixpanelStream(
     name="funnels",
     kind="day",
     api="query",
-    about="a step of a saved funnel on a day",
+    summary="a step of a saved funnel on a day",
     columns={
-        "date": Column("date", "The day on which users began the funnel, in the project's zone.", required=True),
-        "funnel_id": Column("bigint", "The funnel's id.", required=True),
-        "funnel_name": Column(
+        "date": RowColumn("date", "The day on which users began the funnel, in the project's zone.", required=True),
+        "funnel_id": RowColumn("bigint", "The funnel's id.", required=True),
+        "funnel_name": RowColumn(
             "string", "Its name; null if the option funnels names it, for then no list is asked for."
         ),
-        "step": Column("bigint", "Place of the step in the funnel, from 0.", required=True),
-        "event": Column("string", "The step's event; $custom_event:<id> for a custom one."),
-        "step_label": Column("string", "Name of the custom event; null, or the event, for others."),
-        "custom_event_id": Column("bigint", "Id of the custom event; null for others."),
-        "count": Column("bigint", "How many reached the step.", required=True),
-        "step_conv_ratio": Column("double", "Of those who reached the step before, the part that reached this one."),
-        "overall_conv_ratio": Column("double", "Of those who began, the part that reached this one."),
-        "avg_time": Column("double", "Mean time from the step before, as Mixpanel gives it; null for step 0."),
-        "avg_time_from_start": Column("double", "Mean time from step 0, as Mixpanel gives it."),
+        "step": RowColumn("bigint", "Place of the step in the funnel, from 0.", required=True),
+        "event": RowColumn("string", "The step's event; $custom_event:<id> for a custom one."),
+        "step_label": RowColumn("string", "Name of the custom event; null, or the event, for others."),
+        "custom_event_id": RowColumn("bigint", "Id of the custom event; null for others."),
+        "count": RowColumn("bigint", "How many reached the step.", required=True),
+        "step_conv_ratio": RowColumn("double", "Of those who reached the step before, the part that reached this one."),
+        "overall_conv_ratio": RowColumn("double", "Of those who began, the part that reached this one."),
+        "avg_time": RowColumn("double", "Mean time from the step before, as Mixpanel gives it; null for step 0."),
+        "avg_time_from_start": RowColumn("double", "Mean time from step 0, as Mixpanel gives it."),
         "record_key": RECORD_KEY,
     },
     key=("date", "funnel_id", "step"),
     options=frozenset({"funnels"}),
-    requests=lambda options: len(options.funnels) if options.funnels else 2,  # the list, and a funnel
-    cost="1 for each funnel, and 1 for the list unless funnels names them",
-    counts={"may_change": "rows of days that ended less than 90 days ago", **OTHER_DAY},
-    read=documents(_rows),
+    min_requests=lambda options: len(options.funnels) if options.funnels else 2,  # the list, and a funnel
+    cost_text="1 for each funnel, and 1 for the list unless funnels names them",
+    counts={"may_change": "rows of days that ended less than 90 days ago", **OTHER_DAY_COUNT},
+    read_batches=batch_reader(_rows),
 )

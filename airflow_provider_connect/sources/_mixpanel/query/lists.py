@@ -10,77 +10,83 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body
-from airflow_provider_connect.polling.columns import Column
-from airflow_provider_connect.sources._mixpanel.query.answers import Row, document, documents, listed, named
-from airflow_provider_connect.sources._mixpanel.stream import RECORD_KEY, Stream
+from airflow_provider_connect.polling.columns import RowColumn
+from airflow_provider_connect.sources._mixpanel.query.answers import (
+    RowValues,
+    batch_reader,
+    fetch_entries,
+    same_named_columns,
+    to_json_text,
+)
+from airflow_provider_connect.sources._mixpanel.stream_definition import RECORD_KEY, MixpanelStream
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.sources._mixpanel.asking import Asking
+    from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 
 _ANNOTATIONS = Call("/api/app/projects/{project_id}/annotations", about="annotations")
 
 
-def _annotations(there: Asking) -> Iterator[Row]:
-    for entry in listed(there, _ANNOTATIONS, "results", what="annotations"):
+def _annotations(there: MixpanelClient) -> Iterator[RowValues]:
+    for entry in fetch_entries(there, _ANNOTATIONS, "results", entry_name="annotations"):
         user = entry.get("user")
         user = user if isinstance(user, dict) else {}
         sent = entry | {f"user_{name}": user.get(name) for name in ("id", "first_name", "last_name")}
-        yield named(ANNOTATIONS, sent) | {"annotation_id": entry["id"], "tags": _tags(entry.get("tags"))}
+        yield same_named_columns(ANNOTATIONS, sent) | {"annotation_id": entry["id"], "tags": _tags(entry.get("tags"))}
 
 
 def _tags(tags: Any) -> str:
-    return document(tags if isinstance(tags, list) else [])
+    return to_json_text(tags if isinstance(tags, list) else [])
 
 
-ANNOTATIONS = Stream(
+ANNOTATIONS = MixpanelStream(
     name="annotations",
     kind="snapshot",
     api="app",
-    about="notes on the project's charts",
+    summary="notes on the project's charts",
     columns={
-        "annotation_id": Column("bigint", "The annotation's id.", required=True),
-        "date": Column("wall", "When it stands in the charts, in the project's zone, as Mixpanel writes it."),
-        "description": Column("string", "Its text."),
-        "user_id": Column("bigint", "Id of the user who made it."),
-        "user_first_name": Column("string", "First name of that user."),
-        "user_last_name": Column("string", "Last name of that user."),
-        "tags": Column("json", "Its tags, a JSON array of objects with id and name.", required=True),
+        "annotation_id": RowColumn("bigint", "The annotation's id.", required=True),
+        "date": RowColumn("wall", "When it stands in the charts, in the project's zone, as Mixpanel writes it."),
+        "description": RowColumn("string", "Its text."),
+        "user_id": RowColumn("bigint", "Id of the user who made it."),
+        "user_first_name": RowColumn("string", "First name of that user."),
+        "user_last_name": RowColumn("string", "Last name of that user."),
+        "tags": RowColumn("json", "Its tags, a JSON array of objects with id and name.", required=True),
         "record_key": RECORD_KEY,
     },
     key=("annotation_id",),
-    cost="none that counts",
-    read=documents(_annotations),
+    cost_text="none that counts",
+    read_batches=batch_reader(_annotations),
 )
 
 
 _COHORTS = Call("/api/query/cohorts/list", body=form_body({}))
 
 
-def listed_cohorts(there: Asking) -> list[dict[str, Any]]:
+def fetch_cohorts(client: MixpanelClient) -> list[dict[str, Any]]:
     """Return the project's cohorts as the API lists them, each with an ``id``."""
-    return listed(there, _COHORTS, what="cohorts")
+    return fetch_entries(client, _COHORTS, entry_name="cohorts")
 
 
-def _cohorts(there: Asking) -> Iterator[Row]:
-    for cohort in listed_cohorts(there):
-        yield named(COHORTS, cohort) | {"cohort_id": cohort["id"]}
+def _cohorts(there: MixpanelClient) -> Iterator[RowValues]:
+    for cohort in fetch_cohorts(there):
+        yield same_named_columns(COHORTS, cohort) | {"cohort_id": cohort["id"]}
 
 
-COHORTS = Stream(
+COHORTS = MixpanelStream(
     name="cohorts",
     kind="snapshot",
     api="query",
-    about="the project's cohorts",
+    summary="the project's cohorts",
     columns={
-        "cohort_id": Column("bigint", "The cohort's id.", required=True),
-        "name": Column("string", "Its name."),
-        "description": Column("string", "Its description."),
-        "count": Column("bigint", "How many members Mixpanel says it has."),
-        "created": Column("wall", "When it was made, as Mixpanel writes it, without a zone."),
-        "is_visible": Column("boolean", "Whether it is shown in Mixpanel."),
-        "project_id": Column("bigint", "The project it belongs to."),
+        "cohort_id": RowColumn("bigint", "The cohort's id.", required=True),
+        "name": RowColumn("string", "Its name."),
+        "description": RowColumn("string", "Its description."),
+        "count": RowColumn("bigint", "How many members Mixpanel says it has."),
+        "created": RowColumn("wall", "When it was made, as Mixpanel writes it, without a zone."),
+        "is_visible": RowColumn("boolean", "Whether it is shown in Mixpanel."),
+        "project_id": RowColumn("bigint", "The project it belongs to."),
         "record_key": RECORD_KEY,
     },
     key=("cohort_id",),
-    read=documents(_cohorts),
+    read_batches=batch_reader(_cohorts),
 )

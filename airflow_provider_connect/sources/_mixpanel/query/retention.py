@@ -11,20 +11,31 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.polling.columns import Column
-from airflow_provider_connect.sources._mixpanel import asking
+from airflow_provider_connect.polling.columns import RowColumn
+from airflow_provider_connect.sources._mixpanel import client
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.query.answers import Row, documents, member, of_the_day, require_count
-from airflow_provider_connect.sources._mixpanel.stream import OTHER_DAY, RECORD_KEY, Stream, told_apart_by
+from airflow_provider_connect.sources._mixpanel.query.answers import (
+    RowValues,
+    batch_reader,
+    fetch_member,
+    require_count,
+    value_of_day,
+)
+from airflow_provider_connect.sources._mixpanel.stream_definition import (
+    OTHER_DAY_COUNT,
+    RECORD_KEY,
+    MixpanelStream,
+    variant_by,
+)
 from airflow_provider_connect.window import ONE_DAY, Day, start_of
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.sources._mixpanel.asking import Asking
+    from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 
 _WHAT = "the retention report"
 
 
-class Interval(NamedTuple):
+class ReturnInterval(NamedTuple):
     """The span in which the users of a day come back for the n-th time.
 
     :param start: for the first of them, UTC.
@@ -35,26 +46,26 @@ class Interval(NamedTuple):
     end: dt.datetime
 
 
-def interval(day: Day, number: int, days: int) -> Interval:
+def interval_of_day(day: Day, number: int, days: int) -> ReturnInterval:
     """Return an interval of a day's users.
 
     Everybody's own begins ``number`` times ``days`` after their first event, which is anywhere in the day.
     """
     first = day.date + number * days * ONE_DAY
-    return Interval(start_of(first, day.zone), start_of(first + (days + 1) * ONE_DAY, day.zone))
+    return ReturnInterval(start_of(first, day.zone), start_of(first + (days + 1) * ONE_DAY, day.zone))
 
 
-def _rows(there: Asking) -> Iterator[Row]:
+def _rows(there: MixpanelClient) -> Iterator[RowValues]:
     options, date = there.options, str(there.day)
-    found = of_the_day(there, member(there, _request(options, date), kind=dict), _WHAT)
+    found = value_of_day(there, fetch_member(there, _request(options, date), kind=dict), _WHAT)
     if found is None:
         return
     counts = found.get("counts") if isinstance(found, dict) else None
     if not isinstance(counts, list):
         raise DataError(f"{_WHAT}: Mixpanel's answer has no counts for {date}: report it to Mixpanel")
-    first, now = require_count(found.get("first"), _WHAT), asking.now()
+    first, now = require_count(found.get("first"), _WHAT), client.current_time()
     for number, count in enumerate(counts):
-        span = interval(there.day, number, options.interval_days)
+        span = interval_of_day(there.day, number, options.interval_days)
         if span.start >= now:
             return  # nobody can have come back yet, and a 0 would say that nobody did
         yield {
@@ -100,27 +111,27 @@ def _problems(options: MixpanelOptions) -> list[str]:
     return found
 
 
-RETENTION = Stream(
+RETENTION = MixpanelStream(
     name="retention",
     kind="day",
     api="query",
-    about="how many of a day's users came back in an interval",
+    summary="how many of a day's users came back in an interval",
     columns={
-        "date": Column("date", "The day on which the users began, in the project's zone.", required=True),
-        "born_event": Column("string", "The event with which they began; null if compounded.", few_values=True),
-        "event": Column("string", "The event of coming back; null for any.", few_values=True),
-        "interval_number": Column("bigint", "From 0, the interval that holds the beginning.", required=True),
-        "first": Column("bigint", "How many users began on the day.", required=True),
-        "count": Column("bigint", "How many of them came back in the interval.", required=True),
-        "is_over": Column("boolean", "Whether the interval was over for all of them when asked.", required=True),
+        "date": RowColumn("date", "The day on which the users began, in the project's zone.", required=True),
+        "born_event": RowColumn("string", "The event with which they began; null if compounded.", few_values=True),
+        "event": RowColumn("string", "The event of coming back; null for any.", few_values=True),
+        "interval_number": RowColumn("bigint", "From 0, the interval that holds the beginning.", required=True),
+        "first": RowColumn("bigint", "How many users began on the day.", required=True),
+        "count": RowColumn("bigint", "How many of them came back in the interval.", required=True),
+        "is_over": RowColumn("boolean", "Whether the interval was over for all of them when asked.", required=True),
         "record_key": RECORD_KEY,
     },
     key=("date", "interval_number"),
     options=frozenset(
         {"born_event", "born_where", "event", "where", "retention_type", "interval_days", "interval_count"}
     ),
-    variant=told_apart_by("born_event", "born_where", "event", "where", "retention_type", "interval_days"),
+    variant=variant_by("born_event", "born_where", "event", "where", "retention_type", "interval_days"),
     problems=_problems,
-    counts=OTHER_DAY,
-    read=documents(_rows),
+    counts=OTHER_DAY_COUNT,
+    read_batches=batch_reader(_rows),
 )

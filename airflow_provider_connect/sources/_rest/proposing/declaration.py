@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.findings import ProposalRequest
 from airflow_provider_connect.sources._rest.files import read
 from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi
-from airflow_provider_connect.sources._rest.proposing.sample import Parameter, Shape, place, shape_of
+from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, Shape, place, shape_of
 
 _PATIENCE_SECONDS = 20.0  # somebody waits
 

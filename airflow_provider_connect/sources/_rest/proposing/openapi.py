@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from airflow_provider_connect.config import nearest
+from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._rest.proposing.sample import Parameter, Shape, place
+from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, Shape, place
 
 _DEEPEST = 3
 _MOST_REFERENCES = 50
@@ -33,7 +33,7 @@ class OpenApi:
         """
         paths = self._document["paths"]
         if path not in paths:
-            raise ConfigError(f"the document describes no path {path!r}; {nearest(path, paths)}")
+            raise ConfigError(f"the document describes no path {path!r}; {suggest_nearest(path, paths)}")
         item = self._resolved(paths[path])
         operation = self._resolved(item.get("get"))
         if not operation:

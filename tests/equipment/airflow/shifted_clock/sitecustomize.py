@@ -12,7 +12,7 @@ import sys
 import types
 from collections.abc import Sequence
 
-_POLLS = "airflow_provider_connect.spark.days.freeze"
+_POLLS = "airflow_provider_connect.spark.days.stager"
 _SHIFT = datetime.datetime.fromisoformat(os.environ["CONNECT_TEST_NOW"]) - datetime.datetime.now(datetime.UTC)
 
 

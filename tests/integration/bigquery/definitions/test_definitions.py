@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.tables import create, fields_of, find
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.tables import create_table, fields_of, find_table
 from airflow_provider_connect.errors import ConfigError, OvertakenError
 from airflow_provider_connect.sink import DefinitionInForce, StreamKey
 from airflow_provider_connect.sinks._bigquery.ledger import LEDGER_FIELDS
-from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, notes_of, write_note
+from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, notes_table, write_note
 from airflow_provider_connect.sinks._bigquery.target import ensure_target
 from airflow_provider_connect.stage.definition import StreamDefinition, digest_of
 from airflow_provider_connect.stage.notes import Alarm, alarm_note, definition_note
@@ -86,7 +86,7 @@ def test_the_ledger_of_the_version_before_is_read_whole_and_gets_the_column(benc
     """What it has beside the new column must not be lost meanwhile: checks are compared, and spans followed."""
     day, earlier = dt.date(2026, 9, 1), [field for field in LEDGER_FIELDS if field["name"] != "definition"]
     ensure_target(bench.api, bench.target, bench.options, bench.schema)
-    create(bench.api, bench.ledger, earlier)
+    create_table(bench.api, bench.ledger, earlier)
     stream = f"'{bench.target.id}', 'mixpanel', 'export'"
     span = '{"number": 4, "after": null, "to": "7"}'
     bench.query(
@@ -104,7 +104,7 @@ def test_the_ledger_of_the_version_before_is_read_whole_and_gets_the_column(benc
     with ThreadPoolExecutor(2) as pool:
         for ready in [pool.submit(bench.prepare) for _ in range(2)]:
             ready.result()
-    assert fields_of(find(bench.api, bench.ledger)) == LEDGER_FIELDS
+    assert fields_of(find_table(bench.api, bench.ledger)) == LEDGER_FIELDS
     assert (book.row(day), book.definition_in_force()) == (found, None)
     assert bench.publish(1, 2, [row(1)], definition=SIGNUPS.digest).generation == 2
     bench.query(  # a job of the earlier version that is still running
@@ -117,13 +117,13 @@ def test_the_ledger_of_the_version_before_is_read_whole_and_gets_the_column(benc
 def test_notes_lie_in_a_table_beside_the_ledger_that_the_first_note_makes(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, notes = notes_of(bench.target), [definition_note(SIGNUPS, "dag/run/task"), definition_note(VIEWS, OTHER)]
+    place, notes = notes_table(bench.target), [definition_note(SIGNUPS, "dag/run/task"), definition_note(VIEWS, OTHER)]
     bench.publish(1, 1, [row(1)], definition=SIGNUPS.digest)
-    assert (find(bench.api, place), bench.book().notes()) == (None, [])
+    assert (find_table(bench.api, place), bench.book().notes()) == (None, [])
     for note in (*notes, notes[0].model_copy(update={"run": "again"})):
         write_note(bench.api, bench.target, KEY, note)
     write_note(bench.api, bench.target, StreamKey(connector="mixpanel", stream="other"), definition_note(VIEWS, "x"))
-    table = find(bench.api, place)
+    table = find_table(bench.api, place)
     assert (fields_of(table), table.clustering_fields) == (NOTE_FIELDS, ["target", "connector", "stream"])
     assert place.table == f"{bench.target.table}__notes"
     # Two that looked at the same moment: whichever row is older is the note.
@@ -138,13 +138,13 @@ def test_notes_lie_in_a_table_beside_the_ledger_that_the_first_note_makes(
     [known] = bench.query(shown)
     assert (known["day"], StreamDefinition(**json.loads(known["content"]))) == (dt.date(2026, 9, 1), SIGNUPS)
     asked: list[str] = []
-    monkeypatch.setattr(Api, "query", lambda self, sql, **_: asked.append(sql))
+    monkeypatch.setattr(BigQueryApi, "query", lambda self, sql, **_: asked.append(sql))
     assert sorted(bench.book().notes(), key=lambda note: note.run) == notes
     assert asked == [], "a job reads the notes without a query"
 
 
 def test_a_note_says_what_is_wrong_with_the_place_of_notes(bench: Bench) -> None:
-    create(bench.api, notes_of(bench.target), [{"name": "other", "type": "STRING", "mode": "NULLABLE"}])
+    create_table(bench.api, notes_table(bench.target), [{"name": "other", "type": "STRING", "mode": "NULLABLE"}])
     with pytest.raises(ConfigError, match="__notes is in the way"):
         write_note(bench.api, bench.target, KEY, definition_note(SIGNUPS, "dag/run/task"))
 

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import ConflictError, StaleError
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.streams import Appender, RowsError
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, OvertakenError
 from airflow_provider_connect.sink import LedgerRow, Publish
@@ -35,28 +35,28 @@ def bench(bigquery_target: Target, tmp_path: Path) -> SinkBench:
 
 
 @pytest.fixture
-def api(bench: SinkBench) -> Iterator[Api]:
-    with Api.open(bench.connection) as opened:
+def api(bench: SinkBench) -> Iterator[BigQueryApi]:
+    with BigQueryApi.open(bench.connection) as opened:
         yield opened
 
 
 @pytest.fixture
-def numbers(api: Api, bench: SinkBench) -> Place:
+def numbers(api: BigQueryApi, bench: SinkBench) -> TableRef:
     """A table with the number 1."""
-    place = Place.parse(bench.sink.table, api.project).sibling("numbers")
+    place = TableRef.parse(bench.sink.table, api.project).sibling("numbers")
     run(api, f"CREATE TABLE {place.sql} (n INT64 NOT NULL, text STRING(3)); INSERT INTO {place.sql} (n) VALUES (1)")
     return place
 
 
-def run(api: Api, sql: str, **options: Any) -> list[dict[str, Any]]:
-    return api.query(sql, doing="test", labels={"connect": "test"}, **options)[0]
+def run(api: BigQueryApi, sql: str, **options: Any) -> list[dict[str, Any]]:
+    return api.query(sql, action="test", labels={"connect": "test"}, **options)[0]
 
 
-def stored(api: Api, place: Place) -> list[int]:
+def stored(api: BigQueryApi, place: TableRef) -> list[int]:
     return [row["n"] for row in run(api, f"SELECT n FROM {place.sql} ORDER BY n")]
 
 
-def test_a_transaction_that_fails_takes_everything_back(api: Api, numbers: Place) -> None:
+def test_a_transaction_that_fails_takes_everything_back(api: BigQueryApi, numbers: TableRef) -> None:
     with pytest.raises(ConnectError):
         run(
             api,
@@ -66,7 +66,9 @@ def test_a_transaction_that_fails_takes_everything_back(api: Api, numbers: Place
     assert stored(api, numbers) == [1]
 
 
-def test_b16_a_transaction_that_meets_another_one_is_aborted_and_known_as_such(api: Api, numbers: Place) -> None:
+def test_b16_a_transaction_that_meets_another_one_is_aborted_and_known_as_such(
+    api: BigQueryApi, numbers: TableRef
+) -> None:
     from google.cloud import bigquery
 
     update = f"UPDATE {numbers.sql} SET n = n + 1 WHERE TRUE"
@@ -115,7 +117,7 @@ def test_confirmations_and_publishes_of_one_day_at_once_leave_one_of_them(bench:
     assert bench.rows(MONDAY) == ["a" if won.checks else "b"]
 
 
-def test_b8_a_job_id_is_taken_once(api: Api, bench: SinkBench, numbers: Place) -> None:
+def test_b8_a_job_id_is_taken_once(api: BigQueryApi, bench: SinkBench, numbers: TableRef) -> None:
     from google.api_core.exceptions import Conflict
 
     job = f"connect_test_{numbers.dataset}"
@@ -127,7 +129,9 @@ def test_b8_a_job_id_is_taken_once(api: Api, bench: SinkBench, numbers: Place) -
     assert stored(api, numbers) == [1, 2]
 
 
-def test_b12_a_schema_that_somebody_else_changed_meanwhile_is_not_overwritten(api: Api, numbers: Place) -> None:
+def test_b12_a_schema_that_somebody_else_changed_meanwhile_is_not_overwritten(
+    api: BigQueryApi, numbers: TableRef
+) -> None:
     first, second = (api.client.get_table(numbers.id, timeout=30) for _ in range(2))
     first.description = "first"
     api.call("test", api.client.update_table, first, ["description"])
@@ -176,11 +180,11 @@ def test_b14_a_table_that_requires_a_partition_filter_is_written_in_every_mode(
         sink.query("SELECT event FROM {table}")
 
 
-def test_required_columns_stay_required_and_take_no_null(bench: SinkBench, api: Api) -> None:
+def test_required_columns_stay_required_and_take_no_null(bench: SinkBench, api: BigQueryApi) -> None:
     assert bench.preflight() == []
     bench.publish(bench.stage(MONDAY, events("a")))
     assert {field.name: field.mode for field in bench.table().schema}["event"] == "REQUIRED"
-    place = Place.parse(bench.sink.table, api.project)
+    place = TableRef.parse(bench.sink.table, api.project)
     with pytest.raises(ConnectError):
         run(api, f"INSERT INTO {place.sql} (event, day) VALUES (NULL, DATE '2026-10-05')")
     nullable = bench.having(SCHEMA.set(0, pa.field("event", pa.string())))
@@ -190,7 +194,7 @@ def test_required_columns_stay_required_and_take_no_null(bench: SinkBench, api: 
     bench.holds_exactly(MONDAY, "a")
 
 
-def test_b3_one_row_of_500_that_does_not_fit_is_named_and_none_is_stored(api: Api, numbers: Place) -> None:
+def test_b3_one_row_of_500_that_does_not_fit_is_named_and_none_is_stored(api: BigQueryApi, numbers: TableRef) -> None:
     texts = ["abc" if number != 123 else "much too long" for number in range(500)]
     batch = pa.record_batch({"n": pa.array(range(500), pa.int64()), "text": texts})
     with Appender(api, numbers, batch.schema) as appender:

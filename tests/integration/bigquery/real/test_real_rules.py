@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
 from tests.equipment.bigquery.bench import SinkBench, bench_of
@@ -106,10 +106,10 @@ def test_a_day_is_replaced_in_a_table_that_is_not_divided_by_day(
 def test_what_fails_inside_of_a_script_is_told_with_its_line(
     bench: SinkBench, statement: str, error: type[Exception], said: str
 ) -> None:
-    with Api.open(bench.connection) as api:
-        place = Place.parse(bench.sink.table, api.project)
+    with BigQueryApi.open(bench.connection) as api:
+        place = TableRef.parse(bench.sink.table, api.project)
         made = f"CREATE TABLE {place.sql} (n INT64 NOT NULL, day DATE) PARTITION BY day"
-        api.query(made, doing="making", labels={})
+        api.query(made, action="making", labels={})
         inner = statement.replace("{t}", place.sql).replace("{t.dataset}", f"{place.project}.{place.dataset}")
         with pytest.raises(error, match=rf"{said}.* at \[\d+:\d+\]"):
-            api.query(f"DECLARE a INT64;\nBEGIN TRANSACTION;\n{inner};\nCOMMIT TRANSACTION", doing="trying", labels={})
+            api.query(f"DECLARE a INT64;\nBEGIN TRANSACTION;\n{inner};\nCOMMIT TRANSACTION", action="trying", labels={})

@@ -13,9 +13,15 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
-from airflow_provider_connect.clients.kafka.connection import admin, check_connection, consumer, producer, secrets
-from airflow_provider_connect.clients.kafka.errors import DeniedError, Heard, classify, kafka_errors
-from airflow_provider_connect.clients.kafka.partitions import reading
+from airflow_provider_connect.clients.kafka.connection import (
+    check_connection,
+    make_admin_client,
+    make_consumer,
+    make_producer,
+    secret_texts,
+)
+from airflow_provider_connect.clients.kafka.errors import ClientErrors, DeniedError, classify, translate_kafka_errors
+from airflow_provider_connect.clients.kafka.topic_reader import open_topic
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
@@ -28,7 +34,7 @@ SECONDS = 10.0
 
 
 def reach(connection: Connection, timeout_seconds: float = SECONDS) -> int:
-    return opened_topics(connection, TopicRules(), timeout_seconds).reach()
+    return opened_topics(connection, TopicRules(), timeout_seconds).wait_until_reachable()
 
 
 def every_way_in(cluster: Secured, folder: Path) -> dict[str, Connection]:
@@ -105,7 +111,7 @@ def test_a_refusal_is_told_at_once_and_names_the_field(cluster: Secured, way: st
     with pytest.raises(ConfigError, match=r"connecting to the cluster: Kafka says ") as caught:
         reach(connection, 60)
     assert says in str(caught.value)
-    assert not any(secret in str(caught.value) for secret in secrets(connection))
+    assert not any(secret in str(caught.value) for secret in secret_texts(connection))
     assert time.monotonic() - started < 20
 
 
@@ -156,8 +162,8 @@ def test_a_token_server_that_is_away_is_retriable(cluster: Secured):
         reach(connection, 3)
 
 
-def failure_of(doing: str, heard: Heard, client: Any, error: KafkaException) -> ConnectError:
-    heard.listen(client)
+def failure_of(doing: str, heard: ClientErrors, client: Any, error: KafkaException) -> ConnectError:
+    heard.poll(client)
     return classify(error, doing, heard)
 
 
@@ -167,18 +173,18 @@ def test_rights_are_asked_for_by_name(cluster: Secured):
     topic, transaction = f"t-{own}", f"connect-{own}"
     topics = opened_topics(connection, TopicRules(), SECONDS)
     with pytest.raises(DeniedError, match=f"user 'reader' lacks DESCRIBE on topic '{topic}': give it the right"):
-        topics.ensure([topic])
+        topics.create_missing([topic])
     allow(cluster, "reader", ("TOPIC", topic, "DESCRIBE"))
-    [problem] = opened_topics(connection, TopicRules(), SECONDS).ensure([topic])
+    [problem] = opened_topics(connection, TopicRules(), SECONDS).create_missing([topic])
     assert problem.startswith(f"user 'reader' lacks CREATE on topic '{topic}', which is missing: give it the right")
     allow(cluster, "reader", ("TOPIC", topic, "CREATE"))
-    assert topics.ensure([topic]) == []
+    assert topics.create_missing([topic]) == []
     # DESCRIBE_CONFIGS is missing: nothing is known about the settings, and Kafka's own are taken.
     assert topics.limits(topic).max_message_bytes == 1_048_588
     assert topics.max_transaction_timeout_ms() is None
 
-    heard = Heard()
-    client = producer(connection, heard, **{"transactional.id": transaction})
+    heard = ClientErrors()
+    client = make_producer(connection, heard, **{"transactional.id": transaction})
     with pytest.raises(KafkaException) as caught:
         client.init_transactions(SECONDS)
     failure = failure_of("taking the transactional id", heard, client, caught.value)
@@ -186,8 +192,8 @@ def test_rights_are_asked_for_by_name(cluster: Secured):
     assert "transactional ids that begin with 'connect-'" in str(failure)
 
     allow(cluster, "reader", ("TRANSACTIONAL_ID", transaction, "WRITE"))
-    heard = Heard()
-    client = producer(connection, heard, **{"transactional.id": transaction})
+    heard = ClientErrors()
+    client = make_producer(connection, heard, **{"transactional.id": transaction})
     client.init_transactions(SECONDS)
     client.begin_transaction()
     client.produce(topic, value=b"x")
@@ -197,15 +203,15 @@ def test_rights_are_asked_for_by_name(cluster: Secured):
     assert isinstance(failure, DeniedError), failure
 
     allow(cluster, "reader", ("TOPIC", topic, "WRITE"))
-    client = producer(connection, **{"transactional.id": transaction})
+    client = make_producer(connection, **{"transactional.id": transaction})
     client.init_transactions(SECONDS)
     client.begin_transaction()
     client.produce(topic, value=b"x")
     client.commit_transaction(SECONDS)
 
-    reader = consumer(connection, Heard())
+    reader = make_consumer(connection, ClientErrors())
     reader.assign([TopicPartition(topic, 0, 0)])
-    with pytest.raises(DeniedError), kafka_errors("reading"):  # noqa: PT012
+    with pytest.raises(DeniedError), translate_kafka_errors("reading"):  # noqa: PT012
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             message = reader.poll(0.5)
@@ -220,14 +226,14 @@ def test_reading_needs_no_right_on_a_group(cluster: Secured):
     rights = [("TOPIC", topic, right) for right in ("CREATE", "READ", "WRITE", "DESCRIBE_CONFIGS")]
     allow(cluster, "plain", *rights, ("TRANSACTIONAL_ID", topic, "WRITE"))
     connection = cluster.sasl()
-    assert opened_topics(connection, TopicRules(), SECONDS).ensure([topic]) == []
-    client = producer(connection, **{"transactional.id": topic})
+    assert opened_topics(connection, TopicRules(), SECONDS).create_missing([topic]) == []
+    client = make_producer(connection, **{"transactional.id": topic})
     client.init_transactions(SECONDS)
     client.begin_transaction()
     client.produce(topic, value=b"x")
     client.commit_transaction(SECONDS)
-    with reading(connection, topic, SECONDS) as partitions:
-        found = [each.value() for some in partitions.batches({0: 0}, {0: 1}) for each in some]
+    with open_topic(connection, topic, SECONDS) as partitions:
+        found = [each.value() for some in partitions.read_batches({0: 0}, {0: 1}) for each in some]
     assert found == [b"x"]
 
 
@@ -275,13 +281,13 @@ def test_no_secret_reaches_a_log_whatever_is_asked_to_be_told(cluster: Secured, 
     ).stdout.decode()
     assert "SASL" in said or "SSL" in said, "nothing was told: the test sees nothing"
     assert len(said.splitlines()) > 100
-    hidden = secrets(connection) | {PASSWORD, CLIENT_SECRET, *cluster.tokens.issued}
+    hidden = secret_texts(connection) | {PASSWORD, CLIENT_SECRET, *cluster.tokens.issued}
     assert not [line for line in said.splitlines() if "canary" in line or any(secret in line for secret in hidden)]
 
 
 def test_a_client_that_is_refused_says_so_once(cluster: Secured, caplog: pytest.LogCaptureFixture):
-    heard = Heard()
-    client = admin(cluster.sasl(password="wrong"), heard)
+    heard = ClientErrors()
+    client = make_admin_client(cluster.sasl(password="wrong"), heard)
     deadline = time.monotonic() + 3
     while time.monotonic() < deadline:
         client.poll(0.2)

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.clients.kafka.outbox import Acknowledged, Outbox
-from airflow_provider_connect.clients.kafka.partitions import ends
+from airflow_provider_connect.clients.kafka.outbox import AcknowledgedOutbox, Outbox
+from airflow_provider_connect.clients.kafka.topic_reader import read_end_offsets
 from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
@@ -48,11 +48,11 @@ def test_all_records_arrive_in_their_order_through_a_client_with_hardly_any_room
     outbox = Outbox(kafka_connection, 20, {"queue.buffering.max.messages": 7, "linger.ms": 0})
     outbox.send_batch(topic, batch(200), 800)
     keys = [b"%d" % number for number in range(200, 400)]
-    outbox.send_each(topic, keys, [b"v"] * 200, [[("h", b"1")]] * 200, [0] * 200, [-1] * 200, 400)
+    outbox.send_with_headers(topic, keys, [b"v"] * 200, [[("h", b"1")]] * 200, [0] * 200, [-1] * 200, 400)
     for number in range(400, 450):
         outbox.send(topic, b"%d" % number, b"v", [])
     outbox.flush()
-    assert outbox.accepted == 450
+    assert outbox.accepted_records == 450
     assert [record.key for record in records(broker.bootstrap, topic)] == [b"%d" % number for number in range(450)]
 
 
@@ -61,7 +61,7 @@ def test_records_that_wait_behind_others_on_a_slow_line_are_acknowledged_at_last
 ) -> None:
     kafka_proxy.breaks(Api.PRODUCE, Slow(0.4))
     slow = {"batch.num.messages": 5, "max.in.flight.requests.per.connection": 1}
-    outbox = Acknowledged(connection_to(kafka_proxy.bootstrap), 1.0, slow)
+    outbox = AcknowledgedOutbox(connection_to(kafka_proxy.bootstrap), 1.0, slow)
     outbox.send_batch(topic, batch(50), 200)
     outbox.flush()
     assert len(records(broker.bootstrap, topic)) == 50
@@ -93,7 +93,7 @@ def test_who_fails_while_much_is_on_its_way_holds_up_no_reader(
             failing.begin()
             failing.send_batch(topic, batch(5000), 20_000)
             raise DataError("a row")
-    after = Acknowledged(kafka_connection, 20, {})
+    after = AcknowledgedOutbox(kafka_connection, 20, {})
     after.send(topic, b"after", b"v", [])
     after.flush()
     deadline = time.monotonic() + 5
@@ -140,7 +140,7 @@ class Unheard:
 
 def test_a_broker_that_has_not_heard_of_a_topic_is_asked_again(broker: KafkaBroker, topic: str) -> None:
     admin: Any = Unheard(AdminClient({"bootstrap.servers": broker.bootstrap}))
-    assert ends(admin, [topic], 10) == {topic: {0: 0}}
+    assert read_end_offsets(admin, [topic], 10) == {topic: {0: 0}}
 
 
 def test_limits_of_a_topic_that_is_listed_a_moment_later(broker: KafkaBroker, kafka_connection: Connection) -> None:

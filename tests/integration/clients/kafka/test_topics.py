@@ -12,9 +12,9 @@ import pytest
 from airflow_provider_connect.clients.kafka.errors import UnknownTopicError
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._kafka.names import topic_names as names_of
-from airflow_provider_connect.sinks._kafka.topic_rules import TopicGroup, TopicRules, Writing
-from airflow_provider_connect.sinks._kafka.topics import Topics
+from airflow_provider_connect.sinks._kafka.topic_names import topic_names as names_of
+from airflow_provider_connect.sinks._kafka.topic_rules import IntendedWrites, TopicGroup, TopicRules
+from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 from tests.equipment.kafka.fixtures import opened_topics
 from tests.standins.kafka_broker import KafkaBroker
 
@@ -28,7 +28,7 @@ def name() -> str:
     return f"t-{uuid.uuid4().hex}"
 
 
-def topics(connection: Connection, timeout_seconds: float = SECONDS, /, **rules: object) -> Topics:
+def topics(connection: Connection, timeout_seconds: float = SECONDS, /, **rules: object) -> TopicAdmin:
     return opened_topics(connection, TopicRules.model_validate(rules), timeout_seconds)
 
 
@@ -52,17 +52,17 @@ def settings_of(broker: KafkaBroker, name: str) -> dict[str, str]:
 def test_topics_are_made_by_their_rules(kafka_connection: Connection, broker: KafkaBroker, name: str):
     group = TopicGroup(include=(".*-big",), partitions=5, config={"retention.ms": "-1"})
     made = topics(kafka_connection, partitions=2, config={"cleanup.policy": "compact"}, groups=(group,))
-    assert made.ensure([name, f"{name}-big", name]) == []
+    assert made.create_missing([name, f"{name}-big", name]) == []
     assert (made.limits(name).partitions, made.limits(f"{name}-big").partitions) == (2, 5)
     assert settings_of(broker, name)["cleanup.policy"] == "compact"
     assert settings_of(broker, name)["retention.ms"] != "-1"
     assert settings_of(broker, f"{name}-big")["retention.ms"] == "-1"
-    assert made.problems([name, f"{name}-big"], Writing(keyed=True)) == []
+    assert made.problems([name, f"{name}-big"], IntendedWrites(has_keys=True)) == []
 
 
 def test_a_topic_that_is_there_is_left_alone(kafka_connection: Connection, broker: KafkaBroker, name: str):
     make(broker, name, 3, cleanup_policy="delete", retention_ms="-1")
-    assert topics(kafka_connection, partitions=7, config={"retention.ms": "5"}).ensure([name]) == []
+    assert topics(kafka_connection, partitions=7, config={"retention.ms": "5"}).create_missing([name]) == []
     assert topics(kafka_connection).limits(name).partitions == 3
     assert settings_of(broker, name)["retention.ms"] == "-1"
 
@@ -70,7 +70,7 @@ def test_a_topic_that_is_there_is_left_alone(kafka_connection: Connection, broke
 def test_runs_at_once_make_a_topic_once(kafka_connection: Connection, name: str):
     names = [f"{name}-{number}" for number in range(20)]
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda _: topics(kafka_connection, partitions=2).ensure(names), range(6)))
+        found = list(pool.map(lambda _: topics(kafka_connection, partitions=2).create_missing(names), range(6)))
     assert found == [[]] * 6
 
 
@@ -78,18 +78,18 @@ def test_many_topics_at_once(kafka_connection: Connection, name: str):
     events = [f"Event {number}" for number in range(250)]
     names = list(names_of(f"{name}-{{event}}", events).values())
     made = topics(kafka_connection, partitions=1)
-    assert made.ensure(names) == []
+    assert made.create_missing(names) == []
     assert {made.limits(one).partitions for one in names} == {1}
 
 
 def test_nothing_is_made_where_that_is_not_wanted(kafka_connection: Connection, name: str):
     looked = topics(kafka_connection, create_disposition="never", partitions=2, config={"retention.ms": "5"})
-    [problem] = looked.ensure([name])
+    [problem] = looked.create_missing([name])
     assert f"topic '{name}' is missing, and create_disposition is 'never'" in problem
     assert f"kafka-topics.sh --create --topic {name} --partitions 2 --config retention.ms=5" in problem
-    assert "is missing" in looked.ensure_ledger(name)[0]
-    assert "is missing" in looked.ensure_plain(name)[0]
-    assert looked.foreseen([name], Writing(keyed=True)) == []
+    assert "is missing" in looked.ensure_ledger_topic(name)[0]
+    assert "is missing" in looked.ensure_dead_letter_topic(name)[0]
+    assert looked.problems_if_created([name], IntendedWrites(has_keys=True)) == []
     with pytest.raises(UnknownTopicError, match="no such topic"):
         looked.limits(name)
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_made_is_told_and_may_be_rehearsed(
     kafka_connection: Connection, name: str, rules: dict[str, object], says: str
 ):
     tried = topics(kafka_connection, **rules)
-    for found in (tried.foreseen([name], Writing(keyed=True)), tried.ensure([name])):
+    for found in (tried.problems_if_created([name], IntendedWrites(has_keys=True)), tried.create_missing([name])):
         assert len(found) == 1
         assert found[0].startswith(f"creating topic '{name}': Kafka says ")
         assert says in found[0]
@@ -114,11 +114,11 @@ def test_what_cannot_be_made_is_told_and_may_be_rehearsed(
 
 def test_a_rehearsal_makes_nothing(kafka_connection: Connection, name: str):
     tried = topics(kafka_connection, partitions=1)
-    assert tried.foreseen([name], Writing(keyed=True)) == []
+    assert tried.problems_if_created([name], IntendedWrites(has_keys=True)) == []
     with pytest.raises(UnknownTopicError):
         tried.limits(name)
-    assert tried.ensure([name]) == []
-    assert tried.foreseen([name], Writing(keyed=True)) == []
+    assert tried.create_missing([name]) == []
+    assert tried.problems_if_created([name], IntendedWrites(has_keys=True)) == []
 
 
 def test_topics_that_do_not_fit_are_named(kafka_connection: Connection, broker: KafkaBroker, name: str):
@@ -127,13 +127,20 @@ def test_topics_that_do_not_fit_are_named(kafka_connection: Connection, broker: 
     make(broker, f"{name}-short", retention_ms="86400000")
     names = [f"{name}-{end}" for end in ("compact", "isr", "short", "absent")]
     old = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-    found = topics(kafka_connection).problems(names, Writing(keyed=False, timestamps="event", oldest=old))
+    found = topics(kafka_connection).problems(
+        names, IntendedWrites(has_keys=False, timestamps="event", oldest_start=old)
+    )
     assert [text.partition(": ")[0] for text in found] == [f"topic '{one}'" for one in names[:3]]
     assert "without a key" in found[0]
     assert "min.insync.replicas is 2" in found[1]
     assert "retention.ms" in found[2]
-    assert "keeps the last" in topics(kafka_connection).problems(names[:1], Writing(keyed=True))[0]
-    assert topics(kafka_connection, config={"cleanup.policy": "compact"}).problems(names[:1], Writing(keyed=True)) == []
+    assert "keeps the last" in topics(kafka_connection).problems(names[:1], IntendedWrites(has_keys=True))[0]
+    assert (
+        topics(kafka_connection, config={"cleanup.policy": "compact"}).problems(
+            names[:1], IntendedWrites(has_keys=True)
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,27 +155,27 @@ def test_topics_that_do_not_fit_are_named(kafka_connection: Connection, broker: 
 def test_a_topic_that_would_not_fit_is_told_before_it_is_made(
     kafka_connection: Connection, name: str, rules: dict[str, object], says: str
 ):
-    old = Writing(keyed=True, timestamps="event", oldest=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
-    [problem] = topics(kafka_connection, **rules).foreseen([name], old)
+    old = IntendedWrites(has_keys=True, timestamps="event", oldest_start=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
+    [problem] = topics(kafka_connection, **rules).problems_if_created([name], old)
     assert says in problem
     forever = TopicGroup(include=(".*_view",), config={"retention.ms": "-1"})
-    assert topics(kafka_connection, groups=(forever,)).foreseen([f"{name}_view"], old) == []
-    assert topics(kafka_connection, groups=(forever,)).foreseen_example(name, old) == []
-    assert topics(kafka_connection, **rules).foreseen_example(name, old) == [problem]
+    assert topics(kafka_connection, groups=(forever,)).problems_if_created([f"{name}_view"], old) == []
+    assert topics(kafka_connection, groups=(forever,)).example_problems_if_created(name, old) == []
+    assert topics(kafka_connection, **rules).example_problems_if_created(name, old) == [problem]
 
 
 def test_limits_are_those_of_the_topic(kafka_connection: Connection, broker: KafkaBroker, name: str):
     limits = {"max_message_bytes": "2000", "message_timestamp_after_max_ms": "60000"}
     make(broker, name, 2, **limits, message_timestamp_before_max_ms="120000")
     found = topics(kafka_connection).limits(name)
-    assert (found.max_message_bytes, found.partitions, found.compacted) == (2000, 2, False)
+    assert (found.max_message_bytes, found.partitions, found.is_compacted) == (2000, 2, False)
     assert (found.timestamp_after_max_ms, found.timestamp_before_max_ms) == (60_000, 120_000)
 
 
 def test_the_ledger_is_made_as_it_must_be(kafka_connection: Connection, broker: KafkaBroker, name: str):
     made = topics(kafka_connection, partitions=9, config={"cleanup.policy": "delete", "retention.ms": "1"})
-    assert made.ensure_ledger(name) == []
-    assert made.ensure_ledger(name) == []
+    assert made.ensure_ledger_topic(name) == []
+    assert made.ensure_ledger_topic(name) == []
     assert settings_of(broker, name)["cleanup.policy"] == "compact"
     assert topics(kafka_connection).limits(name).partitions == 1
 
@@ -181,17 +188,17 @@ def test_another_topic_is_not_taken_for_the_ledger(
     kafka_connection: Connection, broker: KafkaBroker, name: str, partitions: int, policy: str, says: str
 ):
     make(broker, name, partitions, cleanup_policy=policy)
-    [problem] = topics(kafka_connection).ensure_ledger(name)
+    [problem] = topics(kafka_connection).ensure_ledger_topic(name)
     assert says in problem
 
 
 def test_dead_letters_have_a_plain_topic(kafka_connection: Connection, broker: KafkaBroker, name: str):
     made = topics(kafka_connection, partitions=4, config={"cleanup.policy": "compact"})
-    assert made.ensure_plain(name) == []
+    assert made.ensure_dead_letter_topic(name) == []
     assert settings_of(broker, name)["cleanup.policy"] == "delete"
     assert made.limits(name).partitions == 1
     make(broker, f"{name}-compact", cleanup_policy="compact")
-    assert "without a key" in made.ensure_plain(f"{name}-compact")[0]
+    assert "without a key" in made.ensure_dead_letter_topic(f"{name}-compact")[0]
 
 
 def test_the_brokers_limit_of_a_transaction(kafka_connection: Connection):
@@ -207,14 +214,14 @@ def test_a_broker_that_is_away_is_waited_for_so_long_and_no_longer(tmp_path, nam
         assert time.monotonic() - started < 8
     started = time.monotonic()
     with pytest.raises(RetriableError, match="no broker answers"):
-        topics(away, 1.0).ensure([name])
+        topics(away, 1.0).create_missing([name])
     assert time.monotonic() - started < 8
 
 
 def test_names_that_kafka_takes_for_one(kafka_connection: Connection, name: str):
     made = topics(kafka_connection, partitions=1)
-    assert made.ensure([f"{name}.a.b"]) == []
-    [problem] = made.ensure([f"{name}.a_b"])
+    assert made.create_missing([f"{name}.a.b"]) == []
+    [problem] = made.create_missing([f"{name}.a_b"])
     assert "differs in '.' against '_' alone" in problem
     for value in ("x.y", "x_y"):
-        assert made.ensure(list(names_of(f"{name}.{{event}}", [value]).values())) == []
+        assert made.create_missing(list(names_of(f"{name}.{{event}}", [value]).values())) == []

@@ -109,5 +109,5 @@ def test_a_right_on_a_topic_of_a_template_is_told_before_the_first_record(cluste
 def test_a_cluster_without_access_lists_allows_all(kafka_connection: Connection, broker: Any, tmp_path: Path) -> None:
     scene = scene_of(broker.bootstrap, tmp_path)
     assert scene.preflight() == []
-    topics = opened_topics(kafka_connection, scene.sink.rules, 20)
-    assert topics.lacking({scene.sink.topic: ("READ", "WRITE", "ALTER_CONFIGS")}) == []
+    topics = opened_topics(kafka_connection, scene.sink.topic_rules, 20)
+    assert topics.missing_rights({scene.sink.topic: ("READ", "WRITE", "ALTER_CONFIGS")}) == []

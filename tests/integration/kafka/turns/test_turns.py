@@ -210,18 +210,18 @@ def test_two_runs_of_a_day_that_took_its_id_at_once_do_not_end_each_others_turn(
 
     with turn("first") as first, turn("second") as second:
         for one in (first, second):  # neither has queued when the other looks
-            one.wait_for_own_day()
+            one.wait_for_same_day()
             Transaction(bench.connection, name, 60, 60).fence()
-        second.take()
-        [ticket] = second.queue.live()
+        second.wait_for_turn()
+        [ticket] = second.queue.live_tickets()
         if later == "was passed over":
-            second.leave(is_over=False)
+            second.leave_queue(transaction_is_over=False)
         with pytest.raises(PassedOverError, match="another run of the same day"):
-            first.take()
-        first.leave(is_over=True)
+            first.wait_for_turn()
+        first.leave_queue(transaction_is_over=True)
         found = bench.ledger.current(lambda _: False).tickets
         assert list(found) == [ticket.number]
-        second.leave(is_over=True)
+        second.leave_queue(transaction_is_over=True)
         assert bench.ledger.current(lambda _: False).tickets == {}
 
 
@@ -296,8 +296,8 @@ def test_a_day_that_turns_out_to_be_published_leaves_no_ticket_of_its_first_try(
     view = bench.ledger.current(lambda _: False)
     name = id_of(bench, day).decode()
     with Turn(bench.connection, view, name, [bench.sink.topic], "run", "first", 60, 60) as undecided:
-        undecided.take()
-        undecided.leave(is_over=False)
+        undecided.wait_for_turn()
+        undecided.leave_queue(transaction_is_over=False)
     assert len(bench.ledger.current(lambda _: False).tickets) == 1
     assert bench.put(token, staged)[0].entry == sent.entry
     assert bench.ledger.current(lambda _: False).tickets == {}

@@ -12,11 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError
-from airflow_provider_connect.spark.transform import blame
-from airflow_provider_connect.spark.transform.frames import Transformation
-from airflow_provider_connect.spark.transform.freezing import FreezeTask, Frozen, freezer
-from airflow_provider_connect.stage.manifest import Polled
-from airflow_provider_connect.stage.transform import of_text
+from airflow_provider_connect.spark.transform import error_mapping
+from airflow_provider_connect.spark.transform.result_tasks import (
+    StageResultOutcome,
+    StageResultTask,
+    make_stage_function,
+)
+from airflow_provider_connect.spark.transform.transformation import Transformation
+from airflow_provider_connect.stage.manifest import PollResult
+from airflow_provider_connect.stage.transform import parse_transform
 from airflow_provider_connect.submit import launch
 from airflow_provider_connect.window import Day
 
@@ -47,7 +51,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master("local[2]").config("spark.sql.warehouse.dir", str(tmp / "warehouse"))
-        for name, value in (launch.ALWAYS | launch.LOCAL | {"spark.driver.extraJavaOptions": launch.FAST_JVM}).items():
+        for name, value in (
+            launch.REQUIRED_CONF | launch.LOCAL_CONF | {"spark.driver.extraJavaOptions": launch.FAST_JVM}
+        ).items():
             builder = builder.config(name, value)
         spark = builder.getOrCreate()
         try:
@@ -78,20 +84,24 @@ class Refusing:
 
     def tried(self, transform: Any) -> Transformation:
         text = f"{__name__}:{transform.__name__}" if callable(transform) else transform
-        return Transformation(of_text(text), SCHEMA, self.spark, DAY)
+        return Transformation(parse_transform(text), SCHEMA, self.spark, DAY)
 
-    def made(self, transform: Any) -> Polled:
+    def made(self, transform: Any) -> PollResult:
         tried = self.tried(transform)
-        task = FreezeTask(root=str(self.folder), day=DAY, attempt="out-1")
+        task = StageResultTask(root=str(self.folder), day=DAY, attempt="out-1")
         try:
-            rows = tried.over([str(self.file)], DAY).mapInArrow(freezer(task, tried.schema), "outcome string").collect()
+            rows = (
+                tried.compute([str(self.file)], DAY)
+                .mapInArrow(make_stage_function(task, tried.schema), "outcome string")
+                .collect()
+            )
         except Exception as error:
-            raise blame.of_run(tried.what, error) from None
-        pieces = [Frozen.model_validate_json(row[0]) for row in rows]
+            raise error_mapping.error_of_run(tried.label, error) from None
+        pieces = [StageResultOutcome.model_validate_json(row[0]) for row in rows]
         for piece in pieces:
             if piece.failure is not None:
                 raise piece.failure.error()
-        return Polled.total([piece.polled for piece in pieces if piece.polled is not None])
+        return PollResult.total([piece.polled for piece in pieces if piece.polled is not None])
 
 
 def selects_nothing(frame: Any) -> Any:

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.credentials import SCOPES, check_connection, credentials
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.credentials import SCOPES, check_connection, load_credentials
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.bigquery.server import CANARY, LOCAL, Server, api_at, connection, key
 
 
 class TestPlace:
     def test_names(self) -> None:
-        place = Place("a-project", "a_dataset", "a_table")
+        place = TableRef("a-project", "a_dataset", "a_table")
         assert place.id == "a-project.a_dataset.a_table"
         assert place.sql == "`a-project.a_dataset.a_table`"
-        assert place.path == "projects/a-project/datasets/a_dataset/tables/a_table"
-        assert place.sibling("b") == Place("a-project", "a_dataset", "b")
+        assert place.resource_name == "projects/a-project/datasets/a_dataset/tables/a_table"
+        assert place.sibling("b") == TableRef("a-project", "a_dataset", "b")
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -35,12 +35,12 @@ class TestPlace:
         ],
     )
     def test_parse(self, text: str, expected: tuple[str, str, str]) -> None:
-        assert Place.parse(text, "proj") == Place(*expected)
+        assert TableRef.parse(text, "proj") == TableRef(*expected)
 
     @pytest.mark.parametrize("text", ["t", "", ".", "d.", ".t", "d.t`; DROP", "d.t$20260901", "a b.d.t", "p.d-d.t"])
     def test_what_is_no_table_is_refused(self, text: str) -> None:
         with pytest.raises(ConfigError):
-            Place.parse(text, "proj")
+            TableRef.parse(text, "proj")
 
 
 class TestCheckConnection:
@@ -103,23 +103,23 @@ class TestCheckConnection:
         assert "'google_cloud_default'" in found
         assert CANARY not in found
         with pytest.raises(ConfigError):
-            credentials(connection(**extra))
+            load_credentials(connection(**extra))
 
 
 class TestCredentials:
     def test_a_key_in_the_connection(self, private_key: str) -> None:
-        made, project = credentials(connection(keyfile_dict=json.dumps(key(private_key))))
+        made, project = load_credentials(connection(keyfile_dict=json.dumps(key(private_key))))
         assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
         assert tuple(made.scopes) == SCOPES
 
     def test_a_key_with_line_ends_escaped_twice(self, private_key: str) -> None:
         escaped = private_key.replace("\n", "\\n")
-        made, _ = credentials(connection(keyfile_dict=key(escaped), scope="https://one,https://two"))
+        made, _ = load_credentials(connection(keyfile_dict=key(escaped), scope="https://one,https://two"))
         assert made.scopes == ("https://one", "https://two")
 
     def test_a_key_in_a_file(self, private_key: str, tmp_path: Path) -> None:
         (tmp_path / "key.json").write_text(json.dumps(key(private_key)))
-        made, project = credentials(connection(key_path=str(tmp_path / "key.json")))
+        made, project = load_credentials(connection(key_path=str(tmp_path / "key.json")))
         assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
 
     @pytest.mark.parametrize(
@@ -133,16 +133,16 @@ class TestCredentials:
     )
     def test_a_damaged_key(self, extra: dict[str, Any]) -> None:
         with pytest.raises(ConfigError) as caught:
-            credentials(connection(**extra))
+            load_credentials(connection(**extra))
         assert CANARY not in str(caught.value)
         assert "paste the whole JSON key again" in str(caught.value)
 
     def test_a_file_that_is_missing_or_no_key(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot read its key file: No such file"):
-            credentials(connection(key_path=str(tmp_path / "none.json")))
+            load_credentials(connection(key_path=str(tmp_path / "none.json")))
         (tmp_path / "key.json").write_text(CANARY)
         with pytest.raises(ConfigError) as caught:
-            credentials(connection(key_path=str(tmp_path / "key.json")))
+            load_credentials(connection(key_path=str(tmp_path / "key.json")))
         assert CANARY not in str(caught.value)
 
     @pytest.mark.parametrize("way", ["file", "text", "object"])
@@ -156,14 +156,14 @@ class TestCredentials:
         }
         (tmp_path / "external.json").write_text(json.dumps(info))
         value = {"file": str(tmp_path / "external.json"), "text": json.dumps(info), "object": info}[way]
-        made, _ = credentials(connection(credential_config_file=value))
+        made, _ = load_credentials(connection(credential_config_file=value))
         assert type(made).__module__ == "google.auth.identity_pool"
 
     def test_default_credentials(self, private_key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "key.json").write_text(json.dumps(key(private_key)))
         monkeypatch.setenv("GOOGLE_APPLICATION_DEFAULT", "")
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
-        made, project = credentials(connection())
+        made, project = load_credentials(connection())
         assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
 
     def test_no_credentials_at_all(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -171,38 +171,38 @@ class TestCredentials:
         monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
         monkeypatch.setenv("NO_GCE_CHECK", "true")
         with pytest.raises(ConfigError, match="no usable Google credentials; put keyfile_dict or key_path"):
-            credentials(connection())
+            load_credentials(connection())
 
     def test_impersonation(self, private_key: str) -> None:
         chain = "first@p.iam,second@p.iam,last@p.iam"
-        made, _ = credentials(connection(keyfile_dict=key(private_key), impersonation_chain=chain))
+        made, _ = load_credentials(connection(keyfile_dict=key(private_key), impersonation_chain=chain))
         assert made.service_account_email == "last@p.iam"
         assert made._delegates == ["first@p.iam", "second@p.iam"]
 
     @pytest.mark.parametrize("extra", [LOCAL, *({"is_anonymous": value} for value in (True, "true", " True "))])
     def test_anonymous(self, extra: dict[str, Any]) -> None:
-        made, _ = credentials(connection(**extra))
+        made, _ = load_credentials(connection(**extra))
         assert type(made).__name__ == "AnonymousCredentials"
 
 
 class TestOpen:
     def test_the_project_is_the_connections_then_the_keys_then_the_tables(self, private_key: str) -> None:
         own = {"keyfile_dict": key(private_key)}
-        assert Api.open(connection(project="mine", **own), "tables").project == "mine"
-        assert Api.open(connection(**own), "tables").project == "keys-project"
-        assert Api.open(connection(is_anonymous=True), "tables").project == "tables"
+        assert BigQueryApi.open(connection(project="mine", **own), "tables").project == "mine"
+        assert BigQueryApi.open(connection(**own), "tables").project == "keys-project"
+        assert BigQueryApi.open(connection(is_anonymous=True), "tables").project == "tables"
         with pytest.raises(ConfigError, match="no project"):
-            Api.open(connection(is_anonymous=True))
+            BigQueryApi.open(connection(is_anonymous=True))
 
     def test_nothing_secret_is_shown(self, private_key: str) -> None:
-        api = Api.open(connection(keyfile_dict=key(private_key)))
+        api = BigQueryApi.open(connection(keyfile_dict=key(private_key)))
         assert "PRIVATE" not in repr(api)
         assert CANARY not in repr(api)
 
     def test_the_wrong_key_is_refused_by_the_sign_in(self, private_key: str, server: Server) -> None:
         server.answer = (400, {"error": "invalid_grant", "error_description": f"Invalid JWT {CANARY}"})
         own = key(private_key, token_uri=f"{server.url}/token")
-        api = Api.open(connection(keyfile_dict=own), timeout_seconds=1, retry_budget_seconds=2)
+        api = BigQueryApi.open(connection(keyfile_dict=own), timeout_seconds=1, retry_budget_seconds=2)
         with api, pytest.raises(ConfigError, match=r"reading: Google refuses .* \(invalid_grant\)") as caught:
             api.call("reading", api.client.get_dataset, "d")
         assert CANARY not in str(caught.value)
@@ -210,7 +210,7 @@ class TestOpen:
     def test_a_sign_in_that_does_not_answer_is_over_in_time(self, private_key: str, silent: int) -> None:
         own = key(private_key, token_uri=f"http://127.0.0.1:{silent}/token")
         started = time.monotonic()
-        api = Api.open(connection(keyfile_dict=own), timeout_seconds=0.3, retry_budget_seconds=0.8)
+        api = BigQueryApi.open(connection(keyfile_dict=own), timeout_seconds=0.3, retry_budget_seconds=0.8)
         with api, pytest.raises(RetriableError, match="sign-in service"):
             api.call("reading", api.client.get_dataset, "d")
         assert time.monotonic() - started < 3
@@ -247,7 +247,7 @@ def test_threads_may_open_it_at_once_in_a_fresh_process() -> None:
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.cloud.bigquery", None)
     with pytest.raises(ConfigError, match=r"install airflow-provider-connect\[bigquery\]"):
-        Api.open(connection(**LOCAL))
+        BigQueryApi.open(connection(**LOCAL))
 
 
 class TestNetrc:
@@ -264,7 +264,7 @@ class TestNetrc:
         server.first = [(200, {"access_token": "the-token", "expires_in": 3600, "token_type": "Bearer"})]
         server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
         own = key(private_key, token_uri=f"{server.url}/token")
-        with Api.open(connection(keyfile_dict=own)) as api:
+        with BigQueryApi.open(connection(keyfile_dict=own)) as api:
             session = api.client._http
             client = bigquery.Client("pppp", api.credentials, session, client_options={"api_endpoint": server.url})
             api.call("reading", client.get_dataset, "d")
@@ -286,8 +286,8 @@ class TestNetrc:
         monkeypatch.setattr(grpc, "metadata_call_credentials", lambda plugin: plugins.append(plugin) or make(plugin))
         server.answer = (200, {"access_token": "the-token", "expires_in": 3600, "token_type": "Bearer"})
         own = key(private_key, token_uri=f"{server.url}/token")
-        with Api.open(connection(keyfile_dict=own)) as api:
-            assert api.write
+        with BigQueryApi.open(connection(keyfile_dict=own)) as api:
+            assert api.write_client
             headers = plugins[0]._get_authorization_headers(
                 type("Context", (), {"method_name": "Method", "service_url": "https://bigquerystorage.googleapis.com/"})
             )

@@ -15,15 +15,15 @@ from google.cloud.bigquery_storage_v1 import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.streams import Appender, _Sent
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.names import MAX_JOB_ID, legal_job_id
-from airflow_provider_connect.sinks._bigquery.staging import REJECTS_END, beginning_for, stage_of
+from airflow_provider_connect.sinks._bigquery.staging import REJECTS_SUFFIX, staging_prefix, staging_table_for
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from tests.equipment.bigquery.server import api_at
 
-TARGET = Place("some-project", "d", "größe_名前")
+TARGET = TableRef("some-project", "d", "größe_名前")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def headers() -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 def test_the_routing_header_is_ascii_and_names_the_stream(headers: tuple[str, list[dict[str, str]]]) -> None:
     target, seen = headers
-    stream = f"{TARGET.path}/streams/a_b"
+    stream = f"{TARGET.resource_name}/streams/a_b"
     with api_at("http://127.0.0.1:1", target) as api, Appender(api, TARGET, pa.schema([])) as appender:
         appender._name = stream
         appender._unanswered.append(_Sent(0, types.AppendRowsRequest.pb()(), 0))
@@ -79,6 +79,6 @@ def test_a_table_name_is_counted_in_bytes_and_leaves_room_for_the_tables_beside_
     with pytest.raises(ConfigError, match="at most 750 bytes"):
         BigQuerySink(table=f"d.{'ö' * 376}")
     with pytest.raises(ConfigError, match="longer than 1,024 bytes"):
-        Place("some-project", "d", "ö" * 513)
-    longest = stage_of(beginning_for(Place("some-project", "d", "ö" * 375)), "a" * 500)
-    assert longest.sibling(f"{longest.table}{REJECTS_END}")
+        TableRef("some-project", "d", "ö" * 513)
+    longest = staging_table_for(staging_prefix(TableRef("some-project", "d", "ö" * 375)), "a" * 500)
+    assert longest.sibling(f"{longest.table}{REJECTS_SUFFIX}")

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider_connect.clients.bigquery import api as _bigquery_access
 from airflow_provider_connect.clients.bigquery import errors as _bigquery_errors
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import HiddenError, MissingError
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.bigquery.server import ROWS, Server, api_at, job, refused
 
@@ -27,7 +27,7 @@ class TestDeadEnds:
             with pytest.raises(RetriableError, match="reading"):
                 api.call("reading", api.client.get_dataset, "d")
             with pytest.raises(RetriableError, match="asking"):
-                api.query("SELECT 1", doing="asking", labels={})
+                api.query("SELECT 1", action="asking", labels={})
         assert time.monotonic() - started < 4
 
     @pytest.mark.parametrize("kind", ["refused", "silent"])
@@ -35,7 +35,7 @@ class TestDeadEnds:
         target = f"127.0.0.1:{silent if kind == 'silent' else closed}"
         started = time.monotonic()
         with api_at("http://127.0.0.1:1", target) as api, pytest.raises(RetriableError, match="sealing"):
-            api.call("sealing", api.write.finalize_write_stream, name="projects/p/datasets/d/tables/t/streams/s")
+            api.call("sealing", api.write_client.finalize_write_stream, name="projects/p/datasets/d/tables/t/streams/s")
         assert time.monotonic() - started < 3
 
     def test_what_can_never_succeed_is_asked_once(self, server: Server) -> None:
@@ -57,7 +57,7 @@ class TestDeadEnds:
                 api.call("reading", api.client.get_dataset, "d")
             assert server.asked == 1
             with pytest.raises(MissingError):
-                api.call("reading", api.client.get_dataset, "d", missing_seconds=1)
+                api.call("reading", api.client.get_dataset, "d", retry_missing_seconds=1)
             assert server.asked > 2
 
     def test_what_is_hidden_counts_as_missing_on_demand(self, server: Server) -> None:
@@ -67,7 +67,7 @@ class TestDeadEnds:
                 api.call("reading", api.client.get_table, "d.t")
             assert server.asked == 1
             with pytest.raises(HiddenError):
-                api.call("reading", api.client.get_table, "d.t", missing_seconds=1)
+                api.call("reading", api.client.get_table, "d.t", retry_missing_seconds=1)
             assert server.asked > 2
 
 
@@ -88,7 +88,7 @@ class TestBudget:
     def test_calls_to_tidy_up_share_a_small_budget(self, silent: int) -> None:
         with api_at(f"http://127.0.0.1:{silent}", budget=60) as api:
             started = time.monotonic()
-            with api.within(0.6):
+            with api.time_limit(0.6):
                 for _ in range(3):
                     with pytest.raises(RetriableError):
                         api.call("dropping", api.client.get_dataset, "d")
@@ -96,20 +96,20 @@ class TestBudget:
 
     def test_the_budget_is_that_of_the_thread_and_of_the_block(self, server: Server) -> None:
         with api_at(server.url) as api:
-            with api.within(0.0), api.within(5.0) as seconds:
+            with api.time_limit(0.0), api.time_limit(5.0) as seconds:
                 assert seconds < 1
                 found = []
                 thread = threading.Thread(target=lambda: found.append(getattr(api._limit, "deadline", None)))
                 thread.start()
                 thread.join()
                 assert found == [None]
-            with api.within(5.0) as seconds:
+            with api.time_limit(5.0) as seconds:
                 assert seconds > 4
 
 
 class TestQuery:
-    def query(self, api: Api, sql: Any = "SELECT 1", **options: Any) -> Any:
-        return api.query(sql, doing="asking", labels={"day": "a"}, job_id="a_job", **options)
+    def query(self, api: BigQueryApi, sql: Any = "SELECT 1", **options: Any) -> Any:
+        return api.query(sql, action="asking", labels={"day": "a"}, job_id="a_job", **options)
 
     @pytest.mark.parametrize("reason", ["backendError", "internalError", "jobRateLimitExceeded"])
     def test_a_job_that_fails_by_itself_is_followed_by_another(
@@ -172,7 +172,7 @@ class TestLocate:
         server.first = [self.MISSING, self.MISSING]
         server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
         with api_at(server.url, budget=5) as api:
-            assert api.locate(Place("pppp", "d", "t")) == "EU"
+            assert api.locate(TableRef("pppp", "d", "t")) == "EU"
 
     def test_one_that_is_mistyped_is_waited_for_once(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(_bigquery_access, "SETTLE_SECONDS", 0.5)
@@ -180,9 +180,9 @@ class TestLocate:
         with api_at(server.url, budget=5) as api:
             for _ in range(2):
                 with pytest.raises(MissingError):
-                    api.locate(Place("pppp", "d", "t"))
+                    api.locate(TableRef("pppp", "d", "t"))
                 asked = server.asked
             with pytest.raises(MissingError):
-                api.locate(Place("pppp", "d", "t"))
+                api.locate(TableRef("pppp", "d", "t"))
         assert 2 < asked < 8
         assert server.asked == asked + 1

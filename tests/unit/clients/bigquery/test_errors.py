@@ -21,10 +21,10 @@ from airflow_provider_connect.clients.bigquery.errors import (
     MissingError,
     StaleError,
     classify,
-    from_result,
-    made_before,
+    error_from_result,
+    missing_as_gone,
 )
-from airflow_provider_connect.clients.bigquery.messages import shown_message
+from airflow_provider_connect.clients.bigquery.messages import printable_message
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
 
@@ -220,14 +220,14 @@ def test_our_own_errors_stay_as_they_are() -> None:
 def test_a_lost_transaction_is_a_conflict_by_whatever_status_it_comes(message: str) -> None:
     assert isinstance(classify(rest(400, "invalidQuery", message), "publishing"), ConflictError)
     assert isinstance(classify(rest(500, "internalError", message), "publishing"), ConflictError)
-    assert isinstance(from_result({"reason": "invalidQuery", "message": message}, "publishing"), ConflictError)
+    assert isinstance(error_from_result({"reason": "invalidQuery", "message": message}, "publishing"), ConflictError)
 
 
 @pytest.mark.parametrize("prefix", ["", "Query error: "])
 def test_rows_that_were_just_streamed_are_for_later(prefix: str) -> None:
     said = "UPDATE or DELETE statement over table p.d.t would affect rows in the streaming buffer"
     result = {"reason": "invalidQuery", "message": f"{prefix}{said}, which is not supported at [24:9]"}
-    error = from_result(result, "publishing")
+    error = error_from_result(result, "publishing")
     assert isinstance(error, RetriableError)
     assert error.retry_after_seconds == 1800
 
@@ -279,14 +279,14 @@ def test_statements_that_wait_for_one_table_pass() -> None:
     ],
 )
 def test_values_and_secrets_of_a_vendors_text_are_not_told(text: str) -> None:
-    assert "CANARY" not in shown_message(text)
+    assert "CANARY" not in printable_message(text)
     assert "CANARY" not in str(classify(rest(400, "invalid", text), "doing it"))
     assert "CANARY" not in str(classify(api.from_grpc_status(grpc.StatusCode.INVALID_ARGUMENT, text), "doing it"))
 
 
 @given(st.text(), st.sampled_from(["{} is not valid", "Invalid date: {}", "Could not cast {} as INT64", "{}"]))
 def test_no_record_can_make_its_value_told(value: str, text: str) -> None:
-    assert shown_message(text.format(value)) == ""
+    assert printable_message(text.format(value)) == ""
 
 
 @pytest.mark.parametrize(
@@ -305,14 +305,14 @@ def test_no_record_can_make_its_value_told(value: str, text: str) -> None:
     ],
 )
 def test_what_cannot_hold_a_value_is_told(text: str) -> None:
-    assert shown_message(text) == text
+    assert printable_message(text) == text
 
 
 def test_where_the_error_lies_is_told_when_its_text_is_not() -> None:
     result = {"reason": "invalidQuery", "location": "gs://bucket/a.parquet", "message": "CANARY is no date"}
-    text = str(from_result(result, "loading (job connect_1)"))
+    text = str(error_from_result(result, "loading (job connect_1)"))
     assert text.startswith("loading (job connect_1): BigQuery says invalidQuery in gs://bucket/a.parquet; ")
-    assert "in a b" not in str(from_result(result | {"location": "a b CANARY"}, "loading"))
+    assert "in a b" not in str(error_from_result(result | {"location": "a b CANARY"}, "loading"))
 
 
 def test_something_hidden_may_be_missing() -> None:
@@ -327,10 +327,10 @@ def test_something_hidden_may_be_missing() -> None:
 def test_what_this_attempt_has_made_and_is_gone_is_made_again() -> None:
     with (
         pytest.raises(RetriableError, match="committing: what this attempt made there is gone"),
-        made_before("committing"),
+        missing_as_gone("committing"),
     ):
         raise MissingError("x")
-    with pytest.raises(HiddenError), made_before("committing"):
+    with pytest.raises(HiddenError), missing_as_gone("committing"):
         raise HiddenError("x")
 
 

@@ -14,9 +14,9 @@ from airflow_provider_connect.clients.bigquery.errors import (
     ConflictError,
     HiddenError,
     MissingError,
-    from_result,
+    error_from_result,
 )
-from airflow_provider_connect.clients.bigquery.messages import parse_message, shown_message
+from airflow_provider_connect.clients.bigquery.messages import parse_message, printable_message
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from tests.equipment.bigquery.server import ROWS, Server, api_at, job
 
@@ -39,7 +39,7 @@ STRANGE = "The moon is in the seventh house"
 
 
 def failed(message: str, reason: str = "invalidQuery") -> ConnectError:
-    return from_result({"reason": reason, "message": message}, "publishing (job connect_1)")
+    return error_from_result({"reason": reason, "message": message}, "publishing (job connect_1)")
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["in a script", "by itself"])
@@ -74,7 +74,7 @@ def test_an_error_of_a_statement_is_what_it_is_by_itself(
 
 @pytest.mark.parametrize("message", [PARTITIONS, NULL, DENIED, GONE, INTERNAL, QUEUE, RATE, QUOTA, BILLED, FILTER])
 def test_its_text_is_shown_with_line_and_column(message: str) -> None:
-    assert shown_message(f"Query error: {message} at [24:9]") == f"{message} at [24:9]"
+    assert printable_message(f"Query error: {message} at [24:9]") == f"{message} at [24:9]"
 
 
 def test_line_and_column_are_kept_where_the_text_may_hold_a_value() -> None:
@@ -84,8 +84,8 @@ def test_line_and_column_are_kept_where_the_text_may_hold_a_value() -> None:
 
 
 def test_a_statement_inside_a_block_has_the_prefix_twice() -> None:
-    assert parse_message(f"Query error: Query error: {NULL} at [3:5] at [24:9]").words == NULL
-    assert parse_message(f"400 GET https://bigquery.googleapis.com/x: Query error: {NULL} at [24:9]").words == NULL
+    assert parse_message(f"Query error: Query error: {NULL} at [3:5] at [24:9]").text == NULL
+    assert parse_message(f"400 GET https://bigquery.googleapis.com/x: Query error: {NULL} at [24:9]").text == NULL
 
 
 @pytest.mark.parametrize("end", [" at [24:9]", ""])
@@ -170,7 +170,7 @@ def ended(message: str) -> tuple[int, Any]:
 
 def ask(server: Server) -> Any:
     with api_at(server.url, budget=30) as api:
-        return api.query("DECLARE a INT64; SELECT a", doing="asking", labels={}, job_id="a_job")
+        return api.query("DECLARE a INT64; SELECT a", action="asking", labels={}, job_id="a_job")
 
 
 def test_a_script_that_met_an_internal_error_is_run_again(server: Server) -> None:

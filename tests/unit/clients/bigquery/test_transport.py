@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import airflow_provider_connect
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.credentials import credentials
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.credentials import load_credentials
 from airflow_provider_connect.errors import ConfigError
 from tests.equipment.bigquery.server import LOCAL, Server, connection, key, private_key, server
 
@@ -34,7 +34,7 @@ OWN_UNIVERSE = "apis-tpczero.goog"
     ],
 )
 def test_calls_go_where_the_connection_says(extra: dict[str, Any], rest: str, grpc: str, tls: object) -> None:
-    with Api.open(connection(**{"project": "pppp", "is_anonymous": True} | extra)) as api:
+    with BigQueryApi.open(connection(**{"project": "pppp", "is_anonymous": True} | extra)) as api:
         assert (api.endpoints.rest, api.endpoints.grpc, api.endpoints.grpc_tls) == (rest, grpc, tls)
         assert rest == api.client._connection.API_BASE_URL
 
@@ -42,7 +42,7 @@ def test_calls_go_where_the_connection_says(extra: dict[str, Any], rest: str, gr
 def test_the_environment_does_not_lead_tokens_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", "http://attacker.example.com")
     monkeypatch.setenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN", "example.com")
-    with Api.open(connection(project="pppp", is_anonymous=True)) as api:
+    with BigQueryApi.open(connection(project="pppp", is_anonymous=True)) as api:
         assert api.client._connection.API_BASE_URL == "https://bigquery.googleapis.com"
 
 
@@ -50,7 +50,7 @@ def test_the_environment_does_not_lead_tokens_elsewhere(monkeypatch: pytest.Monk
 def test_another_universe_by_key_or_connection(private_key: str, says: str) -> None:
     own = key(private_key, **({} if says == "connection" else {"universe_domain": OWN_UNIVERSE}))
     named = {} if says == "key" else {"universe_domain": OWN_UNIVERSE}
-    with Api.open(connection(keyfile_dict=json.dumps(own), **named)) as api:
+    with BigQueryApi.open(connection(keyfile_dict=json.dumps(own), **named)) as api:
         assert api.credentials.universe_domain == OWN_UNIVERSE
         assert f"https://bigquery.{OWN_UNIVERSE}" == api.client._connection.API_BASE_URL
         assert api.endpoints.grpc == f"bigquerystorage.{OWN_UNIVERSE}:443"
@@ -60,7 +60,7 @@ def test_another_universe_by_key_or_connection(private_key: str, says: str) -> N
 def test_a_key_of_another_universe_than_the_connection_is_refused(private_key: str) -> None:
     own = key(private_key, universe_domain="example.com")
     with pytest.raises(ConfigError, match=f"universe domain example.com, and universe_domain says {OWN_UNIVERSE}"):
-        credentials(connection(keyfile_dict=own, universe_domain=OWN_UNIVERSE))
+        load_credentials(connection(keyfile_dict=own, universe_domain=OWN_UNIVERSE))
 
 
 def test_the_package_has_no_word_for_the_sake_of_a_server_that_only_tests_and_the_demo_use() -> None:
@@ -78,8 +78,8 @@ def test_a_statement_of_a_script_has_the_same_budget_as_a_query(server: Server) 
     server.answer = (200, {"jobComplete": True, "totalRows": "0", "schema": {"fields": []}})
     server.first = [(200, done | {"status": {"state": "DONE"}})]
     extra = LOCAL | {"rest_endpoint": server.url}
-    with Api.open(connection(**extra), maximum_bytes_billed=20_000_000) as api:
-        api.query("SELECT 1", doing="asking", labels={})
+    with BigQueryApi.open(connection(**extra), maximum_bytes_billed=20_000_000) as api:
+        api.query("SELECT 1", action="asking", labels={})
     query = server.bodies[0]["configuration"]["query"]
     assert query["maximumBytesBilled"] == "20000000"
     assert query["scriptOptions"]["statementByteBudget"] == "20000000"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.http.access import Access, problems
+from airflow_provider_connect.clients.http.access import HttpAccess, connection_problems
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 
@@ -19,7 +19,7 @@ def connection(host: str | None = "api.example", **fields: Any) -> Connection:
 
 
 def problem(**fields: Any) -> str:
-    found = problems(connection(**fields))
+    found = connection_problems(connection(**fields))
     assert len(found) == 1, found
     assert found[0].startswith("connection 'c': ")
     assert "canary" not in found[0]
@@ -40,7 +40,7 @@ def problem(**fields: Any) -> str:
     ],
 )
 def test_host_schema_and_port_are_put_together_as_airflow_s_http_hook_does(fields: dict[str, Any], url: str) -> None:
-    assert Access.of(connection(**fields)).url == url
+    assert HttpAccess.read_connection(connection(**fields)).url == url
 
 
 @pytest.mark.parametrize(
@@ -91,15 +91,15 @@ def test_what_is_wrong_is_named_at_once_and_without_values(fields: dict[str, Any
 
 def test_several_problems_are_said_together() -> None:
     with pytest.raises(ConfigError, match=r"unknown extra field 'a'.*host is empty"):
-        Access.of(connection(host=None, extra={"a": 1}))
+        HttpAccess.read_connection(connection(host=None, extra={"a": 1}))
 
 
 def test_a_source_s_own_fields_may_stand_in_the_extra() -> None:
-    assert problems(connection(extra={"region": "eu"}), also=("region",)) == []
+    assert connection_problems(connection(extra={"region": "eu"}), extra_fields=("region",)) == []
 
 
 def sent(**fields: Any) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
-    auth = Access.of(connection(**fields)).credentials.auth()
+    auth = HttpAccess.read_connection(connection(**fields)).credentials.auth()
     assert all(CANARY not in repr(each) for each in (auth, connection(**fields)))
     return auth.headers, auth.params
 
@@ -119,5 +119,5 @@ def test_credentials_that_stand_in_the_connection() -> None:
 def test_hosts_that_links_may_lead_to_are_https_unless_they_say_otherwise() -> None:
     named = {"allowed_hosts": "files.example, http://127.0.0.1:8080,"}
     assert problem(extra=named)  # an empty name is none
-    access = Access.of(connection(extra={"allowed_hosts": ["files.example", "http://127.0.0.1:8080"]}))
+    access = HttpAccess.read_connection(connection(extra={"allowed_hosts": ["files.example", "http://127.0.0.1:8080"]}))
     assert access.also == {("https", "files.example", 443), ("http", "127.0.0.1", 8080)}

@@ -9,13 +9,13 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import NO_AUTH
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.network import Reach, zone_of
 from airflow_provider_connect.errors import ConfigError
 from tests.equipment.http.answering import AnsweringServer, Said
 from tests.equipment.http.sending import request
 
-LIMITS = Limits(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=20)
+LIMITS = HttpTimeouts(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=20)
 
 
 @pytest.mark.parametrize(

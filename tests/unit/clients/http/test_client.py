@@ -5,13 +5,13 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth
 from airflow_provider_connect.clients.http.client import excerpt, retry_after_seconds
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.secrets import Secrets
 from tests.equipment.http.sending import request
 
 NOW = dt.datetime(2026, 11, 5, 12, 0, tzinfo=dt.UTC)
-LIMITS = Limits(connect_timeout_seconds=0.5, read_timeout_seconds=0.5, deadline_seconds=2)
+LIMITS = HttpTimeouts(connect_timeout_seconds=0.5, read_timeout_seconds=0.5, deadline_seconds=2)
 AUTH = basic_auth(SecretStr("user"), SecretStr("canary&1 é"))
 
 

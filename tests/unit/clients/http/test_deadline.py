@@ -11,14 +11,16 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.client import Answer
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.client import HttpResponse
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.errors import RetriableError
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
 from tests.equipment.http.sending import request
 
 AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
-LIMITS = Limits(connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=0.3)
+LIMITS = HttpTimeouts(
+    connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=0.3
+)
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 SLOW = {
     "status line": (b"HTTP/1.1 200 ", b"x"),
@@ -99,7 +101,7 @@ def test_a_reader_that_is_slow_itself_ends_at_the_deadline() -> None:
         peer.say(CHUNKED)
         peer.pour(b"1\r\nx\r\n")
 
-    def read_slowly(found: Answer) -> None:
+    def read_slowly(found: HttpResponse) -> None:
         for _ in found.chunks():
             threading.Event().wait(0.05)
 

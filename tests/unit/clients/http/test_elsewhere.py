@@ -7,12 +7,12 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import header_auth
 from airflow_provider_connect.clients.http.client import json_body
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
 from tests.equipment.http.sending import request
 
-LIMITS = Limits(
+LIMITS = HttpTimeouts(
     connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=GIVE_UP_SECONDS
 )
 CANARY = "canary-in-a-header"

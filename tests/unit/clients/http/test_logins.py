@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from airflow_provider_connect.clients.http import auth as auth_module
-from airflow_provider_connect.clients.http.access import Access
+from airflow_provider_connect.clients.http.access import HttpAccess
 from airflow_provider_connect.clients.http.auth import Auth, Fetched, Fresh
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
@@ -33,8 +33,10 @@ def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth_module, "_held", {})
 
 
-def access(server: AnsweringServer, extra: dict[str, Any]) -> Access:
-    return Access.of(Connection(conn_id="c", host=f"{server.url}/v1", login="me", password=CANARY, extra=extra))
+def access(server: AnsweringServer, extra: dict[str, Any]) -> HttpAccess:
+    return HttpAccess.read_connection(
+        Connection(conn_id="c", host=f"{server.url}/v1", login="me", password=CANARY, extra=extra)
+    )
 
 
 def form(heard: Heard) -> dict[str, str]:

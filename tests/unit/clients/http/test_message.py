@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, Answer
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, HttpResponse
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.message import BrokenAnswerError, Exchange
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
 from tests.equipment.http.sending import request
 
 AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
-LIMITS = Limits(
+LIMITS = HttpTimeouts(
     connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=GIVE_UP_SECONDS
 )
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -36,7 +36,7 @@ WHOLE = {
 }
 
 
-def ask(server: RawServer) -> Answer:
+def ask(server: RawServer) -> HttpResponse:
     return request(f"{server.url}/", {}, AUTH, LIMITS)
 
 

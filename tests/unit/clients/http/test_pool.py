@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http import pool as pooling
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.link import Limits, Link
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts, Link
 from airflow_provider_connect.clients.http.network import Reach
 from airflow_provider_connect.clients.http.pool import Pool
 from airflow_provider_connect.errors import ConfigError, RetriableError
@@ -23,7 +23,7 @@ from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
 from tests.equipment.http.sending import request
 
 AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
-LIMITS = Limits(
+LIMITS = HttpTimeouts(
     connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=GIVE_UP_SECONDS
 )
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"

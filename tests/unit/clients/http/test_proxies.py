@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.access import Access, problems
+from airflow_provider_connect.clients.http.access import HttpAccess, connection_problems
 from airflow_provider_connect.clients.http.auth import NO_AUTH, proxy_auth
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.network import Reach
 from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, proxy_for
 from airflow_provider_connect.connection import Connection
@@ -21,7 +21,7 @@ from tests.equipment.http.authority import Authority
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
 from tests.equipment.http.sending import request
 
-LIMITS = Limits(
+LIMITS = HttpTimeouts(
     connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=GIVE_UP_SECONDS
 )
 FROM_ENVIRONMENT = SecretStr(ENVIRONMENT)
@@ -116,7 +116,7 @@ def test_the_passwords_of_the_environments_proxies_are_secrets(monkeypatch: pyte
     auth = proxy_auth(FROM_ENVIRONMENT)
     assert auth.headers == {}
     assert {"canary-1", "canary-2"} <= set(auth.secrets)
-    route = Access.of(Connection(conn_id="c", host="api.example", extra={"proxy": ENVIRONMENT})).route
+    route = HttpAccess.read_connection(Connection(conn_id="c", host="api.example", extra={"proxy": ENVIRONMENT})).route
     assert {"canary-1", "canary-2"} <= set(route.secrets)
 
 
@@ -177,12 +177,12 @@ def test_folders_of_authorities_are_named_as_openssl_names_them(
 
 def test_every_connection_with_a_proxy_field_takes_it() -> None:
     extra = {"proxy": ENVIRONMENT}
-    assert problems(Connection(conn_id="c", host="api.example", extra=extra)) == []
+    assert connection_problems(Connection(conn_id="c", host="api.example", extra=extra)) == []
     mixpanel = Connection(conn_id="c", password="secret", extra=extra)
     assert MixpanelSource().check(mixpanel) == []
     x = Connection(conn_id="c", password="token", extra=extra)
     assert XSearchSource(conn_id="c", queries=["a"]).check(x) == []
-    (problem,) = problems(Connection(conn_id="c", host="api.example", extra={"proxy": "environments"}))
+    (problem,) = connection_problems(Connection(conn_id="c", host="api.example", extra={"proxy": "environments"}))
     assert "not an http or https URL, nor 'environment'" in problem
 
 

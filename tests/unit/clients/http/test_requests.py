@@ -15,11 +15,11 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth, basic_auth, bearer_auth, header_auth, proxy_auth
 from airflow_provider_connect.clients.http.client import Body, form_body, json_body
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.errors import ConfigError
 from tests.equipment.http.sending import request
 
-LIMITS = Limits(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=20)
+LIMITS = HttpTimeouts(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=20)
 SECRET = SecretStr("s3cret/ü?>")
 
 

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth
 from airflow_provider_connect.clients.http.certificates import client_context
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -22,7 +22,7 @@ from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
 from tests.equipment.http.sending import request
 
 AUTH = basic_auth(SecretStr("user"), SecretStr("secret"))
-LIMITS = Limits(
+LIMITS = HttpTimeouts(
     connect_timeout_seconds=GIVE_UP_SECONDS, read_timeout_seconds=GIVE_UP_SECONDS, deadline_seconds=GIVE_UP_SECONDS
 )
 OURS = Authority("ours")

@@ -16,12 +16,12 @@ import pytest
 from airflow_provider_connect.clients.kafka import settings as _kafka_settings
 from airflow_provider_connect.clients.kafka.connection import (
     SecretFreeLog,
-    admin,
     check_connection,
-    consumer,
-    producer,
-    secrets,
-    settings,
+    librdkafka_settings,
+    make_admin_client,
+    make_consumer,
+    make_producer,
+    secret_texts,
 )
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
@@ -50,13 +50,13 @@ def only(found: list[str]) -> str:
 
 def test_the_connection_that_airflow_makes_by_default_is_fine():
     connection = kafka({"bootstrap.servers": "broker:29092", "group.id": "my-group"})
-    assert settings(connection) == {"bootstrap.servers": "broker:29092"}
+    assert librdkafka_settings(connection) == {"bootstrap.servers": "broker:29092"}
     assert check_connection(connection, "exactly_once") == []
 
 
 def test_values_are_told_as_librdkafka_writes_them():
     extra = HERE | {"socket.keepalive.enable": True, "linger.ms": 5, "client.id": "", "client.rack": None}
-    assert settings(kafka(extra)) == HERE | {"socket.keepalive.enable": "true", "linger.ms": "5"}
+    assert librdkafka_settings(kafka(extra)) == HERE | {"socket.keepalive.enable": "true", "linger.ms": "5"}
 
 
 @pytest.mark.parametrize(
@@ -69,35 +69,35 @@ def test_values_are_told_as_librdkafka_writes_them():
     ],
 )
 def test_host_and_port_stand_in_for_the_servers(host: str, port: int | None, servers: str):
-    assert settings(kafka({}, host=host, port=port)) == {"bootstrap.servers": servers}
-    assert settings(kafka(host=host, port=port)) == HERE
+    assert librdkafka_settings(kafka({}, host=host, port=port)) == {"bootstrap.servers": servers}
+    assert librdkafka_settings(kafka(host=host, port=port)) == HERE
 
 
 def test_login_and_password_stand_in_for_the_sasl_settings():
     connection = kafka(sasl("SCRAM-SHA-512"), login="me", password=SECRET)
-    assert settings(connection)["sasl.username"] == "me"
-    assert settings(connection)["sasl.password"] == SECRET
+    assert librdkafka_settings(connection)["sasl.username"] == "me"
+    assert librdkafka_settings(connection)["sasl.password"] == SECRET
     assert check_connection(connection, "exactly_once") == []
-    assert settings(kafka(sasl(**{"sasl.username": "other"}), login="me"))["sasl.username"] == "other"
+    assert librdkafka_settings(kafka(sasl(**{"sasl.username": "other"}), login="me"))["sasl.username"] == "other"
 
 
 def test_login_and_password_are_the_client_of_a_token_server():
     connection = kafka(oidc(), login="me", password=SECRET)
-    assert settings(connection)["sasl.oauthbearer.client.id"] == "me"
-    assert settings(connection)["sasl.oauthbearer.client.secret"] == SECRET
-    assert "sasl.password" not in settings(connection)
+    assert librdkafka_settings(connection)["sasl.oauthbearer.client.id"] == "me"
+    assert librdkafka_settings(connection)["sasl.oauthbearer.client.secret"] == SECRET
+    assert "sasl.password" not in librdkafka_settings(connection)
     assert check_connection(connection, "exactly_once") == []
 
 
 def test_a_setting_under_two_names_is_no_guess():
     with pytest.raises(ConfigError, match=r"'sasl.mechanism' is there twice, as 'sasl.mechanisms' too"):
-        settings(kafka(sasl(**{"sasl.mechanisms": "SCRAM-SHA-256"})))
-    assert settings(kafka(sasl(**{"sasl.mechanisms": "PLAIN"})))["sasl.mechanism"] == "PLAIN"
+        librdkafka_settings(kafka(sasl(**{"sasl.mechanisms": "SCRAM-SHA-256"})))
+    assert librdkafka_settings(kafka(sasl(**{"sasl.mechanisms": "PLAIN"})))["sasl.mechanism"] == "PLAIN"
 
 
 def test_a_setting_must_be_plain():
     with pytest.raises(ConfigError, match=r"extra field 'default.topic.config' must be text"):
-        settings(kafka(HERE | {"default.topic.config": {"acks": "all"}}))
+        librdkafka_settings(kafka(HERE | {"default.topic.config": {"acks": "all"}}))
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_what_is_wrong_is_named_with_what_to_do(extra: dict[str, Any], says: str
 def test_kerberos_settings_cannot_end_the_command_they_are_written_into(name: str):
     extra = sasl("GSSAPI") | {name: 'x"; touch /tmp/x; "'}
     assert any(f": {name}: must have no spaces" in text for text in check_connection(kafka(extra), "exactly_once"))
-    assert _kafka_settings.refused({name: "kafka/host-1.example.com@EXAMPLE.COM"}) == {}
+    assert _kafka_settings.forbidden_settings({name: "kafka/host-1.example.com@EXAMPLE.COM"}) == {}
 
 
-def librdkafka_settings() -> dict[str, str]:
+def documented_settings() -> dict[str, str]:
     """Return every setting that the installed librdkafka knows, with what it says about it."""
     from confluent_kafka import cimpl
 
@@ -182,20 +182,20 @@ HARMLESS = {
 
 
 def test_every_setting_of_librdkafka_that_sounds_like_code_is_refused_or_was_looked_at():
-    known = librdkafka_settings()
+    known = documented_settings()
     assert {"ssl.engine.location", "linger.ms", "acks"} <= known.keys()
     code = re.compile(
         r"(?i)command|shell|engine|providers|plugin|librar|interceptor|callback|signal|\bload|execut|_cb\b"
     )
     by_text = {name: told for name, told in known.items() if "see dedicated API" not in told}
     sounding = {name for name, told in by_text.items() if code.search(f"{name} {told}")}
-    assert sounding - HARMLESS - _kafka_settings.refused(dict.fromkeys(known, "x;")).keys() == set()
+    assert sounding - HARMLESS - _kafka_settings.forbidden_settings(dict.fromkeys(known, "x;")).keys() == set()
 
 
 def test_no_client_is_made_with_what_a_check_refuses(tmp_path: Path):
     for name in ("plugin.library.paths", "ssl.engine.location"):
         with pytest.raises(ConfigError, match="it loads foreign code"):
-            admin(kafka(HERE | {"security.protocol": "SSL", name: str(tmp_path / "x.so")}))
+            make_admin_client(kafka(HERE | {"security.protocol": "SSL", name: str(tmp_path / "x.so")}))
 
 
 def test_all_that_is_wrong_is_told_at_once():
@@ -254,36 +254,36 @@ def test_a_check_asks_nobody(extra: dict[str, Any]):
 
 def test_clients_are_made_with_what_must_not_be_chosen():
     connection = kafka(HERE | {"group.id": "mine", "auto.offset.reset": "earliest", "enable.auto.commit": True})
-    assert producer(connection, **{"transactional.id": "connect-1"}) is not None
-    reader = consumer(connection)
+    assert make_producer(connection, **{"transactional.id": "connect-1"}) is not None
+    reader = make_consumer(connection)
     assert reader.memberid() in (None, "")
     reader.close()
-    assert admin(connection) is not None
+    assert make_admin_client(connection) is not None
 
 
 def test_a_client_without_servers_is_not_made():
     with pytest.raises(ConfigError, match=r"connection 'k': no bootstrap.servers"):
-        producer(kafka({}))
+        make_producer(kafka({}))
 
 
 def test_a_setting_that_librdkafka_refuses_is_a_config_error():
     with pytest.raises(ConfigError, match="connection 'k'") as caught:
-        producer(kafka(HERE | {"linger.ms": SECRET}))
+        make_producer(kafka(HERE | {"linger.ms": SECRET}))
     assert SECRET not in str(caught.value)
 
 
 def test_a_client_that_cannot_be_made_names_what_is_wrong_on_this_machine():
     extra = HERE | {"security.protocol": "SSL", "ssl.ca.location": "/no/such/file.pem"}
     with pytest.raises(ConfigError, match=r"connection 'k': ssl\.ca\.location: no such file on this machine"):
-        admin(kafka(extra))
+        make_admin_client(kafka(extra))
     with pytest.raises(ConfigError, match=r"connection 'k': .*transaction\.timeout\.ms"):
-        producer(kafka(), **{"transactional.id": "x", "transaction.timeout.ms": "soon"})
+        make_producer(kafka(), **{"transactional.id": "x", "transaction.timeout.ms": "soon"})
 
 
 def test_secrets_are_known_in_every_form_in_which_they_travel():
     pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nshort\n-----END PRIVATE KEY-----\n"
     connection = kafka(HERE | {"ssl.key.pem": pem, "ssl.ca.pem": "public"}, login="me", password=SECRET)
-    hidden = secrets(connection)
+    hidden = secret_texts(connection)
     assert {SECRET, pem, "MIIEvQIBADANBgkqhkiG9w0"} <= hidden
     assert base64.b64encode(f"me:{SECRET}".encode()).decode() in hidden
     assert "canary%2F%2B%20pass%22word" in hidden
@@ -298,11 +298,11 @@ def test_secrets_are_known_in_every_form_in_which_they_travel():
      "sasl.oauthbearer.assertion.private.key.passphrase", "sasl.oauthbearer.assertion.private.key.pem"],
 )  # fmt: skip
 def test_settings_that_hold_secrets(name: str):
-    assert SECRET in secrets(kafka(HERE | {name: SECRET}))
+    assert SECRET in secret_texts(kafka(HERE | {name: SECRET}))
 
 
 def test_the_log_shows_no_secret_and_no_token(caplog: pytest.LogCaptureFixture):
-    log = SecretFreeLog(secrets(kafka(password=SECRET)))
+    log = SecretFreeLog(secret_texts(kafka(password=SECRET)))
     token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJvYXV0aCJ9.c2lnbmF0dXJl"
     with caplog.at_level(logging.DEBUG):
         log.log(logging.ERROR, "%s [%s] %s", "FAIL", "client-1", f"password {SECRET} token {token} done")
@@ -326,7 +326,7 @@ def test_the_page_names_what_is_refused():
     table = page.partition("<!-- refused -->")[2].partition("<!-- end of refused -->")[0]
     named = {name for row in table.splitlines() for name in re.findall(r"`([a-z_.]+)`", row.partition(" | ")[0])}
     assert {*_kafka_settings._BY_OPTION, *_kafka_settings._VALUES} <= named
-    assert set(_kafka_settings.refused(dict.fromkeys(named, "x"))) == named
+    assert set(_kafka_settings.forbidden_settings(dict.fromkeys(named, "x"))) == named
 
 
 def test_the_page_shows_connections_that_are_right():

@@ -7,16 +7,16 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from airflow_provider_connect.clients.kafka import errors as _kafka_errors
 from airflow_provider_connect.clients.kafka.errors import (
+    ClientErrors,
     DeniedError,
     ExistsError,
     FencedError,
-    Heard,
     RefusedRecordError,
     UnknownTopicError,
     classify,
     is_fenced,
     kafka_error_of,
-    kafka_errors,
+    translate_kafka_errors,
 )
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 
@@ -88,78 +88,78 @@ def test_every_code_that_is_spelt_here_is_one_of_kafka():
     ],
 )
 def test_what_a_timeout_hides_is_heard(name: str, text: str, expected: type[ConnectError]):
-    heard = Heard()
-    heard.hear(ALL_DOWN)
-    heard.hear(KafkaError(getattr(KafkaError, name), text))
+    heard = ClientErrors()
+    heard.record(ALL_DOWN)
+    heard.record(KafkaError(getattr(KafkaError, name), text))
     assert type(classify(error("_TIMED_OUT"), "connecting", heard)) is expected
     assert type(classify(error(name, text), "connecting")) is expected
 
 
 def test_what_was_heard_does_not_hide_an_error_that_says_more():
-    heard = Heard()
-    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    heard = ClientErrors()
+    heard.record(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     assert type(classify(error("UNKNOWN_TOPIC_OR_PART"), "sending", heard)) is UnknownTopicError
 
 
 def test_what_was_not_said_again_is_over(monkeypatch: pytest.MonkeyPatch):
-    heard = Heard()
-    heard.hear(ALL_DOWN)
-    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
-    assert isinstance(heard.failure("sending"), ConfigError)
+    heard = ClientErrors()
+    heard.record(ALL_DOWN)
+    heard.record(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    assert isinstance(heard.lasting_error("sending"), ConfigError)
     monkeypatch.setattr(_kafka_errors, "_FRESH_SECONDS", 0.0)
     time.sleep(0.001)
-    assert heard.failure("sending") is None
+    assert heard.lasting_error("sending") is None
     assert type(classify(error("_TIMED_OUT"), "sending", heard)) is RetriableError
 
 
 def test_that_one_broker_of_several_refuses_may_pass():
-    heard = Heard()
-    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
-    assert heard.failure("sending") is None
+    heard = ClientErrors()
+    heard.record(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    assert heard.lasting_error("sending") is None
     assert type(classify(error("_TIMED_OUT"), "sending", heard)) is RetriableError
-    heard.hear(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))
-    assert isinstance(heard.failure("sending"), DeniedError)
+    heard.record(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "denied"))
+    assert isinstance(heard.lasting_error("sending"), DeniedError)
 
 
 def test_a_refusal_is_not_hidden_by_what_follows():
-    heard = Heard()
-    heard.hear(ALL_DOWN)
-    heard.hear(KafkaError(KafkaError._TRANSPORT, "ssl/tls alert bad certificate: SSL alert number 42"))
-    heard.hear(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
-    assert heard.reason() == "_SSL"
+    heard = ClientErrors()
+    heard.record(ALL_DOWN)
+    heard.record(KafkaError(KafkaError._TRANSPORT, "ssl/tls alert bad certificate: SSL alert number 42"))
+    heard.record(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
+    assert heard.lasting_code() == "_SSL"
 
 
 class Reporting:
     """A client that has errors to report, and does so when it is polled."""
 
-    def __init__(self, heard: Heard, *errors: KafkaError) -> None:
+    def __init__(self, heard: ClientErrors, *errors: KafkaError) -> None:
         self.heard = heard
         self.errors = list(errors)
 
     def poll(self, _: float) -> int:
         while self.errors:
-            self.heard.hear(self.errors.pop(0))
+            self.heard.record(self.errors.pop(0))
         return 0
 
 
 def test_a_cluster_that_has_answered_was_not_down_for_good():
     """As after a broker's restart, hours before: now one refuses for a moment, and others answer."""
-    heard = Heard()
-    heard.hear(ALL_DOWN)
-    heard.answered(Reporting(heard))
-    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    heard = ClientErrors()
+    heard.record(ALL_DOWN)
+    heard.note_answer(Reporting(heard))
+    heard.record(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     assert type(classify(error("_TIMED_OUT"), "sending", heard)) is RetriableError
-    heard.hear(ALL_DOWN)
+    heard.record(ALL_DOWN)
     assert type(classify(error("_TIMED_OUT"), "sending", heard)) is ConfigError
 
 
 def test_what_nobody_had_listened_to_before_an_answer_is_over_as_well():
-    heard = Heard()
+    heard = ClientErrors()
     client = Reporting(heard, ALL_DOWN)
-    heard.answered(client)
-    heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
-    heard.listen(client)
-    assert heard.failure("sending") is None
+    heard.note_answer(client)
+    heard.record(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    heard.poll(client)
+    assert heard.lasting_error("sending") is None
 
 
 def test_ours_and_strangers():
@@ -185,19 +185,19 @@ def test_the_error_within():
     inner = KafkaError(KafkaError._FENCED, "x")
     assert kafka_error_of(KafkaException(inner)) is inner
     assert kafka_error_of(ValueError("x")) is None
-    with pytest.raises(FencedError, match="committing"), kafka_errors("committing"):
+    with pytest.raises(FencedError, match="committing"), translate_kafka_errors("committing"):
         raise KafkaException(inner)
-    with pytest.raises(ValueError, match="stranger"), kafka_errors("committing"):
+    with pytest.raises(ValueError, match="stranger"), translate_kafka_errors("committing"):
         raise ValueError("stranger")
 
 
 def test_a_client_is_listened_to():
-    heard = Heard()
-    client = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": heard.hear, "log_level": 0})
+    heard = ClientErrors()
+    client = Producer({"bootstrap.servers": "127.0.0.1:1", "error_cb": heard.record, "log_level": 0})
     deadline = time.monotonic() + 10
-    while not heard.errors and time.monotonic() < deadline:
-        heard.listen(client)
+    while not heard.heard_at and time.monotonic() < deadline:
+        heard.poll(client)
         time.sleep(0.02)
-    assert set(heard.errors) <= {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
-    assert heard.errors
-    assert heard.reason() is None
+    assert set(heard.heard_at) <= {"_TRANSPORT", "_ALL_BROKERS_DOWN"}
+    assert heard.heard_at
+    assert heard.lasting_code() is None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from airflow_provider_connect.clients.kafka import listeners as _kafka_listeners
-from airflow_provider_connect.clients.kafka.listeners import _address, other_protocol
+from airflow_provider_connect.clients.kafka.listeners import _address, find_protocol_mismatch
 
 
 @contextmanager
@@ -37,14 +37,17 @@ def answering(answer: bytes) -> Iterator[str]:
 @pytest.mark.parametrize("answer", [b"", b"\x15", b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(10)])
 def test_what_speaks_neither_is_not_explained(protocol: str, answer: bytes):
     with answering(answer) as server:
-        assert other_protocol({"bootstrap.servers": f"127.0.0.1:1, {server}", "security.protocol": protocol}) is None
+        assert (
+            find_protocol_mismatch({"bootstrap.servers": f"127.0.0.1:1, {server}", "security.protocol": protocol})
+            is None
+        )
 
 
 @pytest.mark.parametrize("answer", [b"\x15\x03\x03\x00\x02\x02\x28", b"\x16\x03\x03\x00\x7a"])
 def test_an_alert_and_a_handshake_are_tls(answer: bytes):
     with answering(answer) as server:
-        assert "speaks TLS" in (other_protocol({"bootstrap.servers": server}) or "")
-        assert other_protocol({"bootstrap.servers": server, "security.protocol": "SSL"}) is None
+        assert "speaks TLS" in (find_protocol_mismatch({"bootstrap.servers": server}) or "")
+        assert find_protocol_mismatch({"bootstrap.servers": server, "security.protocol": "SSL"}) is None
 
 
 @pytest.mark.parametrize(("seconds", "asked"), [(60.0, True), (0.01, False)])
@@ -55,7 +58,7 @@ def test_servers_that_say_nothing_are_not_waited_for_one_after_the_other(
     monkeypatch.setattr(_kafka_listeners, "_ALL_SECONDS", seconds)
     with socket.create_server(("127.0.0.1", 0)) as silent, answering(b"\x16\x03\x03") as server:
         servers = f"127.0.0.1:{silent.getsockname()[1]},{server}"
-        assert (other_protocol({"bootstrap.servers": servers}) is not None) == asked
+        assert (find_protocol_mismatch({"bootstrap.servers": servers}) is not None) == asked
 
 
 @pytest.mark.parametrize(
@@ -72,4 +75,4 @@ def test_servers_as_librdkafka_takes_them(written: str, address: tuple[str, int]
 
 
 def test_what_is_no_address_is_left_to_librdkafka():
-    assert other_protocol({"bootstrap.servers": "one:port,:,"}) is None
+    assert find_protocol_mismatch({"bootstrap.servers": "one:port,:,"}) is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.clients.kafka import outbox as _kafka_outbox
-from airflow_provider_connect.clients.kafka.outbox import Acknowledged, Outbox
+from airflow_provider_connect.clients.kafka.outbox import AcknowledgedOutbox, Outbox
 from airflow_provider_connect.clients.kafka.transaction import Transaction
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
@@ -28,7 +28,7 @@ def test_small_records_are_bounded_by_their_number(monkeypatch: pytest.MonkeyPat
         full.send_batch("t", [{"key": b"k", "value": b"v"} for _ in range(CHUNK)], 2 * CHUNK)
     with pytest.raises(RetriableError, match="the broker took none of 3,000 records"):
         full.send_batch("t", [{"key": b"k", "value": b"v"}], 2)
-    assert full.accepted == 3 * CHUNK
+    assert full.accepted_records == 3 * CHUNK
 
 
 def test_large_records_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_large_records_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatc
 def test_a_client_that_has_no_room_is_waited_for() -> None:
     full = outbox(queue__buffering__max__messages=10)
     with pytest.raises(RetriableError, match="the broker took none of 10 records"):
-        full.send_each("t", [b"k"] * 20, [b"v"] * 20, [[("h", b"1")]] * 20, [0] * 20, [-1] * 20, 40)
+        full.send_with_headers("t", [b"k"] * 20, [b"v"] * 20, [[("h", b"1")]] * 20, [0] * 20, [-1] * 20, 40)
     with pytest.raises(RetriableError, match="the broker took none of 10 records"):
         full.send("t", b"k", b"v", [])
     with pytest.raises(RetriableError, match="the broker took none of 10 records"):
@@ -51,19 +51,19 @@ def test_a_client_that_has_no_room_is_waited_for() -> None:
 
 
 def test_a_record_of_which_nothing_was_heard_is_not_sent() -> None:
-    silent = Acknowledged(NOWHERE, 0.3, {})
-    silent.accepted = 3  # the client's queue is empty, and it has told of none of them
+    silent = AcknowledgedOutbox(NOWHERE, 0.3, {})
+    silent.accepted_records = 3  # the client's queue is empty, and it has told of none of them
     with pytest.raises(RetriableError, match="0 of 3 records were acknowledged"):
         silent.flush()
 
 
 def test_a_transaction_that_is_not_begun_is_open_for_no_time() -> None:
-    assert Transaction(NOWHERE, "id", 1.0, 60.0).seconds == 0.0
+    assert Transaction(NOWHERE, "id", 1.0, 60.0).open_seconds == 0.0
 
 
 def test_a_transaction_whose_time_runs_out_may_have_had_a_slow_hour() -> None:
-    slow = Transaction(NOWHERE, "id", 1.0, 60.0, what="c/s 2026-10-05 into 'events'")
-    slow.check_time(1, 10)
+    slow = Transaction(NOWHERE, "id", 1.0, 60.0, description="c/s 2026-10-05 into 'events'")
+    slow.require_time_left(1, 10)
     slow._begun = time.monotonic() - 55
     with pytest.raises(RetriableError, match=r"c/s 2026-10-05 into 'events': 1 of 10 records took 55 s, .* 60 s"):
-        slow.check_time(1, 10)
+        slow.require_time_left(1, 10)

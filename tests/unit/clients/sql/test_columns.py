@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Query, SqlColumn, Table
+from airflow_provider_connect.clients.sql.database import Query, SqlColumn, Table, ValueChoices
 from airflow_provider_connect.clients.sql.mysql import catalog
 from airflow_provider_connect.clients.sql.mysql import columns as mysql
 from airflow_provider_connect.clients.sql.mysql.results import type_name
@@ -15,9 +15,9 @@ from airflow_provider_connect.clients.sql.mysql.session import _harmless
 from airflow_provider_connect.clients.sql.postgresql import columns as postgresql
 from airflow_provider_connect.errors import ConfigError, RetriableError
 
-WIDE = Choices()
-TEXTS = Choices(decimals="string")
-DOUBLES = Choices(decimals="double")
+WIDE = ValueChoices()
+TEXTS = ValueChoices(decimals="string")
+DOUBLES = ValueChoices(decimals="double")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ DOUBLES = Choices(decimals="double")
         ("an.unknown(7)", WIDE, pa.string()),
     ],
 )
-def test_postgresql(base: str, choices: Choices, kind: pa.DataType) -> None:
+def test_postgresql(base: str, choices: ValueChoices, kind: pa.DataType) -> None:
     read = postgresql.read_column(SqlColumn("c", "domain", base, is_nullable=False), '"c"', choices)
     assert read.type == read.read_type == kind
     assert read.expression.startswith('"c"')
@@ -58,13 +58,13 @@ def test_postgresql(base: str, choices: Choices, kind: pa.DataType) -> None:
         ("inet6", WIDE, pa.string()),
     ],
 )
-def test_mysql(base: str, choices: Choices, kind: pa.DataType) -> None:
+def test_mysql(base: str, choices: ValueChoices, kind: pa.DataType) -> None:
     assert mysql.read_column(SqlColumn("c", base, base), "`c`", choices).type == kind
 
 
-@pytest.mark.parametrize("charset", ["cp1250", "tis620", "ucs2", mysql.UNKNOWN, "utf8mb4", "latin1", None])
+@pytest.mark.parametrize("charset", ["cp1250", "tis620", "ucs2", mysql.UNKNOWN_CHARSET, "utf8mb4", "latin1", None])
 def test_a_character_set_that_unicode_does_not_cover_is_looked_at(charset: str | None) -> None:
-    base = mysql.base_of("varchar(20)", charset)
+    base = mysql.base_type("varchar(20)", charset)
     read = mysql.read_column(SqlColumn("c", "varchar(20)", base), "`c`", WIDE)
     is_whole = charset in ("utf8mb4", "latin1", None)
     assert (base == "varchar(20)", "x'FF'" not in read.expression, read.advice == "") == (is_whole,) * 3
@@ -80,7 +80,7 @@ def test_a_type_of_mysql_that_nobody_knows_is_refused(base: str) -> None:
 def test_every_item_of_a_line_is_never_null() -> None:
     """CONCAT_WS leaves NULL out, and the columns after it would move."""
     bases = [*mysql._NUMBERS, *mysql._TEXTS, *mysql._BYTES, *mysql._DATES, *mysql._OTHERS, "decimal(5,2)", "bit(3)"]
-    for choices in (WIDE, Choices(zero_dates="null")):
+    for choices in (WIDE, ValueChoices(zero_dates="null")):
         for base in bases:
             expression = mysql.read_column(SqlColumn("c", base, base), "`c`", choices).expression
             assert expression.startswith("ifnull(")
@@ -113,14 +113,14 @@ def test_an_index_of_mysql_ends_where_it_is_cut() -> None:
     parts = [("PRIMARY", "a", 1, None), ("PRIMARY", "b", 1, None)]
     parts += [("cut", "c", 1, None), ("cut", "d", 1, 10), ("cut", "e", 1, None), ("expression", None, 0, None)]
     rows = [(*part, "BTREE", "InnoDB") for part in parts]
-    assert catalog.grouped(rows) == [("PRIMARY", ("a", "b"), True, True), ("cut", ("c",), False, True)]
-    assert catalog.primary_key(rows) == ["a", "b"]
+    assert catalog.group_indexes(rows) == [("PRIMARY", ("a", "b"), True, True), ("cut", ("c",), False, True)]
+    assert catalog.primary_key_columns(rows) == ["a", "b"]
 
 
 def test_a_key_of_an_engine_that_nobody_knows_identifies_nothing() -> None:
     rows = [("PRIMARY", "a", 1, None, "HASH", "CONNECT"), ("u", "b", 1, None, "BTREE", "FEDERATED")]
-    assert catalog.grouped(rows) == [("u", ("b",), False, True)]
-    assert catalog.primary_key(rows) == ["a"]
+    assert catalog.group_indexes(rows) == [("u", ("b",), False, True)]
+    assert catalog.primary_key_columns(rows) == ["a"]
 
 
 def test_a_replicas_lag() -> None:

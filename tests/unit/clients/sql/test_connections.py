@@ -11,10 +11,10 @@ import psycopg
 import pymysql
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Limits
+from airflow_provider_connect.clients.sql.database import SessionLimits
 from airflow_provider_connect.clients.sql.mysql import connection as mysql
 from airflow_provider_connect.clients.sql.mysql import errors as mysql_errors
-from airflow_provider_connect.clients.sql.opening import open_database, problems
+from airflow_provider_connect.clients.sql.opening import connection_problems, open_database
 from airflow_provider_connect.clients.sql.postgresql import connection as postgresql
 from airflow_provider_connect.clients.sql.postgresql import errors as postgresql_errors
 from airflow_provider_connect.connection import Connection
@@ -29,7 +29,9 @@ def connection(conn_type: str = "postgres", **fields: Any) -> Connection:
 
 
 def test_airflows_fields_are_libpqs() -> None:
-    found = postgresql.parameters(connection(port=6432, extra={"sslmode": "verify-full", "cursor": "x"}), "dag", 12.4)
+    found = postgresql.connect_parameters(
+        connection(port=6432, extra={"sslmode": "verify-full", "cursor": "x"}), "dag", 12.4
+    )
     assert found["host"] == "db"
     assert found["port"] == 6432
     assert found["dbname"] == "shop"
@@ -42,7 +44,7 @@ def test_airflows_fields_are_libpqs() -> None:
 
 
 def test_airflows_fields_are_pymysqls() -> None:
-    found = mysql.arguments(connection("mysql", password="pä€", extra={"charset": "latin1"}), 12.5)
+    found = mysql.connect_arguments(connection("mysql", password="pä€", extra={"charset": "latin1"}), 12.5)
     assert found["password"] == "pä€".encode()
     assert found["port"] == 3306
     assert found["database"] == "shop"
@@ -68,7 +70,7 @@ def test_airflows_fields_are_pymysqls() -> None:
     ],
 )
 def test_what_is_wrong_is_said_before_anybody_connects(conn_type: str, fields: dict[str, Any], said: str) -> None:
-    (found,) = problems(connection(conn_type, **fields))
+    (found,) = connection_problems(connection(conn_type, **fields))
     assert said in found
     assert "'c'" in found
     assert "s3cr3t" not in found
@@ -76,7 +78,7 @@ def test_what_is_wrong_is_said_before_anybody_connects(conn_type: str, fields: d
 
 @pytest.mark.parametrize("conn_type", ["postgres", "mysql"])
 def test_a_right_connection_has_no_problem(conn_type: str) -> None:
-    assert problems(connection(conn_type)) == []
+    assert connection_problems(connection(conn_type)) == []
 
 
 @pytest.mark.parametrize(
@@ -96,15 +98,15 @@ def test_tls_of_mysql(extra: dict[str, Any], verifies: bool, compares_names: boo
         path, given = tmp_path / "ca.pem", extra["ssl"]
         path.write_text(Authority("an authority").pem)
         extra = extra | {"ssl": given.replace("CA", str(path)) if isinstance(given, str) else given | {"ca": str(path)}}
-    context = mysql.arguments(connection("mysql", extra=extra), 1)["ssl"]
+    context = mysql.connect_arguments(connection("mysql", extra=extra), 1)["ssl"]
     assert (context.verify_mode == ssl.CERT_REQUIRED) is verifies
     assert context.check_hostname is compares_names
 
 
 def test_tls_of_mysql_is_off_when_disabled_and_refused_without_its_file() -> None:
-    assert mysql.arguments(connection("mysql", extra={"ssl_mode": "DISABLED"}), 1)["ssl_disabled"] is True
+    assert mysql.connect_arguments(connection("mysql", extra={"ssl_mode": "DISABLED"}), 1)["ssl_disabled"] is True
     with pytest.raises(ConfigError, match="'ssl'"):
-        mysql.arguments(connection("mysql", extra={"ssl": {"ca": "/nix"}}), 1)
+        mysql.connect_arguments(connection("mysql", extra={"ssl": {"ca": "/nix"}}), 1)
 
 
 @pytest.mark.parametrize(
@@ -157,4 +159,4 @@ def test_a_server_that_says_nothing_to_a_login_is_left_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         mute = connection("mysql", host="127.0.0.1", port=silent.getsockname()[1])
         with pytest.raises(RetriableError, match="timed out"):
-            open_database(mute, application_name="tests", limits=Limits(connect_seconds=0.2))
+            open_database(mute, application_name="tests", limits=SessionLimits(connect_seconds=0.2))

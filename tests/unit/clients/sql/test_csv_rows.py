@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.sql.csv_rows import Converter, blocks
+from airflow_provider_connect.clients.sql.csv_rows import CsvConverter, join_blocks
 from airflow_provider_connect.clients.sql.database import ReadColumn
 from airflow_provider_connect.errors import ConfigError, DataError
 
@@ -50,30 +50,30 @@ rows = st.lists(
 
 @given(rows, st.integers(1, 60))
 def test_what_a_server_writes_is_read_back(written: list[tuple[Any, ...]], block_bytes: int) -> None:
-    converter = Converter(COLUMNS)
-    batches = [converter.batch(block) for block, _ in blocks((line(*row) for row in written), block_bytes)]
+    converter = CsvConverter(COLUMNS)
+    batches = [converter.convert_block(block) for block, _ in join_blocks((line(*row) for row in written), block_bytes)]
     assert [tuple(row.values()) for batch in batches for row in batch.to_pylist()] == written
-    assert converter.rows == len(written)
+    assert converter.converted_rows == len(written)
 
 
 @given(st.lists(st.none() | texts, min_size=1))
 def test_a_single_column_keeps_every_row(written: list[str | None]) -> None:
-    assert Converter(COLUMNS[1:2]).batch(b"".join(map(line, written))).column(0).to_pylist() == written
+    assert CsvConverter(COLUMNS[1:2]).convert_block(b"".join(map(line, written))).column(0).to_pylist() == written
 
 
 @given(st.lists(st.text('\ufeffa"', min_size=1, max_size=3), min_size=1), st.integers(1, 20))
 def test_a_text_keeps_a_byte_order_mark_wherever_its_block_begins(written: list[str], block_bytes: int) -> None:
     """COPY quotes none of them, so a block may begin with one, which Arrow's reader takes for the file's own."""
     lines = [(item(text) if '"' in text else text).encode() + b"\n" for text in written]
-    converter = Converter([column("t", pa.string())])
-    batches = [converter.batch(block) for block, _ in blocks(lines, block_bytes)]
+    converter = CsvConverter([column("t", pa.string())])
+    batches = [converter.convert_block(block) for block, _ in join_blocks(lines, block_bytes)]
     assert [text for batch in batches for text in batch.column(0).to_pylist()] == written
 
 
 def test_an_error_after_a_byte_order_mark_names_the_same_row() -> None:
-    converter = Converter([column("t", pa.string()), column("n", pa.int64(), advice="do this")])
+    converter = CsvConverter([column("t", pa.string()), column("n", pa.int64(), advice="do this")])
     with pytest.raises(DataError, match=r"'n' .*: row 2 of this read holds"):
-        converter.batch("\ufeffa,1\nb,x\n".encode())
+        converter.convert_block("\ufeffa,1\nb,x\n".encode())
 
 
 @given(st.lists(texts, min_size=1))
@@ -82,13 +82,13 @@ def test_quotes_may_be_there_only_where_they_are_needed(written: list[str]) -> N
     lines = [item(text) if set(text) & set(',"\r\n') or text in ("", "\\.") else text for text in written]
     columns = [column("a", pa.string()), column("b", pa.string())]
     block = "".join(f"{line},y\n" for line in lines).encode()
-    assert Converter(columns).batch(block).column(0).to_pylist() == written
+    assert CsvConverter(columns).convert_block(block).column(0).to_pylist() == written
 
 
 def test_blocks_end_with_whole_rows() -> None:
-    assert list(blocks([b"aaa", b"b", b"cc"], 5, end=b"\n")) == [(b"aaa\nb\n", 2), (b"cc\n", 1)]
-    assert list(blocks([b"aaaaaaaaa\n"], 4)) == [(b"aaaaaaaaa\n", 1)]
-    assert list(blocks([], 4)) == []
+    assert list(join_blocks([b"aaa", b"b", b"cc"], 5, end=b"\n")) == [(b"aaa\nb\n", 2), (b"cc\n", 1)]
+    assert list(join_blocks([b"aaaaaaaaa\n"], 4)) == [(b"aaaaaaaaa\n", 1)]
+    assert list(join_blocks([], 4)) == []
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_blocks_end_with_whole_rows() -> None:
     ],
 )
 def test_an_error_names_column_and_row_and_no_value(kind: pa.DataType, good: str, bad: str) -> None:
-    converter = Converter([column("before", pa.string()), column("the one", kind, advice="do this")])
-    converter.batch(f'"s3cr3t",{good}\n'.encode() * 3)
+    converter = CsvConverter([column("before", pa.string()), column("the one", kind, advice="do this")])
+    converter.convert_block(f'"s3cr3t",{good}\n'.encode() * 3)
     block = f'"s3cr3t",{good}\n,\n"s3cr3t",{bad}\n'.encode()
     with pytest.raises(DataError) as raised:
-        converter.batch(block)
+        converter.convert_block(block)
     assert str(raised.value) == (
         f"column 'the one' (a {kind}): row 6 of this read holds a value that is no {kind}: do this"
     )
@@ -121,27 +121,27 @@ def test_an_error_names_column_and_row_and_no_value(kind: pa.DataType, good: str
 
 def test_bytes_that_are_no_text_are_refused() -> None:
     with pytest.raises(DataError, match="column 't'"):
-        Converter(COLUMNS[1:2]).batch(b'"ok"\n"\xff s3cr3t"\n')
+        CsvConverter(COLUMNS[1:2]).convert_block(b'"ok"\n"\xff s3cr3t"\n')
 
 
 @pytest.mark.parametrize("block", [b"1,2\n", b'1,"s3cr3t,,\n', b"1,s3cr3t,,t,t\n"])
 def test_rows_of_another_shape_are_refused(block: bytes) -> None:
     with pytest.raises(DataError, match="not shaped") as raised:
-        Converter(COLUMNS).batch(block)
+        CsvConverter(COLUMNS).convert_block(block)
     assert "s3cr3t" not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.parametrize("digits", ["0", "0g", "é"])
 def test_what_are_no_digits_of_bytes_is_refused(digits: str) -> None:
     with pytest.raises(DataError, match="column 'b'"):
-        Converter([BYTES]).batch(f'"00"\n"{digits}"\n'.encode())
+        CsvConverter([BYTES]).convert_block(f'"00"\n"{digits}"\n'.encode())
 
 
 def test_null_where_there_can_be_none_is_refused() -> None:
     with pytest.raises(DataError, match="column 'n'"):
-        Converter([column("n", pa.int64(), is_nullable=False)]).batch(b"1\n\n")
+        CsvConverter([column("n", pa.int64(), is_nullable=False)]).convert_block(b"1\n\n")
 
 
 def test_a_read_has_columns() -> None:
     with pytest.raises(ConfigError, match="no column"):
-        Converter([])
+        CsvConverter([])

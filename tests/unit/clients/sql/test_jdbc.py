@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Limits, Query, SqlColumn, Table
+from airflow_provider_connect.clients.sql.database import Query, SessionLimits, SqlColumn, Table, ValueChoices
 from airflow_provider_connect.clients.sql.jdbc import connection as jdbc
-from airflow_provider_connect.clients.sql.jdbc.errors import causes, named
+from airflow_provider_connect.clients.sql.jdbc.errors import error_for_exceptions, jvm_exceptions
 from airflow_provider_connect.clients.sql.jdbc.session import JdbcDatabase
-from airflow_provider_connect.clients.sql.jdbc.types import base_of, converted, read_as, require_same
+from airflow_provider_connect.clients.sql.jdbc.types import base_type, convert_batch, read_column, require_same_types
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
 
@@ -35,7 +35,7 @@ def connection(url: str = URL, **extra: Any) -> Connection:
     ],
 )
 def test_urls_of_any_database_are_taken(url: str) -> None:
-    assert jdbc.problems(connection(url)) == []
+    assert jdbc.connection_problems(connection(url)) == []
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_urls_of_any_database_are_taken(url: str) -> None:
     ],
 )
 def test_a_url_with_credentials_is_refused_and_not_repeated(url: str) -> None:
-    problems = jdbc.problems(connection(url))
+    problems = jdbc.connection_problems(connection(url))
     assert problems
     assert "canary" not in str(problems)
 
@@ -62,24 +62,27 @@ def test_a_url_with_credentials_is_refused_and_not_repeated(url: str) -> None:
     ("kind", "own"), [("postgresql", "postgres"), ("mysql", "mysql"), ("mariadb", "mysql"), ("sqlite", "sqlite")]
 )
 def test_what_this_package_reads_itself_is_not_read_over_jdbc(kind: str, own: str) -> None:
-    (problem,) = jdbc.problems(connection(f"jdbc:{kind}://db/shop"))
+    (problem,) = jdbc.connection_problems(connection(f"jdbc:{kind}://db/shop"))
     assert f"use a connection of type {own}" in problem
 
 
 def test_the_extra_is_checked_and_what_is_airflows_own_is_left_alone() -> None:
-    assert jdbc.problems(connection(driver_path="/any.jar", driver_class="a.B", properties={"loginTimeout": 5})) == []
-    found = jdbc.problems(connection(driverclass="a.B", fetchsize="many", properties={"PassWord": "x"}))
+    assert (
+        jdbc.connection_problems(connection(driver_path="/any.jar", driver_class="a.B", properties={"loginTimeout": 5}))
+        == []
+    )
+    found = jdbc.connection_problems(connection(driverclass="a.B", fetchsize="many", properties={"PassWord": "x"}))
     assert len(found) == 3
     assert "driver_class" in found[0]
-    assert jdbc.problems(connection(properties="a=b"))
-    assert jdbc.problems(connection(""))
+    assert jdbc.connection_problems(connection(properties="a=b"))
+    assert jdbc.connection_problems(connection(""))
 
 
 def test_sparks_reader_is_given_the_secret_as_an_option_alone() -> None:
     options = jdbc.reader_options(
         connection(driver_class="a.B", session_init_statement="SET x", properties={"trustAll": True, "n": 5}),
         "(SELECT 1) r",
-        Limits(statement_seconds=1.2),
+        SessionLimits(statement_seconds=1.2),
     )
     assert options == {
         "url": URL, "dbtable": "(SELECT 1) r", "user": "reader", "password": "canary", "driver": "a.B",
@@ -89,7 +92,7 @@ def test_sparks_reader_is_given_the_secret_as_an_option_alone() -> None:
 
 
 def read(base: str, decimals: Any = "exact") -> Any:
-    return read_as(SqlColumn("c", base, base), Choices(decimals=decimals), '"c"')
+    return read_column(SqlColumn("c", base, base), ValueChoices(decimals=decimals), '"c"')
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def read(base: str, decimals: Any = "exact") -> Any:
     ],
 )  # fmt: skip
 def test_types_have_their_home(code: int, precision: int, scale: int, kind: pa.DataType) -> None:
-    assert read(base_of(code, precision, scale, is_signed=True)).type == kind
+    assert read(base_type(code, precision, scale, is_signed=True)).type == kind
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ def test_types_have_their_home(code: int, precision: int, scale: int, kind: pa.D
 )  # fmt: skip
 def test_what_spark_would_bend_is_refused(code: int, precision: int, scale: int) -> None:
     with pytest.raises(ConfigError, match="column 'c'"):
-        read(base_of(code, precision, scale, is_signed=True))
+        read(base_type(code, precision, scale, is_signed=True))
 
 
 def test_decimals_without_a_home_are_what_is_chosen() -> None:
@@ -129,17 +132,17 @@ def test_decimals_without_a_home_are_what_is_chosen() -> None:
 )  # fmt: skip
 def test_a_dialect_that_reads_otherwise_is_refused(base: str, found: str) -> None:
     with pytest.raises(ConfigError, match="Spark's reader makes"):
-        require_same([read(base)], [found])
-    require_same([read("decimal(10,0)"), read("tinyint"), read("real")], ["decimal(38,0)", "int", "double"])
+        require_same_types([read(base)], [found])
+    require_same_types([read("decimal(10,0)"), read("tinyint"), read("real")], ["decimal(38,0)", "int", "double"])
 
 
 def test_values_that_do_not_fit_fail_and_are_not_told() -> None:
     with pytest.raises(DataError) as raised:
-        converted(pa.record_batch({"c": pa.array([70_000], pa.int32())}), [read("smallint")])
+        convert_batch(pa.record_batch({"c": pa.array([70_000], pa.int32())}), [read("smallint")])
     assert "70000" not in str(raised.value)
-    required = read_as(SqlColumn("c", "int", "integer", is_nullable=False), Choices(), "c")
+    required = read_column(SqlColumn("c", "int", "integer", is_nullable=False), ValueChoices(), "c")
     with pytest.raises(DataError, match="NOT NULL"):
-        converted(pa.record_batch({"c": pa.array([None], pa.int32())}), [required])
+        convert_batch(pa.record_batch({"c": pa.array([None], pa.int32())}), [required])
 
 
 def test_names_and_values_stand_in_sql_as_every_database_has_them() -> None:
@@ -210,7 +213,7 @@ SQL = "java.sql.SQLException"
 def test_errors_are_named_by_what_to_do_and_tell_no_text(java: Java, kind: type[Exception]) -> None:
     error = Exception("canary")
     error.java_exception = java  # type: ignore[attr-defined]
-    found = named("connection 'erp'", causes(error))
+    found = error_for_exceptions("connection 'erp'", jvm_exceptions(error))
     assert type(found) is kind
     assert "canary" not in str(found)
 
@@ -218,5 +221,7 @@ def test_errors_are_named_by_what_to_do_and_tell_no_text(java: Java, kind: type[
 def test_an_error_in_the_sql_is_told_without_its_secrets_where_no_row_is_read() -> None:
     error = Exception()
     error.java_exception = Java(SQL, "42X05", "no table T for canary")  # type: ignore[attr-defined]
-    found = named("connection 'erp'", causes(error), secrets=jdbc.secrets_of(connection()))
+    found = error_for_exceptions(
+        "connection 'erp'", jvm_exceptions(error), secrets=jdbc.connection_secrets(connection())
+    )
     assert "no table T for ***" in str(found)

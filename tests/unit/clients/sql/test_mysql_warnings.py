@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_connect.clients.sql.mysql.results import require_whole_values
+from airflow_provider_connect.clients.sql.mysql.results import require_unchanged_values
 from airflow_provider_connect.errors import DataError
 
 PLACE = "connection 'shop_db'"
@@ -12,7 +12,7 @@ PLACE = "connection 'shop_db'"
 
 def test_every_kind_of_cut_value_is_named_once_with_its_remedy() -> None:
     with pytest.raises(DataError) as refused:
-        require_whole_values([1292, 1287, 1292, 1260], 4, PLACE)
+        require_unchanged_values([1292, 1287, 1292, 1260], 4, PLACE)
     assert str(refused.value).startswith(
         "connection 'shop_db': reading rows: the server warns that it cut or replaced values: GROUP_CONCAT was cut: "
         "raise max_allowed_packet, or aggregate less (warning 1260, 1 times); a text was converted to a number"
@@ -21,9 +21,9 @@ def test_every_kind_of_cut_value_is_named_once_with_its_remedy() -> None:
 
 
 def test_what_changes_no_value_is_no_failure() -> None:
-    require_whole_values([1287, 3719], 2, PLACE)
+    require_unchanged_values([1287, 3719], 2, PLACE)
 
 
 def test_a_list_that_is_cut_itself_tells_nothing() -> None:
     with pytest.raises(DataError, match="of 70 warnings it lists only 2: raise max_error_count"):
-        require_whole_values([1287, 1287], 70, PLACE)
+        require_unchanged_values([1287, 1287], 70, PLACE)

@@ -15,7 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Choices, Database, Index, Limits, Query, SqlColumn, Table
+from airflow_provider_connect.clients.sql.database import (
+    Database,
+    Index,
+    Query,
+    SessionLimits,
+    SqlColumn,
+    Table,
+    ValueChoices,
+)
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, DeadlineError, RetriableError
@@ -26,7 +34,7 @@ Make = Callable[..., Database]
 
 @pytest.fixture
 def make(tmp_path: Path, request: pytest.FixtureRequest) -> Make:
-    def make(*statements: str, limits: Limits | None = None) -> Database:
+    def make(*statements: str, limits: SessionLimits | None = None) -> Database:
         file = tmp_path / "it's 100%?.db"
         with closing(sqlite3.connect(file)) as database, database:
             for statement in statements:
@@ -39,8 +47,8 @@ def make(tmp_path: Path, request: pytest.FixtureRequest) -> Make:
     return make
 
 
-def read(database: Database, what: Table | Query, choices: Choices | None = None, **how: Any) -> pa.Table:
-    columns = database.reading(database.describe(what), choices or Choices())
+def read(database: Database, what: Table | Query, choices: ValueChoices | None = None, **how: Any) -> pa.Table:
+    columns = database.read_columns(database.describe(what), choices or ValueChoices())
     batches = list(database.read(columns, database.relation(what), **how))
     return pa.Table.from_batches(batches, pa.schema([column.field for column in columns]))
 
@@ -106,11 +114,11 @@ def test_a_value_of_another_kind_fails_and_is_not_told(make: Make, declared: str
 
 def test_decimals_are_read_by_choice(make: Make) -> None:
     database = make("CREATE TABLE t (a decimal(10,2))", "INSERT INTO t VALUES (1), (1.1)")
-    found = read(database, Table("t"), Choices(decimals="double"))
+    found = read(database, Table("t"), ValueChoices(decimals="double"))
     assert found.column("a").to_pylist() == [1.0, 1.1]
     with pytest.raises(DataError, match="floating numbers"):
-        read(database, Table("t"), Choices(decimals="string"))
-    assert read(database, Table("t"), Choices(decimals="string"), where="a = 1").column("a").to_pylist() == ["1"]
+        read(database, Table("t"), ValueChoices(decimals="string"))
+    assert read(database, Table("t"), ValueChoices(decimals="string"), where="a = 1").column("a").to_pylist() == ["1"]
 
 
 def test_a_table_is_described(make: Make) -> None:
@@ -184,7 +192,7 @@ def test_nothing_is_written(make: Make) -> None:
 )
 def test_a_value_is_written_as_it_is(make: Make, value: object) -> None:
     database = make("CREATE TABLE t (a text)")
-    (found,) = database.one(f"SELECT {database.literal(value)}")
+    (found,) = database.one_row(f"SELECT {database.literal(value)}")
     assert found == (str(value) if isinstance(value, dt.date | Decimal) else value)
 
 
@@ -196,7 +204,7 @@ def test_an_instant_is_written_in_utc(make: Make) -> None:
 def test_batches_are_small_however_wide_a_row_is(make: Make) -> None:
     wide = "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) "
     database = make("CREATE TABLE t (a blob)", wide + "SELECT zeroblob(1000) FROM n")
-    columns = database.reading(database.describe(Table("t")), Choices())
+    columns = database.read_columns(database.describe(Table("t")), ValueChoices())
     sizes = [batch.nbytes for batch in database.read(columns, "t", block_bytes=100_000)]
     assert sum(sizes) > 4_000_000
     assert max(sizes[1:]) < 150_000
@@ -204,7 +212,7 @@ def test_batches_are_small_however_wide_a_row_is(make: Make) -> None:
 
 def test_a_statement_that_takes_too_long_or_is_cancelled_ends(make: Make) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-    database = make("CREATE TABLE t (a)", limits=Limits(statement_seconds=0.05))
+    database = make("CREATE TABLE t (a)", limits=SessionLimits(statement_seconds=0.05))
     with pytest.raises(DeadlineError, match="took longer than it may"):
         database.rows(endless)
     patient = make()
@@ -238,4 +246,4 @@ def test_a_locked_file_is_tried_again_later(make: Make, tmp_path: Path) -> None:
     with closing(sqlite3.connect(file)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(RetriableError, match="cannot be read just now"):
-            make(limits=Limits(connect_seconds=0.01))
+            make(limits=SessionLimits(connect_seconds=0.01))

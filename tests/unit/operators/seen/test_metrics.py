@@ -21,7 +21,7 @@ from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 from airflow_provider_connect.capabilities.source import HasQuota
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.hooks.variables import VariableStore
-from airflow_provider_connect.polling.quota.limits import Quota, Want
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.timetables import daily
 from tests.equipment.airflow.connectors import TinyLedger, TinySource
@@ -154,7 +154,7 @@ def test_a_quota_tells_what_is_left_and_who_waits(
     assert lines["airflow.connect.quota.left.dag.events"] == "2|g"
     sent = {line.split(",")[0].removeprefix("airflow.") for line in lines if "," in line}
 
-    Turns(VariableStore(), QUOTA).reserve(Want("other", 3))
+    Turns(VariableStore(), QUOTA).reserve(QuotaClaim("other", 3))
     with pytest.raises(TaskDeferred):
         Task(ledger, source=CountedSource(conn_id="tiny_default")).run()
     lines = statsd.lines()

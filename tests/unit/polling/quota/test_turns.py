@@ -9,9 +9,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.polling.quota.book import Book
-from airflow_provider_connect.polling.quota.limits import Quota, Want
-from airflow_provider_connect.polling.quota.turns import Grant, Turns, Wait
+from airflow_provider_connect.polling.quota.book import QuotaBook
+from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
+from airflow_provider_connect.polling.quota.turns import Grant, QuotaWait, Turns
 from tests.equipment.quota import Keys, Vendor, Worker, World
 
 QUOTA = Quota("mixpanel.export.1", requests=12)
@@ -26,7 +26,7 @@ class Scene:
         self.workers: list[Worker] = []
 
     def add(self, requests: int, after: float = 0.0, rank: int = 0, **how: Any) -> Worker:
-        want = Want(f"task{len(self.workers):03}", requests, least=how.pop("least", 1), rank=rank)
+        want = QuotaClaim(f"task{len(self.workers):03}", requests, least=how.pop("least", 1), rank=rank)
         seed = how.pop("seed", len(self.workers))
         worker = Worker(self.world, self.keys, self.vendor, self.quota, want, seed=seed, **how)
         self.workers.append(worker)
@@ -128,11 +128,11 @@ def test_a_long_window_takes_what_there_is_and_lets_others_in_between() -> None:
 def test_what_was_not_sent_is_given_back() -> None:
     scene = Scene()
     turns = scene.turns()
-    grant = turns.reserve(Want("a", 12))
+    grant = turns.reserve(QuotaClaim("a", 12))
     assert isinstance(grant, Grant)
-    assert isinstance(turns.reserve(Want("b", 1)), Wait)
+    assert isinstance(turns.reserve(QuotaClaim("b", 1)), QuotaWait)
     turns.settle(grant, [scene.world.now] * 2)
-    second = turns.reserve(Want("b", 12))
+    second = turns.reserve(QuotaClaim("b", 12))
     assert isinstance(second, Grant)
     assert second.requests == 10
 
@@ -140,19 +140,19 @@ def test_what_was_not_sent_is_given_back() -> None:
 def test_what_a_killed_task_reserved_counts_as_sent_until_it_no_longer_can_be() -> None:
     scene = Scene()
     turns = scene.turns()
-    grant = turns.reserve(Want("a", 12))
+    grant = turns.reserve(QuotaClaim("a", 12))
     assert isinstance(grant, Grant)
     scene.world.now += HOUR + 10
-    assert isinstance(turns.reserve(Want("b", 1)), Wait)
+    assert isinstance(turns.reserve(QuotaClaim("b", 1)), QuotaWait)
     scene.world.now += QUOTA.valid_seconds
-    assert isinstance(turns.reserve(Want("b", 12)), Grant)
+    assert isinstance(turns.reserve(QuotaClaim("b", 12)), Grant)
 
 
 def test_spare_requests_come_from_plenty_alone() -> None:
     turns = Scene(Quota("q")).turns()
     taken = []
     for number in range(21):
-        grant = turns.reserve(Want(f"t{number:02}", 1, spare=4))
+        grant = turns.reserve(QuotaClaim(f"t{number:02}", 1, spare=4))
         taken.append(grant.requests if isinstance(grant, Grant) else 0)
     assert taken[0] == 5
     assert taken[:20].count(0) == 0, "twenty runs at once have room"
@@ -162,18 +162,18 @@ def test_spare_requests_come_from_plenty_alone() -> None:
 def test_the_vendors_count_is_believed_over_our_own() -> None:
     scene = Scene()
     turns = scene.turns()
-    turns.tell(used=13, limit=12)
-    got = turns.reserve(Want("a", 1))
-    assert isinstance(got, Wait)
-    assert "13 of them by others" in got.why
+    turns.record_vendor_usage(used=13, limit=12)
+    got = turns.reserve(QuotaClaim("a", 1))
+    assert isinstance(got, QuotaWait)
+    assert "13 of them by others" in got.reason
     scene.world.now = got.until
     waits = 0
-    while isinstance(turns.reserve(Want("a", 1)), Wait):
+    while isinstance(turns.reserve(QuotaClaim("a", 1)), QuotaWait):
         scene.world.now += 60
         waits += 1
     assert waits < 15, "one leaves the hour every five minutes, as far as anybody knows"
     scene.world.now += HOUR + 10
-    full = turns.reserve(Want("b", 12))
+    full = turns.reserve(QuotaClaim("b", 12))
     assert isinstance(full, Grant)
     assert full.requests == 11, "one is held by the first"
 
@@ -181,26 +181,26 @@ def test_the_vendors_count_is_believed_over_our_own() -> None:
 def test_the_vendors_count_of_our_own_requests_is_no_news() -> None:
     scene = Scene()
     turns = scene.turns()
-    grant = turns.reserve(Want("a", 12))
+    grant = turns.reserve(QuotaClaim("a", 12))
     assert isinstance(grant, Grant)
     turns.settle(grant, [scene.world.now] * 12)
-    turns.tell(used=12, limit=12)
-    book = Book.read(QUOTA, scene.keys.all)
-    assert book.by_others(scene.world.now) == 0
+    turns.record_vendor_usage(used=12, limit=12)
+    book = QuotaBook.read(QUOTA, scene.keys.all)
+    assert book.requests_by_others(scene.world.now) == 0
 
 
 def test_a_smaller_limit_is_believed_and_a_wait_that_the_vendor_asks_for_is_kept() -> None:
     scene = Scene()
     turns = scene.turns()
-    turns.tell(used=3, limit=3, wait_seconds=900.0)
-    first = turns.reserve(Want("a", 12, least=6))
-    assert isinstance(first, Wait)
+    turns.record_vendor_usage(used=3, limit=3, wait_seconds=900.0)
+    first = turns.reserve(QuotaClaim("a", 12, least=6))
+    assert isinstance(first, QuotaWait)
     scene.world.now += 899
-    assert isinstance(turns.reserve(Want("a", 12, least=6)), Wait)
+    assert isinstance(turns.reserve(QuotaClaim("a", 12, least=6)), QuotaWait)
     scene.world.now += HOUR - 800
     scene.keys.all.clear()
-    turns.tell(used=0, limit=3)
-    got = turns.reserve(Want("a", 12, least=6))
+    turns.record_vendor_usage(used=0, limit=3)
+    got = turns.reserve(QuotaClaim("a", 12, least=6))
     assert isinstance(got, Grant)
     assert got.requests == 3
 
@@ -213,9 +213,9 @@ def test_old_keys_are_swept_and_not_too_early() -> None:
     kept = len(scene.keys.all)
     scene.world.now += 3 * HOUR
     turns = scene.turns()
-    turns.tell(1, 12)
+    turns.record_vendor_usage(1, 12)
     scene.world.now += 2 * HOUR
-    grant = turns.reserve(Want("last", 1))
+    grant = turns.reserve(QuotaClaim("last", 1))
     assert isinstance(grant, Grant)
     assert scene.keys.all == {"connect_quota/mixpanel.export.1/" + grant.hold.name}
     assert kept < 60
@@ -224,33 +224,33 @@ def test_old_keys_are_swept_and_not_too_early() -> None:
 def test_a_place_of_a_dead_task_blocks_nobody_for_long() -> None:
     scene = Scene(Quota("q", requests=2))
     turns = scene.turns()
-    grant = turns.reserve(Want("a", 2))
+    grant = turns.reserve(QuotaClaim("a", 2))
     assert isinstance(grant, Grant)
-    dead = turns.reserve(Want("dead", 2))
-    assert isinstance(dead, Wait)
+    dead = turns.reserve(QuotaClaim("dead", 2))
+    assert isinstance(dead, QuotaWait)
     turns.settle(grant, [])
     scene.world.now += 1
-    assert isinstance(turns.reserve(Want("b", 1)), Wait)
+    assert isinstance(turns.reserve(QuotaClaim("b", 1)), QuotaWait)
     scene.world.now = dead.until + scene.quota.grace_seconds + 1
-    assert isinstance(turns.reserve(Want("b", 1)), Grant)
+    assert isinstance(turns.reserve(QuotaClaim("b", 1)), Grant)
 
 
 def test_at_once_is_kept_too() -> None:
     scene = Scene(Quota("q", at_once=5))
     turns = scene.turns()
-    first, second, third = (turns.reserve(Want(name, 4, width=3)) for name in "abc")
+    first, second, third = (turns.reserve(QuotaClaim(name, 4, width=3)) for name in "abc")
     assert isinstance(first, Grant)
     assert isinstance(second, Grant)
     assert (first.width, second.width) == (3, 2)
-    assert isinstance(third, Wait)
+    assert isinstance(third, QuotaWait)
     turns.settle(first, [scene.world.now])
-    assert isinstance(turns.reserve(Want("c", 4, width=3)), Grant)
+    assert isinstance(turns.reserve(QuotaClaim("c", 4, width=3)), Grant)
 
 
 def test_keys_of_others_and_broken_ones_are_passed_over() -> None:
     keys = ["hold/x", "hold/x/1/2", "sent/x/1@", "sent/y/", "wait/a/b/c/d/e", "new/1", "", "said/1/2/3"]
-    book = Book.read(QUOTA, [f"connect_quota/{QUOTA.name}/{key}" for key in keys])
-    assert (book.used(0), book.waiting, book.said, book.over(9e9)) == (0, [], [], [])
+    book = QuotaBook.read(QUOTA, [f"connect_quota/{QUOTA.name}/{key}" for key in keys])
+    assert (book.used_requests(0), book.waiting, book.said, book.over(9e9)) == (0, [], [], [])
 
 
 @pytest.mark.parametrize(("look", "order"), list(itertools.product([0, 1], [0, 1])))

@@ -10,21 +10,21 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.preflight import rehearse_publish
 from airflow_provider_connect.sinks._bigquery.script import (
-    LEAST_BYTES_OF_TABLE,
-    MOST_TABLES,
+    MAX_TABLES_PER_STATEMENT,
+    MIN_BILLED_BYTES_PER_TABLE,
     check_budget,
     publish_script,
 )
-from airflow_provider_connect.sinks._bigquery.tables import Tables
-from airflow_provider_connect.sinks._bigquery.target import Ready
+from airflow_provider_connect.sinks._bigquery.tables import TargetTables
+from airflow_provider_connect.sinks._bigquery.target import PreparedTarget
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from tests.equipment.bigquery.turns import without_literals
 from tests.unit.sinks.bigquery.test_publish import PLANS, SCHEMA, TARGET
 
-NEEDED = MOST_TABLES * LEAST_BYTES_OF_TABLE
+NEEDED = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ NEEDED = MOST_TABLES * LEAST_BYTES_OF_TABLE
 def test_what_one_statement_names_at_the_most(mode: str, tables: int) -> None:
     script = without_literals(publish_script(PLANS[mode]))
     named = [set(re.findall(r"`some-project\.[^`]+`", statement)) for statement in script.split(";\n")]
-    assert max(map(len, named)) == tables <= MOST_TABLES
+    assert max(map(len, named)) == tables <= MAX_TABLES_PER_STATEMENT
 
 
 @pytest.mark.parametrize("budget", [10_000_000, NEEDED - 1])
@@ -49,9 +49,12 @@ def test_a_bound_that_may_do_is_taken() -> None:
 
 @pytest.mark.parametrize("mode", ["replace", "append", "merge"])
 def test_preflight_refuses_it(mode: Literal["replace", "append", "merge"]) -> None:
-    ready, stream = Ready(columns(SCHEMA), None, (), None), StreamKey(connector="mixpanel", stream="export")
+    ready, stream = (
+        PreparedTarget(make_columns(SCHEMA), None, (), None),
+        StreamKey(connector="mixpanel", stream="export"),
+    )
     key: tuple[str, ...] = ("id",) if mode == "merge" else ()
     for budget, refused in ((NEEDED - 1, True), (NEEDED, False), (None, False)):
         sink = BigQuerySink(table="d.events", write_mode=mode, key=key, maximum_bytes_billed=budget)
         with pytest.raises(ConfigError, match="lets no day into") if refused else nullcontext():
-            rehearse_publish(Tables(sink, "some-project"), stream, SCHEMA, ready)
+            rehearse_publish(TargetTables(sink, "some-project"), stream, SCHEMA, ready)

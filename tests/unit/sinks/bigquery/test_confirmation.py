@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import ColumnError, ConflictError
-from airflow_provider_connect.clients.bigquery.sql import names
+from airflow_provider_connect.clients.bigquery.sql import column_list
 from airflow_provider_connect.errors import OvertakenError, RetriableError
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.sinks._bigquery import turns
-from airflow_provider_connect.sinks._bigquery.decision import confirm_script, settle_confirmation
+from airflow_provider_connect.sinks._bigquery.decision import confirm_script, confirmed_row
 from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
-from airflow_provider_connect.sinks._bigquery.turns import DML_OF_A_PUBLISH, pause_seconds
+from airflow_provider_connect.sinks._bigquery.turns import DML_PER_PUBLISH, pause_seconds
 from tests.equipment.bigquery.turns import Turns, VirtualTime, statements, without_literals
 from tests.equipment.clock import NoTime
 from tests.unit.sinks.bigquery.test_publish import DAY, NOON, TARGET, TEXTS, answered, published
@@ -59,7 +59,7 @@ def test_the_fence_is_changed_first_and_the_row_only_when_it_is_decided() -> Non
 def test_it_names_no_table_but_the_ledger_and_costs_no_more_of_it_than_a_publish() -> None:
     script = confirm_script(step())
     assert {*re.findall(r"`some-project[^`]*`", without_literals(script))} == {LEDGER}
-    assert statements(script) == {LEDGER.strip("`"): DML_OF_A_PUBLISH}
+    assert statements(script) == {LEDGER.strip("`"): DML_PER_PUBLISH}
 
 
 def test_it_compares_what_was_seen_before_the_poll_and_the_answer() -> None:
@@ -77,7 +77,7 @@ def test_the_row_repeats_the_publish_but_for_who_confirmed() -> None:
     found = re.search(rf"INSERT INTO {LEDGER} \((.*)\)\n  SELECT (.*)\n  FROM", confirm_script(step()))
     assert found is not None
     columns = [field["name"] for field in LEDGER_FIELDS]
-    assert found[1] == names(columns)
+    assert found[1] == column_list(columns)
     selected = dict(zip(columns, found[2].split(", "), strict=True))
     assert {name: text for name, text in selected.items() if text != f"connect_ledger.`{name}`"} == {
         "token": "'t'",
@@ -101,7 +101,7 @@ def answer_of(outcome: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("outcome", ["confirmed", "already"])
 def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
-    row = settle_confirmation(step(), answer_of(outcome))
+    row = confirmed_row(step(), answer_of(outcome))
     assert (row.day, row.generation, row.checks, row.answer, row.rows) == (DAY, 3, 2, "0a", 7)
     assert row.polled_at == NOON.astimezone(dt.UTC)
 
@@ -115,7 +115,7 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
 )
 def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
     with pytest.raises(cls, match=text):
-        settle_confirmation(step(), answer_of(outcome))
+        confirmed_row(step(), answer_of(outcome))
 
 
 def test_every_outcome_of_the_script_has_a_meaning() -> None:
@@ -142,7 +142,7 @@ def test_a_lost_turn_costs_a_pause_and_another_job(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(turns, "publishers", lambda *_: 4)
     api: Any = Failing(ConflictError("another transaction changed the same tables first"))
     clock = NoTime()
-    assert turns.confirm(api, step(), {}, clock=clock).checks == 2
+    assert turns.run_confirmation(api, step(), {}, clock=clock).checks == 2
     assert len(set(api.jobs)) == 2
     (pause,) = clock.pauses
     assert pause_seconds(4, 0.0) <= pause <= pause_seconds(4, 1.0)
@@ -151,7 +151,7 @@ def test_a_lost_turn_costs_a_pause_and_another_job(monkeypatch: pytest.MonkeyPat
 def test_columns_that_another_job_has_just_added_are_waited_for_by_airflow() -> None:
     api: Any = Failing(ColumnError("Unrecognized name: checks"))
     with pytest.raises(RetriableError, match="queries do not know them yet") as caught:
-        turns.confirm(api, step(), {}, clock=NoTime())
+        turns.run_confirmation(api, step(), {}, clock=NoTime())
     assert caught.value.retry_after_seconds == COLUMN_WAIT_SECONDS * 2
     assert len(api.jobs) == 1
 
@@ -187,7 +187,7 @@ def test_sixteen_confirmations_at_once_all_get_through_below_the_limit(
     def confirm(_: int) -> int:
         clock.sleep(0.0)
         try:
-            return turns.confirm(cast(Api, service), step(), {}, clock=clock).checks
+            return turns.run_confirmation(cast(BigQueryApi, service), step(), {}, clock=clock).checks
         finally:
             clock.done()
 

@@ -11,20 +11,20 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import Api
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import MissingError
 from airflow_provider_connect.clients.bigquery.sql import any_partition
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.differences import COUNT_SECONDS, differences_query, with_differences
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
+from airflow_provider_connect.sinks._bigquery.differences import COUNT_SECONDS, count_differences, differences_query
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
-from airflow_provider_connect.sinks._bigquery.staging import Part
-from airflow_provider_connect.stage.digest import RECORD_KEY
-from airflow_provider_connect.stage.manifest import Seen
+from airflow_provider_connect.sinks._bigquery.staging import TableChange
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
+from airflow_provider_connect.stage.manifest import SeenPublish
 from airflow_provider_connect.window import ONE_DAY
 from tests.unit.sinks.bigquery.test_publish import DAY, SCHEMA, TARGET, merge, plan
 
-KEYED = columns(SCHEMA.append(pa.field(RECORD_KEY, pa.string(), nullable=False)))
+KEYED = make_columns(SCHEMA.append(pa.field(RECORD_KEY, pa.string(), nullable=False)))
 FOUND = {"added": 2, "changed": 0, "vanished": 1}
 
 
@@ -33,7 +33,7 @@ def reload(**changes: Any) -> PublishPlan:
     return replace(made, row=made.row.model_copy(update={"counts": {"rows_read": 7}}))
 
 
-def seeing(seen: Seen) -> PublishPlan:
+def seeing(seen: SeenPublish) -> PublishPlan:
     made = reload()
     manifest = made.publish.manifest.model_copy(update={"seen": seen})
     return replace(made, publish=replace(made.publish, manifest=manifest))
@@ -69,7 +69,7 @@ class Service:
 
 
 def counted(service: Service, made: PublishPlan) -> dict[str, int]:
-    return dict(with_differences(cast(Api, service), made, {}).row.counts)
+    return dict(count_differences(cast(BigQueryApi, service), made, {}).row.counts)
 
 
 def test_the_counts_of_a_reload_stand_beside_those_of_the_poll() -> None:
@@ -81,8 +81,8 @@ def test_the_counts_of_a_reload_stand_beside_those_of_the_poll() -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        pytest.param(seeing(Seen()), id="first publish"),
-        pytest.param(seeing(Seen(day=DAY - ONE_DAY, generation=1)), id="snapshot of another day"),
+        pytest.param(seeing(SeenPublish()), id="first publish"),
+        pytest.param(seeing(SeenPublish(day=DAY - ONE_DAY, generation=1)), id="snapshot of another day"),
         pytest.param(plan(), id="rows without keys"),
         pytest.param(reload(write_mode="append"), id="append"),
         pytest.param(reload(write_mode="merge", merge=merge()), id="merge"),
@@ -90,7 +90,7 @@ def test_the_counts_of_a_reload_stand_beside_those_of_the_poll() -> None:
 )
 def test_nothing_is_read_where_there_is_nothing_to_compare(made: PublishPlan) -> None:
     service = Service()
-    assert with_differences(cast(Api, service), made, {}) is made
+    assert count_differences(cast(BigQueryApi, service), made, {}) is made
     assert not service.queries
 
 
@@ -119,9 +119,9 @@ def test_both_looks_at_the_table_name_the_day_and_what_it_wants_named() -> None:
 
 def test_of_a_template_the_tables_that_had_rows_of_the_day_are_read_or_none_at_all() -> None:
     parts = (
-        Part("left", "at", True, False, True),
-        Part("same", None, True, True, True),
-        Part("new", None, False, True),
+        TableChange("left", "at", True, False, True),
+        TableChange("same", None, True, True, True),
+        TableChange("new", None, False, True),
     )
     sql = differences_query(reload(parts=parts))
     read = {name: sql.count(TARGET.sibling(name).sql) for name in ("left", "same", "new", TARGET.table)}
@@ -129,11 +129,11 @@ def test_of_a_template_the_tables_that_had_rows_of_the_day_are_read_or_none_at_a
     assert sql.count(f"connect_t.`day` = DATE '{DAY}'") == 4
     assert counted(Service(by="time"), reload(parts=parts)) == {"rows_read": 7, **FOUND}, "the head is not asked"
     service = Service()
-    assert counted(service, reload(parts=(*parts, Part("by time", None, True, True)))) == {"rows_read": 7}
+    assert counted(service, reload(parts=(*parts, TableChange("by time", None, True, True)))) == {"rows_read": 7}
     assert not service.queries
     assert TARGET.sql in differences_query(reload(parts=parts[2:])), "what was empty is compared with the head"
 
 
 def test_the_key_alone_is_enough() -> None:
-    only = columns(pa.schema([pa.field(RECORD_KEY, pa.string(), nullable=False)]))
+    only = make_columns(pa.schema([pa.field(RECORD_KEY, pa.string(), nullable=False)]))
     assert "STRUCT(1 AS none)" in differences_query(plan(columns=only))

@@ -14,36 +14,36 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.erase_list import (
     MOST_AT_ONCE,
-    emptied,
-    lengthen_script,
-    list_of,
-    newest_version,
-    raised_version,
-    read_list,
+    empty_list_statements,
+    erase_list_table,
+    extend_list_script,
+    newest_version_sql,
+    raise_version_statement,
+    read_erase_list,
 )
-from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE, by_day, first_days
+from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE, days_of_one_transaction, sum_by_day
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
-    Counted,
-    Searched,
-    Wanted,
+    EraseSearch,
+    MatchCount,
+    SearchedTable,
     count_query,
     erase_script,
-    generation_without,
-    require_short,
+    require_script_length,
+    row_after_erase,
 )
-from airflow_provider_connect.sinks._bigquery.options import MOST_TABLES
+from airflow_provider_connect.sinks._bigquery.options import MAX_TABLES
 from airflow_provider_connect.sinks._bigquery.script import MAX_SCRIPT_BYTES
 from airflow_provider_connect.stage.counts import LATE_COUNTS
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 from tests.unit.sinks.bigquery.test_publish import DAY, NOON, TARGET
 
 KEY = StreamKey(connector="mixpanel", stream="export")
 LEDGER = TARGET.sibling("events__ledger")
-THERE = Counted(1, 8, within=(TARGET.table,), staying=(TARGET.table,))
+THERE = MatchCount(1, 8, matching_tables=(TARGET.table,), other_tables=(TARGET.table,))
 
 
-def wanted(*values: str, salt: str = "5a17", filter_column: str | None = None) -> Wanted:
-    return Wanted(TARGET, (Searched(TARGET, "distinct_id", filter_column),), salt, values)
+def wanted(*values: str, salt: str = "5a17", filter_column: str | None = None) -> EraseSearch:
+    return EraseSearch(TARGET, (SearchedTable(TARGET, "distinct_id", filter_column),), salt, values)
 
 
 def before(day: dt.date = DAY, **fields: Any) -> LedgerRow:
@@ -65,15 +65,21 @@ def scripts(*values: str, days: int = 1, **chosen: Any) -> list[str]:
     late = dict.fromkeys(LATE_COUNTS, 1_000_000)
     followed = [before(DAY - dt.timedelta(days=back), counts=late) for back in range(days)]
     job = {"reference": f"connect_erase_{'0' * 32}", "link": "https://console.cloud.google.com/" + "x" * 200}
-    rows = [generation_without(row, THERE, token="erase1-" + "0" * 16, run="erase/1") for row in followed]
+    rows = [row_after_erase(row, THERE, token="erase1-" + "0" * 16, run="erase/1") for row in followed]
     rows = [row.model_copy(update=job) for row in rows]
     longer = EraseList().with_values("distinct_id", values)
     return [
         count_query(found),
         erase_script(
-            found, LEDGER, KEY, counted={row.day: THERE for row in rows}, rows=rows, followed=followed, version=1
+            found,
+            LEDGER,
+            KEY,
+            day_counts={row.day: THERE for row in rows},
+            new_rows=rows,
+            followed_rows=followed,
+            list_version=1,
         ),
-        lengthen_script(LEDGER, TARGET, KEY, longer=longer, added=longer.digests),
+        extend_list_script(LEDGER, TARGET, KEY, new_list=longer, added_digests=longer.digests),
     ]
 
 
@@ -97,9 +103,9 @@ def test_the_most_days_and_people_fit_into_a_script() -> None:
 
 
 def test_a_script_that_bigquery_does_not_take_is_not_sent() -> None:
-    require_short("x" * MAX_SCRIPT_BYTES, TARGET)
+    require_script_length("x" * MAX_SCRIPT_BYTES, TARGET)
     with pytest.raises(ConfigError, match=r"1,000,001 bytes and BigQuery takes 1 MB: name fewer values"):
-        require_short("x" * (MAX_SCRIPT_BYTES + 1), TARGET)
+        require_script_length("x" * (MAX_SCRIPT_BYTES + 1), TARGET)
 
 
 def test_only_a_later_snapshot_concerns_a_day_that_is_erased_from() -> None:
@@ -110,10 +116,10 @@ def test_only_a_later_snapshot_concerns_a_day_that_is_erased_from() -> None:
 
 
 def test_a_day_keeps_the_definition_that_it_was_loaded_with_and_the_one_in_force_stays() -> None:
-    row = generation_without(before(definition="a" * 15), THERE, token="t2", run="erase/1")
+    row = row_after_erase(before(definition="a" * 15), THERE, token="t2", run="erase/1")
     assert row.definition == "a" * 15
     days: dict[str, Any] = {"counted": {DAY: THERE}, "followed": [before()], "version": 1}
-    script = erase_script(wanted("u"), LEDGER, KEY, **days, rows=[row])
+    script = erase_script(wanted("u"), LEDGER, KEY, **days, new_rows=[row])
     columns, values = re.findall(r"INSERT INTO .* \((.*)\)\n  SELECT (.*);", script)[0]
     assert dict(zip(columns.split(", "), values.split(", "), strict=True))["`definition`"] == f"'{'a' * 15}'"
     assert "definition" not in script.partition("IF outcome = 'erased' THEN")[0]
@@ -121,11 +127,11 @@ def test_a_day_keeps_the_definition_that_it_was_loaded_with_and_the_one_in_force
 
 def test_days_of_many_partitions_come_few_at_a_time_and_one_comes_always() -> None:
     """Of days by the hour, 160 with 25 partitions each are 4,000: what BigQuery lets one job change."""
-    hourly = {DAY + dt.timedelta(days=n): Counted(1, 8, partitions=25) for n in range(200)}
-    assert [*first_days(hourly)] == [*hourly][:160]
-    assert len(first_days({day: Counted(1, 8) for day in hourly} | {DAY: Counted(1, 8, 4_001)})) == 1
-    daily = {DAY + dt.timedelta(days=n): Counted(1, 8) for n in range(2 * DAYS_AT_ONCE)}
-    assert len(first_days(daily)) == DAYS_AT_ONCE
+    hourly = {DAY + dt.timedelta(days=n): MatchCount(1, 8, partitions=25) for n in range(200)}
+    assert [*days_of_one_transaction(hourly)] == [*hourly][:160]
+    assert len(days_of_one_transaction({day: MatchCount(1, 8) for day in hourly} | {DAY: MatchCount(1, 8, 4_001)})) == 1
+    daily = {DAY + dt.timedelta(days=n): MatchCount(1, 8) for n in range(2 * DAYS_AT_ONCE)}
+    assert len(days_of_one_transaction(daily)) == DAYS_AT_ONCE
 
 
 def test_an_id_that_no_row_of_bigquery_can_have_stops_nobody_elses() -> None:
@@ -151,16 +157,18 @@ def test_the_fence_is_changed_first_and_rows_only_when_it_is_decided() -> None:
 def test_each_table_of_a_template_loses_the_days_that_have_their_rows_there() -> None:
     """What a day keeps, and where, is added up over all tables: also over those that have no rows of theirs."""
     later = DAY + dt.timedelta(days=1)
-    tables = tuple(Searched(TARGET.sibling(name), column) for name, column in (("a", "id"), ("b", "id"), ("old", None)))
-    found = Wanted(TARGET, tables, "5a17", ("u-17",))
+    tables = tuple(
+        SearchedTable(TARGET.sibling(name), column) for name, column in (("a", "id"), ("b", "id"), ("old", None))
+    )
+    found = EraseSearch(TARGET, tables, "5a17", ("u-17",))
     assert len(digests(count_query(found))) == 1
     names = ("name", "day", "gone", "rows_left", "partitions")
     answer = [("a", DAY, 2, 0, 3), ("b", DAY, 1, 4, 1), ("old", DAY, 0, 5, 1), ("b", later, 1, 0, 1)]
-    counted = by_day(dict(zip(names, row, strict=True)) for row in answer)
-    assert counted == {DAY: Counted(3, 9, 4, ("a", "b"), ("b", "old")), later: Counted(1, 0, 1, ("b",))}
+    counted = sum_by_day(dict(zip(names, row, strict=True)) for row in answer)
+    assert counted == {DAY: MatchCount(3, 9, 4, ("a", "b"), ("b", "old")), later: MatchCount(1, 0, 1, ("b",))}
 
     rows = [before(day) for day in counted]
-    script = erase_script(found, LEDGER, KEY, counted=counted, rows=rows, followed=rows, version=1)
+    script = erase_script(found, LEDGER, KEY, day_counts=counted, new_rows=rows, followed_rows=rows, list_version=1)
     deletes = re.findall(r"DELETE FROM (\S+) AS connect_t\s+WHERE connect_t\.day IN \((.*?)\)", script)
     day, then = f"DATE '{DAY}'", f"DATE '{later}'"
     assert deletes == [(TARGET.sibling("a").sql, day), (TARGET.sibling("b").sql, f"{day}, {then}")]
@@ -170,14 +178,14 @@ def test_each_table_of_a_template_loses_the_days_that_have_their_rows_there() ->
 
 
 def test_the_most_tables_and_people_fit_into_a_script() -> None:
-    names = tuple(f"{'an_event_with_a_long_name_' * 5}{number}" for number in range(MOST_TABLES))
+    names = tuple(f"{'an_event_with_a_long_name_' * 5}{number}" for number in range(MAX_TABLES))
     people = tuple(f"u-{number}" for number in range(MOST_AT_ONCE))
-    found = Wanted(TARGET, tuple(Searched(TARGET.sibling(name), "id") for name in names), "5a17", people)
-    counted = {DAY: Counted(MOST_TABLES, 8, MOST_TABLES, names, names)}
+    found = EraseSearch(TARGET, tuple(SearchedTable(TARGET.sibling(name), "id") for name in names), "5a17", people)
+    counted = {DAY: MatchCount(MAX_TABLES, 8, MAX_TABLES, names, names)}
     rows = [before()]
     for script in (
         count_query(found),
-        erase_script(found, LEDGER, KEY, counted=counted, rows=rows, followed=rows, version=1),
+        erase_script(found, LEDGER, KEY, day_counts=counted, new_rows=rows, followed_rows=rows, list_version=1),
     ):
         assert all(script.count(f"{TARGET.sibling(name).sql}") == 1 for name in names)
         assert len(script.encode()) < MAX_SCRIPT_BYTES
@@ -186,7 +194,7 @@ def test_the_most_tables_and_people_fit_into_a_script() -> None:
 def test_a_generation_without_them_has_the_rows_that_were_counted_and_no_answer() -> None:
     counts = {"erased": 3, "late_1_days": 2, "shape_filtered": 7, "rows_polled": 0}
     old = before(counts=counts | {"rows_read": 12}, run="dag/run/task", clear_number=1)
-    row = generation_without(old, Counted(gone=2, left=5), token="erase1-x", run="erase/1")
+    row = row_after_erase(old, MatchCount(matching=2, others=5), token="erase1-x", run="erase/1")
     assert (row.generation, row.checks, row.rows, row.digest, row.answer) == (5, 0, 5, None, None)
     assert row.counts == counts | {"erased": 5}
     assert (row.polled_at, row.run, row.clear_number) == (NOON, "erase/1", 0)
@@ -206,7 +214,7 @@ class Digests:
 
 def test_a_list_has_the_digests_of_all_its_versions() -> None:
     table: Any = Digests((1, 2, "5a", "b"), (2, 1, "5a", "a"), (1, 2, "5a", "c"))
-    found = read_list(table, TARGET, 2)
+    found = read_erase_list(table, TARGET, 2)
     assert found == EraseList(version=2, column="id", salt="5a", digests=("a", "b", "c"))
 
 
@@ -222,24 +230,24 @@ def test_a_list_has_the_digests_of_all_its_versions() -> None:
 def test_a_list_that_is_not_whole_stops_loads(rows: list[Any]) -> None:
     table: Any = Digests(*rows)
     with pytest.raises(ConfigError, match="restore that table") as caught:
-        read_list(table, TARGET, 2)
-    assert list_of(TARGET).id in str(caught.value)
+        read_erase_list(table, TARGET, 2)
+    assert erase_list_table(TARGET).id in str(caught.value)
 
 
 def test_lists_of_earlier_versions_belonged_to_streams_and_are_read_as_the_targets() -> None:
     """Each counted its own versions, under a salt of its own."""
     table: Any = Digests((1, 1, "5a", "a", "s"), (1, 1, "0b", "b", "t"), (2, 1, "0b", "c", "t"))
-    found = read_list(table, TARGET, 2)
+    found = read_erase_list(table, TARGET, 2)
     assert {(part.salt, part.digests) for part in found.parts} == {("5a", ("a",)), ("0b", ("b", "c"))}
     assert (found.version, found.column, found.salt, found.shaping) == (2, "id", "0b", None)
     longer = found.with_values("id", ["new"])
     assert (longer.version, longer.salt, longer.others) == (3, "0b", found.others)
-    assert longer.names(["new"]) == [True]
+    assert longer.matches(["new"]) == [True]
 
 
 def test_what_shapes_made_is_a_part_of_its_own() -> None:
     table: Any = Digests((1, 1, "5a", "a"), (2, 1, "0b", "b", "s", "d1"), (3, 1, "0b", "c", "s", "d1"))
-    found = read_list(table, TARGET, 3)
+    found = read_erase_list(table, TARGET, 3)
     assert [(part.salt, part.shaping) for part in found.parts] == [("0b", "d1"), ("5a", None)]
 
 
@@ -251,13 +259,18 @@ def test_a_table_of_an_earlier_version_has_no_column_for_the_digest_of_shapes() 
             return super().query(sql)
 
     table: Any = Earlier((1, 1, "5a", "a"))
-    assert read_list(table, TARGET, 1).shaping is None
+    assert read_erase_list(table, TARGET, 1).shaping is None
 
 
 def test_no_statement_about_the_list_names_a_stream() -> None:
     longer = EraseList().with_values("id", ["a"])
-    lengthening = lengthen_script(LEDGER, TARGET, KEY, longer=longer, added=longer.digests)
+    lengthening = extend_list_script(LEDGER, TARGET, KEY, new_list=longer, added_digests=longer.digests)
     changes = lengthening.partition("INSERT INTO")[0]
-    for sql in (changes, emptied(LEDGER, TARGET), raised_version(LEDGER, TARGET, 1), newest_version(TARGET)):
+    for sql in (
+        changes,
+        empty_list_statements(LEDGER, TARGET),
+        raise_version_statement(LEDGER, TARGET, 1),
+        newest_version_sql(TARGET),
+    ):
         assert "stream" not in sql
         assert f"target = '{TARGET.id}'" in sql

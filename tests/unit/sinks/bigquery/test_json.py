@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sinks._bigquery.columns.json import is_json, unparsable
-from airflow_provider_connect.sinks._bigquery.columns.rows import convert
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.columns.json import find_unparsable, is_json
+from airflow_provider_connect.sinks._bigquery.columns.rows import convert_batch
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 
 DEEP = 1000
 HARD = [
@@ -50,10 +50,10 @@ UNCHECKED = pa.schema([pa.field("doc", pa.string(), metadata={"json": "unchecked
 
 @pytest.mark.parametrize("text", HARD, ids=lambda text: text[:12])
 def test_numbers_and_depths_beyond_a_parser_are_json_and_go_on_to_become_strings(text: str) -> None:
-    assert unparsable(pa.array([text, "{}"])) == []
-    [column] = columns(UNCHECKED)
-    converted = convert(pa.record_batch([pa.array([text])], schema=UNCHECKED), [column], 0)
-    assert converted.bad == []
+    assert find_unparsable(pa.array([text, "{}"])) == []
+    [column] = make_columns(UNCHECKED)
+    converted = convert_batch(pa.record_batch([pa.array([text])], schema=UNCHECKED), [column], 0)
+    assert converted.rejects == []
     assert converted.batch.column(0).to_pylist() == [text]
     # What SAFE.PARSE_JSON gives NULL for is a string of the same text.
     assert f"IFNULL(SAFE.PARSE_JSON(connect_s.`{column.staging['name']}`" in column.expression
@@ -62,7 +62,7 @@ def test_numbers_and_depths_beyond_a_parser_are_json_and_go_on_to_become_strings
 
 @pytest.mark.parametrize("text", BROKEN, ids=lambda text: text[:12])
 def test_what_is_no_json_is_a_bad_row_at_any_depth(text: str) -> None:
-    assert unparsable(pa.array(["{}", text])) == [1]
+    assert find_unparsable(pa.array(["{}", text])) == [1]
 
 
 def plain(text: str) -> bool:
@@ -96,6 +96,6 @@ def test_any_text_is_judged_as_pythons_own_parser_does(text: str) -> None:
 
 def test_a_text_that_is_no_utf8_is_a_bad_row_and_no_crash() -> None:
     texts = pa.array([b'{"a": "\xff"}', b"{}", b"\xff\\ud800"], pa.binary()).view(pa.string())
-    done = convert(pa.record_batch([texts], schema=UNCHECKED), columns(UNCHECKED), 0)
-    assert [(bad.position, bad.reason) for bad in done.bad] == [(row, "a text that is not UTF-8") for row in (0, 2)]
+    done = convert_batch(pa.record_batch([texts], schema=UNCHECKED), make_columns(UNCHECKED), 0)
+    assert [(bad.position, bad.reason) for bad in done.rejects] == [(row, "a text that is not UTF-8") for row in (0, 2)]
     assert done.batch.column(0).to_pylist() == ["{}"]

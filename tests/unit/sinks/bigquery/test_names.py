@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.names import (
     MAX_NAME,
-    OWN_COLUMNS,
+    SINK_COLUMNS,
     label,
     labels,
     legal_names,
@@ -43,7 +43,7 @@ def test_names_are_legal_and_differ_by_more_than_case(names: list[str]):
         assert len(column) <= MAX_NAME
         assert ASCII_ONLY.fullmatch(staged_name(column))
         assert not column.lower().startswith(RESERVED)
-        assert column.lower() not in OWN_COLUMNS
+        assert column.lower() not in SINK_COLUMNS
     assert len({column.lower() for column in legal.values()}) == len(names)
     assert len({staged_name(column).lower() for column in legal.values()}) == len(names)
 
@@ -209,7 +209,7 @@ def test_a_table_for_each_event() -> None:
     assert sink.target == "bigquery://x.analytics.mp_{$event name}"
     assert sink.asset_uri == "bigquery://x/analytics/mp_%7B%24event%20name%7D"
     assert sink.tables is not None
-    assert (sink.tables.column, sink.tables.folder("login"), sink.tables.most) == ("$event name", "mp_login", 98)
+    assert (sink.tables.column, sink.tables.folder_name("login"), sink.tables.most) == ("$event name", "mp_login", 98)
     assert BigQuerySink(table="ours.analytics.{event}").target == "bigquery://ours.analytics.{event}"
     assert BigQuerySink(table="analytics.events").tables is None
     heads = {BigQuerySink(table=f"a.{name}").head for name in ("{event}", "e_{event}", "{e_event}", "{event}_e")}
@@ -242,8 +242,8 @@ def test_an_events_table_never_has_the_name_of_one_beside_a_target() -> None:
     tables = BigQuerySink(table="a.mp_{event}").tables
     assert tables is not None
     for value in ("x__ledger", "x__rejects", "x__erased", "x__notes", "x__tombstones", "x__stage_1"):
-        assert re.fullmatch(r"mp_x_[a-z]+(_1)?_x[0-9a-f]{10}", tables.folder(value))
-    assert tables.folder("page__view") == "mp_page__view"
+        assert re.fullmatch(r"mp_x_[a-z]+(_1)?_x[0-9a-f]{10}", tables.folder_name(value))
+    assert tables.folder_name("page__view") == "mp_page__view"
 
 
 def test_another_key_doubles_rows_only_where_they_are_merged_or_kept_as_deleted_by_it() -> None:

@@ -9,19 +9,19 @@ import pyarrow as pa
 import pytest
 from google.cloud import bigquery
 
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.tables import filter_column
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.partitions import new_partitioning, partition_of_row
-from airflow_provider_connect.sinks._bigquery.problems import expired, new_table_problems, table_problems
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
+from airflow_provider_connect.sinks._bigquery.partitions import new_partitioning, row_partition_sql
+from airflow_provider_connect.sinks._bigquery.problems import expiry_problem, new_table_problems, table_problems
 from tests.equipment.bigquery.fixtures import options
 
-TARGET = Place("some-project", "d", "events")
+TARGET = TableRef("some-project", "d", "events")
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("größe", pa.int64()), ("$at", pa.timestamp("us"))]
 )
-MADE = columns(SCHEMA)
+MADE = make_columns(SCHEMA)
 
 
 def table(**options: Any) -> bigquery.Table:
@@ -103,7 +103,7 @@ def test_a_table_by_ranges_is_made_by_a_person_who_knows_the_ranges() -> None:
 def test_a_day_does_not_vanish_from_partitions_by_time_of_arrival() -> None:
     by_arrival = bigquery.TimePartitioning(type_="DAY", field=None, expiration_ms=86_400_000)
     found = table(time_partitioning=by_arrival, require_partition_filter=True)
-    assert expired(found, dt.date(1990, 1, 1), dt.date(2026, 11, 20)) is None
+    assert expiry_problem(found, dt.date(1990, 1, 1), dt.date(2026, 11, 20)) is None
     assert filter_column(found) == "_PARTITIONTIME"
 
 
@@ -119,4 +119,4 @@ def test_a_day_does_not_vanish_from_partitions_by_time_of_arrival() -> None:
     ],
 )
 def test_the_partitions_of_a_days_rows_can_be_counted(existing: dict[str, Any], sql: str | None) -> None:
-    assert partition_of_row(table(**existing)) == sql
+    assert row_partition_sql(table(**existing)) == sql

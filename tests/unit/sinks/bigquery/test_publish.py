@@ -12,27 +12,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.bigquery.sql import Place, any_partition, literal, names, quoted, texts
+from airflow_provider_connect.clients.bigquery.sql import (
+    TableRef,
+    any_partition,
+    column_list,
+    literal,
+    quoted,
+    string_array,
+)
 from airflow_provider_connect.errors import ConfigError, DataError, OvertakenError, RetriableError, SupersededError
-from airflow_provider_connect.publishing import row_of
+from airflow_provider_connect.publishing import ledger_row
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.aliases import NEWEST, STAGED, TOMBSTONE
 from airflow_provider_connect.sinks._bigquery.aliases import TARGET as TARGET_ROW
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
-from airflow_provider_connect.sinks._bigquery.names import TABLE
+from airflow_provider_connect.sinks._bigquery.names import TABLE_COLUMN
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
-from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, Rejects
-from airflow_provider_connect.sinks._bigquery.script import publish_script, rehearse, sample, settle
-from airflow_provider_connect.sinks._bigquery.staging import Part, Staging
-from airflow_provider_connect.sinks._bigquery.tables import Merge, merge_of, tombstone_fields
-from airflow_provider_connect.sinks._bigquery.turns import DML_OF_A_PUBLISH
-from airflow_provider_connect.stage.manifest import Manifest, Polled, Seen
+from airflow_provider_connect.sinks._bigquery.rejects import REJECT_FIELDS, RejectTables
+from airflow_provider_connect.sinks._bigquery.script import (
+    publish_script,
+    published_row,
+    rehearse_script,
+    sample_publish,
+)
+from airflow_provider_connect.sinks._bigquery.staging import StagingLayout, TableChange
+from airflow_provider_connect.sinks._bigquery.tables import MergeRule, make_merge_rule, tombstone_fields
+from airflow_provider_connect.sinks._bigquery.turns import DML_PER_PUBLISH
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, SeenPublish
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.turns import statements
 
 DAY = dt.date(2026, 9, 1)
-TARGET = Place("some-project", "d", "events")
+TARGET = TableRef("some-project", "d", "events")
 SCHEMA = pa.schema(
     [
         pa.field("id", pa.int64()),
@@ -43,9 +55,9 @@ SCHEMA = pa.schema(
     ]
 )
 NOON = dt.datetime(2026, 9, 2, 12, tzinfo=dt.UTC)
-SEEN = Seen(day=DAY, generation=2, checks=1)
+SEEN = SeenPublish(day=DAY, generation=2, checks=1)
 MINE, THEIRS = "a" * 15, "b" * 15
-REJECTS = Rejects(TARGET.sibling("events__rejects"), TARGET.sibling("events__stage_a1_rejects"), 2)
+REJECTS = RejectTables(TARGET.sibling("events__rejects"), TARGET.sibling("events__stage_a1_rejects"), 2)
 UNESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", "'": "'"}
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
@@ -55,7 +67,7 @@ def published(stream: str = "export", token: str = "t", run: str = "dag/run/task
         day=Day(date=DAY),
         attempt="a1",
         fingerprint="f",
-        polled=Polled(rows_read=7, digest="0" * 32),
+        polled=PollResult(rows_read=7, digest="0" * 32),
         seen=SEEN,
         polled_at=NOON,
     )
@@ -67,23 +79,23 @@ def published(stream: str = "export", token: str = "t", run: str = "dag/run/task
 def plan(publish: Publish | None = None, **changes: Any) -> PublishPlan:
     publish = publish or published()
     staged = {name: changes.pop(name) for name in ("columns", "filter_column", "parts") if name in changes}
-    every = columns(SCHEMA)
-    made = Staging(TARGET.sibling("events__stage_a1"), None, every, every, "storage_write")
+    every = make_columns(SCHEMA)
+    made = StagingLayout(TARGET.sibling("events__stage_a1"), None, every, every, "storage_write")
     return replace(
         PublishPlan(
             target=TARGET,
             staging=made.table,
             ledger=TARGET.sibling("connect_ledger"),
             publish=publish,
-            row=row_of(publish, 0, rows=7),
-            made=replace(made, **staged),
+            row=ledger_row(publish, 0, rows=7),
+            layout=replace(made, **staged),
         ),
         **changes,
     )
 
 
-def merge() -> Merge:
-    return merge_of(columns(SCHEMA), ["id"], "a b", "gone", TARGET.sibling("events__tombstones"))
+def merge() -> MergeRule:
+    return make_merge_rule(make_columns(SCHEMA), ["id"], "a b", "gone", TARGET.sibling("events__tombstones"))
 
 
 PLANS = {
@@ -131,9 +143,9 @@ def test_other_literals() -> None:
     assert literal(DAY) == "DATE '2026-09-01'"
     assert literal(-5) == "-5"
     assert literal(None, "INT64") == "CAST(NULL AS INT64)"
-    assert texts(["a", "'"]) == r"CAST(['a', '\''] AS ARRAY<STRING>)"
-    assert texts([]) == "CAST([] AS ARRAY<STRING>)"
-    assert names(["a", "b"], "s") == "s.`a`, s.`b`"
+    assert string_array(["a", "'"]) == r"CAST(['a', '\''] AS ARRAY<STRING>)"
+    assert string_array([]) == "CAST([] AS ARRAY<STRING>)"
+    assert column_list(["a", "b"], "s") == "s.`a`, s.`b`"
     assert any_partition(None) == "TRUE"
 
 
@@ -179,7 +191,7 @@ def test_every_insert_names_its_columns(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["replace, filter", "merge, filter"])
 def test_a_required_partition_filter_is_satisfied_where_the_target_is_read(mode: str) -> None:
-    column = PLANS[mode].made.filter_column
+    column = PLANS[mode].layout.filter_column
     script = publish_script(PLANS[mode])
     if mode.startswith("merge"):
         assert f"{any_partition(column, TARGET_ROW)}\nWHEN" in script
@@ -192,18 +204,18 @@ def test_a_required_partition_filter_is_satisfied_where_the_target_is_read(mode:
 def test_a_script_that_is_too_long_is_refused_before_it_is_sent() -> None:
     wide = pa.schema([pa.field(f"{'c' * 280}{i}", pa.int64()) for i in range(2000)])
     with pytest.raises(ConfigError, match=r"bytes and BigQuery takes 1 MB: the 2000 columns"):
-        publish_script(plan(columns=columns(wide)))
+        publish_script(plan(columns=make_columns(wide)))
 
 
 def test_a_script_that_just_fits_is_refused_while_nothing_is_polled_yet() -> None:
     def wide(count: int) -> PublishPlan:
         schema = pa.schema([pa.field(f"{'c' * 280}{i}", pa.int64()) for i in range(count)])
-        return plan(sample(published().key, schema), columns=columns(schema))
+        return plan(sample_publish(published().key, schema), columns=make_columns(schema))
 
     assert 950_000 < len(publish_script(wide(1650)).encode()) < 1_000_000
     with pytest.raises(ConfigError, match="BigQuery takes 1 MB"):
-        rehearse(wide(1650))
-    rehearse(wide(1500))
+        rehearse_script(wide(1650))
+    rehearse_script(wide(1500))
 
 
 def test_a_day_of_many_streams_fits_and_the_ledger_keeps_their_number() -> None:
@@ -226,8 +238,8 @@ def answered(outcome: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("outcome", ["published", "already"])
 def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
-    row = row_of(published(), 3, rows=7, counts={"rows_read": 7}, published_at=None)
-    assert settle(plan(), answered(outcome)) == row.model_copy(update={"attempt": "a0"})
+    row = ledger_row(published(), 3, rows=7, counts={"rows_read": 7}, published_at=None)
+    assert published_row(plan(), answered(outcome)) == row.model_copy(update={"attempt": "a0"})
 
 
 @pytest.mark.parametrize(
@@ -247,7 +259,7 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
 )
 def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
     with pytest.raises(cls, match=text) as caught:
-        settle(plan(replace(published(), definition=MINE), write_mode="merge", merge=merge()), answered(outcome))
+        published_row(plan(replace(published(), definition=MINE), write_mode="merge", merge=merge()), answered(outcome))
     assert "some-project.d.events" in str(caught.value) or outcome in ("overtaken", "superseded", "redefined")
     assert "mixpanel/export" in str(caught.value) or outcome in ("kept", "uncomparable")
 
@@ -279,8 +291,8 @@ def test_the_fence_row_gets_the_definition_only_when_it_or_its_task_comes_into_f
     changed = script.partition(guard)[2].partition("END IF")[0]
     assert f"SET definition = '{MINE}', run = 'dag/task'" in changed
     assert "day IS NULL" in changed
-    assert statements(script)["some-project.d.connect_ledger"] == DML_OF_A_PUBLISH + 1
-    assert statements(publish_script(plan()))["some-project.d.connect_ledger"] == DML_OF_A_PUBLISH
+    assert statements(script)["some-project.d.connect_ledger"] == DML_PER_PUBLISH + 1
+    assert statements(publish_script(plan()))["some-project.d.connect_ledger"] == DML_PER_PUBLISH
 
 
 @pytest.mark.parametrize("mode", PLANS)
@@ -301,7 +313,7 @@ def test_merge_finds_its_columns_by_the_sources_names() -> None:
     found = merge()
     assert found.key == ("id",)
     assert found.newest_by != "a b"
-    assert [field["name"] for field in tombstone_fields(found, columns(SCHEMA))] == [
+    assert [field["name"] for field in tombstone_fields(found, make_columns(SCHEMA))] == [
         "id",
         found.newest_by,
         "day",
@@ -312,8 +324,8 @@ def test_merge_finds_its_columns_by_the_sources_names() -> None:
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
 def test_not_a_number_is_never_the_newest(kind: pa.DataType) -> None:
     """Nothing is greater than NaN, nor equal to it: a row that has it would stay for ever."""
-    made = columns(pa.schema([("id", pa.int64()), ("score", kind), ("gone", pa.bool_())]))
-    merged = merge_of(made, ["id"], "score", "gone", TARGET.sibling("events__tombstones"))
+    made = make_columns(pa.schema([("id", pa.int64()), ("score", kind), ("gone", pa.bool_())]))
+    merged = make_merge_rule(made, ["id"], "score", "gone", TARGET.sibling("events__tombstones"))
     script = publish_script(plan(columns=made, write_mode="merge", merge=merged))
     for alias in (STAGED, NEWEST, TARGET_ROW, TOMBSTONE):
         assert f"IF(IS_NAN({alias}.`score`), NULL, {alias}.`score`)" in script
@@ -334,7 +346,7 @@ def test_not_a_number_is_never_the_newest(kind: pa.DataType) -> None:
 )
 def test_merge_options_that_cannot_serve(options: tuple[Any, ...], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
-        merge_of(columns(SCHEMA), *options, TARGET)
+        make_merge_rule(make_columns(SCHEMA), *options, TARGET)
 
 
 @pytest.mark.parametrize(("parts", "left_out"), [(None, {"erased", "tables"}), ((), {"erased"})])
@@ -342,11 +354,15 @@ def test_the_scripts_ledger_row_fills_every_column_of_the_ledger(parts: Any, lef
     """But the fence row's own, and what only a day in several tables has."""
     script = publish_script(plan(parts=parts))
     written = re.findall(r"INSERT INTO `some-project.d.connect_ledger` \((.*?)\)", script)[0]
-    assert written == names(field["name"] for field in LEDGER_FIELDS if field["name"] not in left_out)
+    assert written == column_list(field["name"] for field in LEDGER_FIELDS if field["name"] not in left_out)
 
 
 def test_a_day_in_several_tables_changes_each_and_never_their_head() -> None:
-    parts = (Part("gone", "at", True, False), Part("kept", "day", True, True), Part("new", None, False, True))
+    parts = (
+        TableChange("gone", "at", True, False),
+        TableChange("kept", "day", True, True),
+        TableChange("new", None, False, True),
+    )
     script = publish_script(plan(parts=parts))
     changes = re.findall(r"^  (DELETE FROM|INSERT INTO) `some-project\.d\.(\w+)`", script, re.MULTILINE)
     begun = [("DELETE FROM", "gone"), ("DELETE FROM", "kept"), ("INSERT INTO", "kept"), ("INSERT INTO", "new")]
@@ -354,7 +370,7 @@ def test_a_day_in_several_tables_changes_each_and_never_their_head() -> None:
     this_day = "connect_t.`day` = DATE '2026-09-01'"
     assert f"DELETE FROM `some-project.d.gone` AS connect_t WHERE {this_day} AND (connect_t.`at` IS NULL OR" in script
     assert f"DELETE FROM `some-project.d.kept` AS connect_t WHERE {this_day};" in script
-    assert [name for name in ("gone", "kept", "new") if f"WHERE connect_s.`{TABLE}` = '{name}'" in script] == [
+    assert [name for name in ("gone", "kept", "new") if f"WHERE connect_s.`{TABLE_COLUMN}` = '{name}'" in script] == [
         "kept",
         "new",
     ]
@@ -362,21 +378,21 @@ def test_a_day_in_several_tables_changes_each_and_never_their_head() -> None:
 
 
 def test_too_many_columns_times_tables_are_found_before_the_poll() -> None:
-    wide = columns(pa.schema([pa.field(f"column_{number}", pa.string()) for number in range(400)]))
-    parts = tuple(Part(f"event_{number}", None, True, True) for number in range(98))
-    rehearse(plan(published(), columns=wide, parts=parts[:10]))
+    wide = make_columns(pa.schema([pa.field(f"column_{number}", pa.string()) for number in range(400)]))
+    parts = tuple(TableChange(f"event_{number}", None, True, True) for number in range(98))
+    rehearse_script(plan(published(), columns=wide, parts=parts[:10]))
     with pytest.raises(ConfigError, match="the 400 columns of 98 tables are too many"):
-        rehearse(plan(published(), columns=wide, parts=parts))
+        rehearse_script(plan(published(), columns=wide, parts=parts))
 
 
 def test_a_day_that_was_polled_before_an_erase_is_polled_again() -> None:
     for mode, each in PLANS.items():
         assert "WHEN COALESCE(seen.erased, 0) != 0 THEN 'overtaken'" in publish_script(each), mode
     with pytest.raises(OvertakenError, match="rows were erased since") as caught:
-        settle(plan(), answered("overtaken") | {"erased": 1})
+        published_row(plan(), answered("overtaken") | {"erased": 1})
     assert caught.value.is_erase
 
 
 def test_the_scripts_rejects_fill_every_column_of_theirs() -> None:
     written = re.findall(r"INSERT INTO `some-project.d.events__rejects` \((.*?)\)", publish_script(PLANS["rejects"]))[0]
-    assert written == names(field["name"] for field in REJECT_FIELDS)
+    assert written == column_list(field["name"] for field in REJECT_FIELDS)

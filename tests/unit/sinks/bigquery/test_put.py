@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_connect.clients.bigquery.sql import Place
-from airflow_provider_connect.clients.bigquery.streams import BadRow, RowsError, StreamReceipt
+from airflow_provider_connect.clients.bigquery.sql import TableRef
+from airflow_provider_connect.clients.bigquery.streams import RefusedRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
-from airflow_provider_connect.sinks._bigquery.staging import Staging
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
+from airflow_provider_connect.sinks._bigquery.staging import StagingLayout
 from airflow_provider_connect.sinks._bigquery.ways_in import storage_write as _storage_write
 from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import RESTARTS, put_file
 from airflow_provider_connect.stage.rejects import Tolerance
 
 FILE = "day=2026-09-01/a1-00000-0a1b.parquet"
 SCHEMA = pa.schema([("n", pa.int64()), ("größe", pa.string())])
-NAMES = [column.staging["name"] for column in columns(SCHEMA)]
+NAMES = [column.staging["name"] for column in make_columns(SCHEMA)]
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Picky:
     sent: int = 0
     stored: list[int] = field(default_factory=list)
 
-    def appender(self, api: Any, table: Place, schema: pa.Schema) -> PickyAppender:
+    def appender(self, api: Any, table: TableRef, schema: pa.Schema) -> PickyAppender:
         return PickyAppender(self, schema.names == NAMES, [])
 
 
@@ -56,7 +56,7 @@ class PickyAppender:
         if self.takes_rows:
             self.service.sent += 1
             if self.service.sent <= self.service.refusals:
-                raise RowsError(f"BigQuery refuses 1 rows; columns: {NAMES[1]}", [BadRow(0, NAMES[1], "not valid")])
+                raise RowsError(f"BigQuery refuses 1 rows; columns: {NAMES[1]}", [RefusedRow(0, NAMES[1], "not valid")])
             self.service.stored = [n for batch in self.batches for n in batch["n"].to_pylist()]
         return StreamReceipt("a stream" if rows else "", rows)
 
@@ -68,8 +68,8 @@ def put(
     monkeypatch.setattr(_storage_write, "Appender", service.appender)
     (tmp_path / FILE).parent.mkdir()
     pq.write_table(pa.table({"n": range(20), "größe": [f"text {n}" for n in range(20)]}, SCHEMA), tmp_path / FILE)
-    place, made = Place("a-project", "d", "rows"), columns(SCHEMA)
-    staging = Staging(place, place.sibling("rejected"), made, made, "storage_write")
+    place, made = TableRef("a-project", "d", "rows"), make_columns(SCHEMA)
+    staging = StagingLayout(place, place.sibling("rejected"), made, made, "storage_write")
     return service, lambda: put_file(None, staging, str(tmp_path), FILE, Tolerance(errors, 50))  # type: ignore[arg-type]
 
 

@@ -13,8 +13,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sinks._bigquery.columns.rows import MAX_RECORD_BYTES, convert, staging_schema, summary
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.columns.rows import (
+    MAX_RECORD_BYTES,
+    convert_batch,
+    staging_schema,
+    summarize_rejects,
+)
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sources._mixpanel.columns import schema as mixpanel_schema
 
 
@@ -23,9 +28,9 @@ def one(kind: pa.DataType, values: list[Any], *, nullable: bool = True, **metada
 
 
 def bad_rows(batch: pa.RecordBatch, **options: Any) -> list[tuple[int, str]]:
-    found = convert(batch, columns(batch.schema), 0, **options)
-    assert found.batch.num_rows + len(found.bad) == batch.num_rows
-    return [(row.position, row.reason) for row in found.bad]
+    found = convert_batch(batch, make_columns(batch.schema), 0, **options)
+    assert found.batch.num_rows + len(found.rejects) == batch.num_rows
+    return [(row.position, row.reason) for row in found.rejects]
 
 
 def addresses(batch: pa.RecordBatch) -> list[int]:
@@ -43,13 +48,13 @@ def mixpanel() -> pa.RecordBatch:
 
 
 def test_a_batch_that_is_right_is_not_copied(mixpanel: pa.RecordBatch):
-    converted = convert(mixpanel, columns(mixpanel.schema), 0)
-    assert converted.bad == []
+    converted = convert_batch(mixpanel, make_columns(mixpanel.schema), 0)
+    assert converted.rejects == []
     assert addresses(converted.batch) == addresses(mixpanel)
 
 
 def test_a_batch_that_is_right_costs_far_less_than_a_look_at_each_row(mixpanel: pa.RecordBatch):
-    found = columns(mixpanel.schema)
+    found = make_columns(mixpanel.schema)
 
     def best(work: Callable[[], Any]) -> float:
         times = []
@@ -60,15 +65,15 @@ def test_a_batch_that_is_right_costs_far_less_than_a_look_at_each_row(mixpanel: 
         return min(times)
 
     each_row = best(lambda: [column.to_pylist() for column in mixpanel.columns])
-    assert best(lambda: convert(mixpanel, found, 0)) < 0.5 * each_row  # a tenth, alone on the machine
+    assert best(lambda: convert_batch(mixpanel, found, 0)) < 0.5 * each_row  # a tenth, alone on the machine
 
 
 def test_positions_are_those_in_the_file_also_after_bad_rows():
     batch = one(pa.time64("us"), [0, 86_400_000_000, 5])
-    found = convert(batch, columns(batch.schema), 100, position_column="connect_position")
+    found = convert_batch(batch, make_columns(batch.schema), 100, position_column="connect_position")
     assert found.batch.column("connect_position").to_pylist() == [100, 102]
-    assert found.batch.schema == staging_schema(columns(batch.schema), "connect_position")
-    assert [row.position for row in found.bad] == [101]
+    assert found.batch.schema == staging_schema(make_columns(batch.schema), "connect_position")
+    assert [row.position for row in found.rejects] == [101]
 
 
 def test_null_in_a_column_that_has_none():
@@ -92,7 +97,7 @@ def test_rows_that_are_too_large_are_found_among_many():
     batch = pa.record_batch([texts, [[1, 2]] * 3000], ["x", "l"])
     assert bad_rows(batch, max_row_bytes=5000) == [(1234, reason), (2999, reason)]
     assert bad_rows(batch, max_row_bytes=6000) == []
-    assert convert(batch, columns(batch.schema), 0, max_row_bytes=5000).bad[0].column == "x"
+    assert convert_batch(batch, make_columns(batch.schema), 0, max_row_bytes=5000).rejects[0].column == "x"
 
 
 def test_a_bad_row_is_kept_as_json():
@@ -107,7 +112,7 @@ def test_a_bad_row_is_kept_as_json():
     types = {"l": pa.list_(pa.struct([("k", pa.string()), ("m", pa.map_(pa.string(), pa.date32()))]))}
     arrays = [pa.array([value], types.get(name)) for name, value in values.items()]
     batch = pa.record_batch([*arrays, pa.array([2**40]).view(pa.time64("us"))], [*values, "late"])
-    (bad,) = convert(batch, columns(batch.schema), 7).bad
+    (bad,) = convert_batch(batch, make_columns(batch.schema), 7).rejects
     assert (bad.position, bad.column) == (7, "l")
     record = json.loads(bad.record)
     assert record.pop("late")
@@ -123,14 +128,14 @@ def test_a_bad_row_is_kept_as_json():
 
 def test_a_value_beyond_the_calendar_does_not_hide_the_row():
     batch = one(pa.timestamp("us"), [0]).set_column(0, "x", pa.array([2**62]).view(pa.timestamp("us")))
-    (bad,) = convert(batch, columns(batch.schema), 0).bad
+    (bad,) = convert_batch(batch, make_columns(batch.schema), 0).rejects
     assert bad.reason == "a time outside of the years 1 to 9999"
     assert set(json.loads(bad.record)) == {"x"}
 
 
 def test_the_record_of_a_huge_row_is_cut_and_says_so():
     batch = pa.record_batch([["é" * MAX_RECORD_BYTES]], ["x"])
-    (bad,) = convert(batch, columns(batch.schema), 0, max_row_bytes=1000).bad
+    (bad,) = convert_batch(batch, make_columns(batch.schema), 0, max_row_bytes=1000).rejects
     assert MAX_RECORD_BYTES - 2 < len(bad.record) <= MAX_RECORD_BYTES
     assert bad.record.decode().endswith("é")
     assert "only the first 1000000 bytes" in bad.reason
@@ -141,30 +146,30 @@ def test_the_summary_names_columns_and_counts_and_no_value():
         [pa.array([None, "SECRET{", "SECRET[", "1"]), pa.array([[1], [None], [None], [2]])],
         schema=pa.schema([pa.field("j", pa.string(), metadata={"json": "unchecked"}), ("l", pa.list_(pa.int8()))]),
     )
-    bad = convert(batch, columns(batch.schema), 0).bad
-    assert summary(bad) == "column 'j': 2 rows with a text that is no JSON"
-    assert "SECRET" not in summary(bad)
+    bad = convert_batch(batch, make_columns(batch.schema), 0).rejects
+    assert summarize_rejects(bad) == "column 'j': 2 rows with a text that is no JSON"
+    assert "SECRET" not in summarize_rejects(bad)
 
 
 def test_what_lies_under_a_null_is_not_looked_at():
     lists = pa.array([[1], [None], [2]], pa.list_(pa.int8()))
     structs = pa.StructArray.from_arrays([lists], ["l"], mask=pa.array([False, True, False]))
     batch = pa.record_batch([structs], ["s"])
-    found = convert(batch, columns(batch.schema), 0)
-    assert found.bad == []
+    found = convert_batch(batch, make_columns(batch.schema), 0)
+    assert found.rejects == []
     assert found.batch.to_pylist() == [{"s": {"l": [1]}}, {"s": None}, {"s": {"l": [2]}}]
 
 
 def test_a_column_that_is_left_out_is_not_looked_at():
     batch = pa.record_batch([pa.array([[None]], pa.list_(pa.int8())), pa.array([1])], ["l", "n"])
-    kept = [column for column in columns(batch.schema) if column.name == "n"]
-    found = convert(batch, kept, 0)
-    assert (found.bad, found.batch.to_pylist()) == ([], [{"n": 1}])
+    kept = [column for column in make_columns(batch.schema) if column.name == "n"]
+    found = convert_batch(batch, kept, 0)
+    assert (found.rejects, found.batch.to_pylist()) == ([], [{"n": 1}])
 
 
 def mend(text: str) -> str:
     batch = one(pa.string(), [None, text, "{}"], json="checked")
-    none, mended, other = convert(batch, columns(batch.schema), 0).batch.column("x").to_pylist()
+    none, mended, other = convert_batch(batch, make_columns(batch.schema), 0).batch.column("x").to_pylist()
     assert (none, other) == (None, "{}")
     return str(mended)
 
@@ -182,7 +187,7 @@ def test_lone_surrogates_are_replaced_and_nothing_else_changes(text: str):
 
 def test_a_batch_without_rows():
     batch = pa.record_batch([pa.array([], pa.map_(pa.string(), pa.int8()))], ["m"])
-    assert convert(batch, columns(batch.schema), 0).batch.num_rows == 0
+    assert convert_batch(batch, make_columns(batch.schema), 0).batch.num_rows == 0
 
 
 # A reference in plain Python, for types that are nested in any way.
@@ -254,7 +259,7 @@ def test_any_nesting_is_converted_as_the_reference_does(data: st.DataObject):
             good.append({"x": reference(kind, row)})
         except RefusedError:
             bad.append(position)
-    found = convert(batch, columns(batch.schema), start)
+    found = convert_batch(batch, make_columns(batch.schema), start)
     found.batch.validate(full=True)
-    assert [row.position for row in found.bad] == bad
+    assert [row.position for row in found.rejects] == bad
     assert found.batch.to_pylist() == good

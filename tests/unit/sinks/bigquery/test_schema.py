@@ -10,23 +10,23 @@ import pyarrow as pa
 import pytest
 from google.cloud import bigquery
 
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.tables import filter_column
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sinks._bigquery.columns.schema import (
     DAY_FIELD,
-    Contract,
-    Evolution,
-    evolution,
+    SchemaChange,
+    SchemaContract,
+    compare_schema,
+    describe_type,
     new_fields,
-    shown_type,
 )
-from airflow_provider_connect.sinks._bigquery.columns.types import Column, columns
-from airflow_provider_connect.sinks._bigquery.problems import expired, new_table_problems, table_problems
+from airflow_provider_connect.sinks._bigquery.columns.types import TargetColumn, make_columns
+from airflow_provider_connect.sinks._bigquery.problems import expiry_problem, new_table_problems, table_problems
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from tests.equipment.bigquery.fixtures import options
 
-TARGET = Place("some-project", "d", "events")
+TARGET = TableRef("some-project", "d", "events")
 SCHEMA = pa.schema(
     [
         pa.field("id", pa.int64(), nullable=False, metadata={"comment": "Who."}),
@@ -41,8 +41,8 @@ def field(name: str, kind: str, mode: str = "NULLABLE", **more: Any) -> dict[str
     return {"name": name, "type": kind, "mode": mode, **more}
 
 
-def evolve(existing: list[dict[str, Any]], schema: pa.Schema, contract: Contract = "evolve") -> Evolution:
-    return evolution("p.d.t", existing, columns(schema, existing), contract)
+def evolve(existing: list[dict[str, Any]], schema: pa.Schema, contract: SchemaContract = "evolve") -> SchemaChange:
+    return compare_schema("p.d.t", existing, make_columns(schema, existing), contract)
 
 
 def of(*fields: pa.Field) -> pa.Schema:
@@ -50,13 +50,13 @@ def of(*fields: pa.Field) -> pa.Schema:
 
 
 def test_a_table_as_it_was_made_needs_no_change() -> None:
-    existing = new_fields(columns(SCHEMA))
+    existing = new_fields(make_columns(SCHEMA))
     for contract in ("evolve", "freeze", "discard_columns"):
         found = evolve(existing, SCHEMA, contract)  # type: ignore[arg-type]
         assert not found.changed
         assert found.fields == existing
-        assert [column.name for column in found.written] == ["id", "s", "tags", "at"]
-        assert found.discarded == ()
+        assert [column.name for column in found.written_columns] == ["id", "s", "tags", "at"]
+        assert found.discarded_sources == ()
 
 
 def test_synonyms_of_types_are_no_change() -> None:
@@ -71,7 +71,7 @@ def test_new_columns_come_last_nullable_and_only_by_the_contract() -> None:
         pa.field("new", pa.string(), nullable=False), pa.field("id", pa.int64()), pa.field("n", pa.list_(pa.int64()))
     )
     found = evolve(existing, schema)
-    assert found.added == ("new", "n")
+    assert found.added_names == ("new", "n")
     assert [(f["name"], f["mode"]) for f in found.fields] == [
         ("day", "NULLABLE"),
         ("id", "NULLABLE"),
@@ -85,8 +85,8 @@ def test_new_columns_come_last_nullable_and_only_by_the_contract() -> None:
         evolve(existing, schema, "freeze")
     left = evolve(existing, schema, "discard_columns")
     assert not left.changed
-    assert left.discarded == ("new", "n")
-    assert [column.name for column in left.written] == ["id"]
+    assert left.discarded_sources == ("new", "n")
+    assert [column.name for column in left.written_columns] == ["id"]
     assert left.fields == existing
 
 
@@ -95,10 +95,10 @@ def test_new_fields_inside_columns() -> None:
     schema = of(pa.field("s", pa.struct([("b", pa.string()), ("c", pa.int64())])))
     found = evolve(existing, schema)
     assert found.changed
-    assert found.added == ()
+    assert found.added_names == ()
     assert [f["name"] for f in found.fields[1]["fields"]] == ["old", "b", "c"]
     # What is inserted has the table's fields in the table's order: BigQuery matches a struct's fields by position.
-    assert [f["name"] for f in found.written[0].target["fields"]] == ["old", "b", "c"]
+    assert [f["name"] for f in found.written_columns[0].target["fields"]] == ["old", "b", "c"]
     assert existing[1]["fields"] == [field("old", "STRING"), field("b", "STRING")]  # left as it was
     with pytest.raises(DataError, match=r"column 's\.c' is new \(INTEGER\).*: add it by hand, or leave it out"):
         evolve(existing, schema, "freeze")
@@ -125,7 +125,7 @@ def test_new_fields_inside_columns() -> None:
 )
 @pytest.mark.parametrize("contract", ["evolve", "freeze", "discard_columns"])
 def test_a_changed_type_fails_under_every_contract(
-    old: dict[str, Any], new: pa.DataType, said: str, contract: Contract
+    old: dict[str, Any], new: pa.DataType, said: str, contract: SchemaContract
 ) -> None:
     with pytest.raises(DataError, match=said):
         evolve([old, DAY_FIELD], of(pa.field("c", new)), contract)
@@ -150,7 +150,7 @@ def test_required_is_relaxed_by_evolve_and_kept_by_the_others() -> None:
     for contract in ("freeze", "discard_columns"):
         kept = evolve(existing, schema, contract)  # type: ignore[arg-type]
         assert not kept.changed
-        assert kept.written[0].target["mode"] == "REQUIRED"  # so that a NULL is found before it is sent
+        assert kept.written_columns[0].target["mode"] == "REQUIRED"  # so that a NULL is found before it is sent
     assert not evolve(existing, of(pa.field("id", pa.int64(), nullable=False))).changed
 
 
@@ -164,7 +164,7 @@ def test_required_that_the_source_lacks() -> None:
 
 def test_a_table_made_by_hand_without_a_day() -> None:
     schema = of(pa.field("id", pa.int64()))
-    assert evolve([field("id", "INTEGER")], schema).added == ("day",)
+    assert evolve([field("id", "INTEGER")], schema).added_names == ("day",)
     for contract in ("freeze", "discard_columns"):
         with pytest.raises(DataError, match="no column 'day', which identifies a row's day: ALTER TABLE"):
             evolve([field("id", "INTEGER")], schema, contract)  # type: ignore[arg-type]
@@ -189,7 +189,7 @@ def test_all_problems_are_named_at_once() -> None:
 
 
 def test_types_for_people() -> None:
-    assert shown_type(field("a", "DECIMAL", "REPEATED", precision="5")) == "REPEATED NUMERIC(5)"
+    assert describe_type(field("a", "DECIMAL", "REPEATED", precision="5")) == "REPEATED NUMERIC(5)"
 
 
 def table(partition: bigquery.TimePartitioning | None = None, **options: Any) -> bigquery.Table:
@@ -204,7 +204,7 @@ def by(column: str | None, kind: str = "DAY", days: float | None = None) -> bigq
     return bigquery.TimePartitioning(type_=kind, field=column, expiration_ms=days and int(days * 86_400_000))
 
 
-MADE: list[Column] = columns(pa.schema([*SCHEMA, ("born", pa.date32())]))
+MADE: list[TargetColumn] = make_columns(pa.schema([*SCHEMA, ("born", pa.date32())]))
 RANGE = bigquery.RangePartitioning(range_=bigquery.PartitionRange(start=0, end=9, interval=1), field="id")
 
 
@@ -280,7 +280,7 @@ def test_options_that_name_a_column_which_the_source_lacks() -> None:
     ],
 )
 def test_a_day_that_would_vanish_at_once(partition: Any, day: dt.date, gone: bool) -> None:
-    said = expired(table(partition), day, dt.date(2026, 11, 20))
+    said = expiry_problem(table(partition), day, dt.date(2026, 11, 20))
     assert (said is not None) == gone
     if said:
         assert re.search(r"some-project.d.events drops partitions( of 'at')? after 10 days", said)

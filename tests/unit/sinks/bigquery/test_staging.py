@@ -9,55 +9,55 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.sql import Place
+from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
-from airflow_provider_connect.sinks._bigquery.columns.types import columns
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.staging import (
-    REJECTS_END,
-    Kept,
-    Staging,
-    beginning_for,
-    digest_of,
-    kept_before,
-    new_stage,
-    stage_of,
+    REJECTS_SUFFIX,
+    FilledStaging,
+    StagingLayout,
+    layout_digest,
+    new_staging_table,
+    reuse_filled,
+    staging_prefix,
+    staging_table_for,
 )
-from airflow_provider_connect.stage.manifest import Manifest, Polled, attempt_folder
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, attempt_folder
 from airflow_provider_connect.window import Day
 from tests.equipment.bigquery.server import Server, api_at
 
 SCHEMA = pa.schema([("n", pa.int64())])
-TARGET = Place("connect-test", "d", "events")
+TARGET = TableRef("connect-test", "d", "events")
 ATTEMPT = "0123456789abcdef-1-20260901"
-STAGED = stage_of(beginning_for(TARGET), f"{ATTEMPT}-0123456789ab")
-REJECTS = STAGED.sibling(f"{STAGED.table}{REJECTS_END}")
+STAGED = staging_table_for(staging_prefix(TARGET), f"{ATTEMPT}-0123456789ab")
+REJECTS = STAGED.sibling(f"{STAGED.table}{REJECTS_SUFFIX}")
 OURS = {"connect": "staging", "day": "2026-09-01"}
 
 
 def publish(root: Path) -> Publish:
     day = Day.model_validate({"date": "2026-09-01"})
-    manifest = Manifest(day=day, attempt=ATTEMPT, fingerprint="f", polled=Polled())
+    manifest = Manifest(day=day, attempt=ATTEMPT, fingerprint="f", polled=PollResult())
     key, intent = StreamKey(connector="mixpanel", stream="export"), Intent(token="t", run="r")
     return Publish(key=key, day=day, intent=intent, manifest=manifest, schema=SCHEMA, stage=str(root))
 
 
-def making(dataset: str | None = None) -> Staging:
+def making(dataset: str | None = None) -> StagingLayout:
     """Return what a later attempt would stage."""
-    made, place = columns(SCHEMA), new_stage(beginning_for(TARGET, dataset), ATTEMPT)
-    return Staging(place, place.sibling(f"{place.table}{REJECTS_END}"), made, made, "storage_write")
+    made, place = make_columns(SCHEMA), new_staging_table(staging_prefix(TARGET, dataset), ATTEMPT)
+    return StagingLayout(place, place.sibling(f"{place.table}{REJECTS_SUFFIX}"), made, made, "storage_write")
 
 
-def found(server: Server, root: Path, table: str, rejects: str | None, **table_has: Any) -> Staging | None:
+def found(server: Server, root: Path, table: str, rejects: str | None, **table_has: Any) -> StagingLayout | None:
     """Leave a note, and return what an attempt takes from it, where every table there is has these properties."""
     made = making()
-    note = Kept(table=table, rejects_table=rejects, digest=digest_of(made), rejects=0, streams=1)
+    note = FilledStaging(table=table, rejects_table=rejects, digest=layout_digest(made), rejects=0, streams=1)
     folder = root / attempt_folder(ATTEMPT)
     folder.mkdir(parents=True)
     (folder / "bigquery.json").write_text(note.model_dump_json())
     reference = {"projectId": "connect-test", "datasetId": "d", "tableId": "t"}
     server.answer = (200, {"tableReference": reference, "type": "TABLE", "schema": {"fields": []}, **table_has})
     with api_at(server.url) as api:
-        return kept_before(api, publish(root), made)
+        return reuse_filled(api, publish(root), made)
 
 
 def test_an_attempts_own_staging_tables_are_taken_again(server: Server, tmp_path: Path) -> None:
@@ -69,16 +69,16 @@ def test_an_attempts_own_staging_tables_are_taken_again(server: Server, tmp_path
 def test_the_same_in_a_dataset_for_staging_tables(server: Server, tmp_path: Path) -> None:
     made, folder = making("staging"), tmp_path / attempt_folder(ATTEMPT)
     before = making("staging").table
-    note = Kept(table=before.table, rejects_table=None, digest=digest_of(made), rejects=0, streams=1)
+    note = FilledStaging(table=before.table, rejects_table=None, digest=layout_digest(made), rejects=0, streams=1)
     folder.mkdir(parents=True)
     (folder / "bigquery.json").write_text(note.model_dump_json())
     reference = {"projectId": "connect-test", "datasetId": "staging", "tableId": "t"}
     server.answer = (200, {"tableReference": reference, "type": "TABLE", "schema": {"fields": []}, "labels": OURS})
     with api_at(server.url) as api:
-        taken = kept_before(api, publish(tmp_path), made)
+        taken = reuse_filled(api, publish(tmp_path), made)
         assert taken is not None
         assert taken.table == before
-        assert kept_before(api, publish(tmp_path), making()) is None
+        assert reuse_filled(api, publish(tmp_path), making()) is None
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_a_note_that_cannot_be_read_counts_as_none(server: Server, tmp_path: Pat
     folder.mkdir(parents=True)
     (folder / "bigquery.json").write_text(json.dumps({"table": "events"}))
     with api_at(server.url) as api:
-        assert kept_before(api, publish(tmp_path), making()) is None
+        assert reuse_filled(api, publish(tmp_path), making()) is None

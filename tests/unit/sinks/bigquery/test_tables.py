@@ -12,21 +12,21 @@ from google.api_core.exceptions import BadRequest, Forbidden, NotFound, Precondi
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
-from airflow_provider_connect.clients.bigquery.api import Api
-from airflow_provider_connect.clients.bigquery.sql import Place
-from airflow_provider_connect.clients.bigquery.tables import create
+from airflow_provider_connect.clients.bigquery.api import BigQueryApi
+from airflow_provider_connect.clients.bigquery.sql import TableRef
+from airflow_provider_connect.clients.bigquery.tables import create_table
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery import target as module
 from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
-from airflow_provider_connect.sinks._bigquery.staging import make_staging
+from airflow_provider_connect.sinks._bigquery.staging import create_staging_table
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
-from airflow_provider_connect.sinks._bigquery.target import Ready, ensure_target
+from airflow_provider_connect.sinks._bigquery.target import PreparedTarget, ensure_target
 from tests.equipment.bigquery.fixtures import options
 from tests.equipment.clock import NoTime
 
-TARGET = Place("some-project", "d", "events")
+TARGET = TableRef("some-project", "d", "events")
 MONTH = dt.timedelta(days=60)
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 
@@ -88,10 +88,10 @@ class Dataset:
             raise BadRequest("Unrecognized name: extra at [1:8]")
 
 
-def api(dataset: Dataset) -> Api:
+def api(dataset: Dataset) -> BigQueryApi:
     """Return the real class, whose calls are answered by a :class:`Dataset`."""
     connection = Connection(conn_id="g", conn_type="google_cloud_platform")
-    made = Api(connection, "some-project", AnonymousCredentials(), retry_budget_seconds=5)
+    made = BigQueryApi(connection, "some-project", AnonymousCredentials(), retry_budget_seconds=5)
     made.__dict__["client"] = dataset
     return made
 
@@ -101,7 +101,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_provider_connect.patience.CLOCK", NoTime())
 
 
-def target(dataset: Dataset, schema: pa.Schema = SCHEMA, **chosen: Any) -> Ready:
+def target(dataset: Dataset, schema: pa.Schema = SCHEMA, **chosen: Any) -> PreparedTarget:
     return ensure_target(api(dataset), TARGET, options(**chosen), schema)
 
 
@@ -122,7 +122,7 @@ def test_what_a_person_wants_to_expire_does() -> None:
     dataset = Dataset(ends=MONTH)
     assert target(dataset, partition_expiration_days=7).table.time_partitioning.expiration_ms == 7 * 86_400_000
     place = TARGET.sibling("events__stage_a")
-    make_staging(api(dataset), place, [{"name": "id", "type": "INTEGER"}])
+    create_staging_table(api(dataset), place, [{"name": "id", "type": "INTEGER"}])
     left = dataset.tables[place.id].expires - dt.datetime.now(dt.UTC)
     assert dt.timedelta(hours=23) < left < dt.timedelta(hours=25)
 
@@ -140,10 +140,10 @@ def test_a_ledger_that_was_made_to_expire_is_mended_also_when_others_change_it()
 
 def test_a_project_without_billing_keeps_nothing_and_that_is_said() -> None:
     with pytest.raises(ConfigError, match=r"events would expire, and what was published with it: enable billing"):
-        create(api(Dataset(ends=MONTH, billing=False)), TARGET, [{"name": "id", "type": "INTEGER"}])
+        create_table(api(Dataset(ends=MONTH, billing=False)), TARGET, [{"name": "id", "type": "INTEGER"}])
 
 
-def evolved(dataset: Dataset) -> Ready:
+def evolved(dataset: Dataset) -> PreparedTarget:
     target(dataset, partition_by="at")
     dataset.tables[TARGET.id].require_partition_filter = True
     return target(dataset, pa.schema([*SCHEMA, pa.field("extra", pa.string())]), partition_by="at")

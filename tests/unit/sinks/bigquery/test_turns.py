@@ -15,16 +15,16 @@ from airflow_provider_connect.clients.bigquery.errors import GoneError
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._bigquery.columns.types import Field
 from airflow_provider_connect.sinks._bigquery.script import publish_script
-from airflow_provider_connect.sinks._bigquery.staging import beginning_for, stage_of
+from airflow_provider_connect.sinks._bigquery.staging import staging_prefix, staging_table_for
 from airflow_provider_connect.sinks._bigquery.target import COLUMN_WAIT_SECONDS
 from airflow_provider_connect.sinks._bigquery.turns import (
-    DML_OF_A_PUBLISH,
+    DML_PER_PUBLISH,
     DML_SECONDS,
     DML_STATEMENTS,
     MAX_PAUSE_SECONDS,
     pause_seconds,
     publishers,
-    put_in_place,
+    run_publish,
 )
 from tests.equipment.bigquery.server import Server, api_at, job
 from tests.equipment.bigquery.turns import statements
@@ -37,7 +37,7 @@ def test_a_publish_knows_what_it_costs_of_each_table(mode: str) -> None:
     in_force = int(mode == "definition")  # the fence once more, where another came into force
     assert cost["some-project.d.connect_ledger"] == 2 + in_force  # the fence and the row
     assert cost[TARGET.id] == (1 if mode.startswith(("merge", "append", "forced")) else 2)
-    assert max(cost.values()) == DML_OF_A_PUBLISH + in_force
+    assert max(cost.values()) == DML_PER_PUBLISH + in_force
 
 
 def test_what_a_text_says_is_no_statement() -> None:
@@ -109,9 +109,9 @@ def failed(message: str) -> tuple[int, Any]:
 def test_columns_that_queries_do_not_know_yet_are_waited_for_by_airflow(server: Server, message: str) -> None:
     """Another publisher has added them: the table has them, and BigQuery's queries learn of it a moment later."""
     plan = PLANS["replace"]
-    server.first, server.answer = [failed(message)], table(*(column.target for column in plan.made.columns))
+    server.first, server.answer = [failed(message)], table(*(column.target for column in plan.layout.columns))
     with api_at(server.url) as api, pytest.raises(RetriableError, match="queries do not know them yet") as caught:
-        put_in_place(api, plan, {}, lambda: None)
+        run_publish(api, plan, {}, lambda: None)
     assert "or its ledger" in str(caught.value)
     assert caught.value.retry_after_seconds == COLUMN_WAIT_SECONDS * 2 > LONG_WAIT_SECONDS
     assert not isinstance(caught.value, GoneError), "the rows stay staged"
@@ -119,9 +119,12 @@ def test_columns_that_queries_do_not_know_yet_are_waited_for_by_airflow(server: 
 
 def test_another_error_is_final_where_the_columns_fit(server: Server) -> None:
     plan = PLANS["replace"]
-    server.first, server.answer = [failed("Division by zero")], table(*(column.target for column in plan.made.columns))
+    server.first, server.answer = (
+        [failed("Division by zero")],
+        table(*(column.target for column in plan.layout.columns)),
+    )
     with api_at(server.url) as api, pytest.raises(ConfigError):
-        put_in_place(api, plan, {}, lambda: None)
+        run_publish(api, plan, {}, lambda: None)
 
 
 def listed(server: Server, *names: str, **labels: str) -> None:
@@ -142,8 +145,8 @@ def test_only_those_count_who_want_a_turn_at_the_same_ledger(server: Server) -> 
 
 
 def test_in_a_dataset_for_staging_tables_they_are_told_by_the_tables_whole_name(server: Server) -> None:
-    mine, second = (stage_of(beginning_for(TARGET, "staging"), attempt) for attempt in ("a1", "a2"))
-    other = stage_of(beginning_for(TARGET.sibling("events2"), "staging"), "a1")
+    mine, second = (staging_table_for(staging_prefix(TARGET, "staging"), attempt) for attempt in ("a1", "a2"))
+    other = staging_table_for(staging_prefix(TARGET.sibling("events2"), "staging"), "a1")
     listed(server, mine.table, second.table, other.table, connect="staging")
     with api_at(server.url) as api:
         assert publishers(api, replace(PLANS["replace"], staging=mine)) == 2

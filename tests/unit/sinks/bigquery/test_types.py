@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery.columns.rows import convert, staging_schema
-from airflow_provider_connect.sinks._bigquery.columns.types import MAX_DESCRIPTION, columns, sql_type
+from airflow_provider_connect.sinks._bigquery.columns.rows import convert_batch, staging_schema
+from airflow_provider_connect.sinks._bigquery.columns.types import MAX_DESCRIPTION, make_columns, sql_type
 
 DOCS = Path(__file__).parents[4] / "docs" / "bigquery.md"
 US = dt.timedelta(microseconds=1)
@@ -233,9 +233,9 @@ def test_mapping(row: str, case: Case):
     schema = pa.schema([pa.field("x", case.kind, metadata=case.metadata)])
     if case.sql == "refused":
         with pytest.raises(DataError, match=r"column 'x'.*cast it in the source"):
-            columns(schema)
+            make_columns(schema)
         return
-    found = columns(schema)
+    found = make_columns(schema)
     marked = row.startswith("struct")
     hashed = found[0].target.get("fields", [{"name": ""}])[0]["name"] if marked else ""
     assert sql_type(found[0].target) == case.sql.replace("a_b_x?", hashed)
@@ -243,8 +243,8 @@ def test_mapping(row: str, case: Case):
     expected = case.values if case.sent == [SAME] else case.sent
     batch = pa.record_batch([raw(case.kind, case.values)], schema=schema)
     for start, end in ((0, batch.num_rows), (1, batch.num_rows)):  # a slice has offsets that are easily forgotten
-        converted = convert(batch.slice(start, end - start), found, start)
-        assert converted.bad == []
+        converted = convert_batch(batch.slice(start, end - start), found, start)
+        assert converted.rejects == []
         assert converted.batch.schema.types == [found[0].arrow]
         converted.batch.validate(full=True)
         text = str(converted.batch.column(0).to_pylist()).replace(hashed or "\n", "a_b_x?")
@@ -254,9 +254,9 @@ def test_mapping(row: str, case: Case):
 
     for value in case.bad:
         array = pa.concat_arrays([raw(case.kind, case.values), raw(case.kind, [value])])
-        bad = convert(pa.record_batch([array], schema=schema), found, 10)
-        assert [(row.position, row.column) for row in bad.bad] == [(10 + len(case.values), "x")]
-        assert bad.batch.equals(convert(batch, found, 0).batch)
+        bad = convert_batch(pa.record_batch([array], schema=schema), found, 10)
+        assert [(row.position, row.column) for row in bad.rejects] == [(10 + len(case.values), "x")]
+        assert bad.batch.equals(convert_batch(batch, found, 0).batch)
 
 
 def test_modes_and_descriptions():
@@ -267,7 +267,7 @@ def test_modes_and_descriptions():
             pa.field("s", pa.struct([pa.field("n", pa.int8(), nullable=False, metadata={"comment": "inner"})])),
         ]
     )
-    a, b, s = columns(schema)
+    a, b, s = make_columns(schema)
     assert a.target == {"name": "a", "type": "STRING", "mode": "REQUIRED", "description": "What it is."}
     assert a.staging == {"name": "a", "type": "STRING", "mode": "NULLABLE"}
     assert b.target["mode"] == "REPEATED"
@@ -279,20 +279,20 @@ def test_modes_and_descriptions():
 def test_all_columns_that_cannot_be_are_named():
     schema = pa.schema([("ok", pa.int8()), ("d", pa.duration("s")), ("s", pa.struct([("u", pa.list_(pa.uuid()))]))])
     with pytest.raises(DataError, match=r"column 'd': .*duration.*; column 's', field 'u': .*uuid"):
-        columns(schema)
+        make_columns(schema)
 
 
 def test_a_source_of_nothing_is_refused():
     with pytest.raises(DataError, match="no column"):
-        columns(pa.schema([("empty", pa.struct([])), ("list", pa.list_(pa.struct([])))]))
+        make_columns(pa.schema([("empty", pa.struct([])), ("list", pa.list_(pa.struct([])))]))
 
 
 def test_columns_of_nothing_are_left_out_beside_others():
     schema = pa.schema([("empty", pa.list_(pa.struct([]))), ("a", pa.int8()), ("m", pa.map_(pa.int8(), pa.struct([])))])
-    found = columns(schema)
+    found = make_columns(schema)
     assert [sql_type(column.target) for column in found] == ["INT64", "ARRAY<STRUCT<`key` INT64>>"]
     batch = pa.record_batch([[[{}]], [1], [[(1, {})]]], schema=schema)
-    assert convert(batch, found, 0).batch.to_pylist() == [{"a": 1, "m": [{"key": 1}]}]
+    assert convert_batch(batch, found, 0).batch.to_pylist() == [{"a": 1, "m": [{"key": 1}]}]
 
 
 def old(name: str, kind: str, mode: str = "NULLABLE", **more: Any) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def test_nested_fields_keep_the_tables_order_and_those_that_are_gone():
     existing = [
         old("s", "RECORD", fields=[old("gone", "INTEGER", "REPEATED"), old("B", "INTEGER"), old("a", "STRING")])
     ]
-    (column,) = columns(
+    (column,) = make_columns(
         pa.schema([("s", pa.struct([("a", pa.string()), ("b", pa.int8()), ("B", pa.int8())]))]), existing
     )
     hashed = next(field["name"] for field in column.staging["fields"] if field["name"] not in "aB")
@@ -313,7 +313,9 @@ def test_nested_fields_keep_the_tables_order_and_those_that_are_gone():
 
 
 def test_a_plain_column_is_selected_as_it_is():
-    assert [c.expression for c in columns(pa.schema([("a", pa.int8()), ("s", pa.struct([("b", pa.int8())]))]))] == [
+    assert [
+        c.expression for c in make_columns(pa.schema([("a", pa.int8()), ("s", pa.struct([("b", pa.int8())]))]))
+    ] == [
         "connect_s.`a`",
         "connect_s.`s`",
     ]
@@ -323,7 +325,7 @@ def test_columns_with_letters_beyond_ascii_are_staged_in_ascii_and_have_their_na
     inner = pa.struct([("größe", pa.int64()), ("n", pa.string())])
     schema = pa.schema([("größe", pa.int64()), ("s", inner), ("名前", pa.list_(inner)), ("breite", pa.int64())])
     existing = [{"name": "breite", "type": "NUMERIC"}, {"name": "größe", "type": "INTEGER"}]
-    found = {column.source: column for column in columns(schema, existing)}
+    found = {column.source: column for column in make_columns(schema, existing)}
     assert [column.name for column in found.values()] == ["größe", "s", "名前", "breite"]
     assert staging_schema([*found.values()]).names == [column.staging["name"] for column in found.values()]
     every = [str(column.staging) + str(column.arrow) for column in found.values()]

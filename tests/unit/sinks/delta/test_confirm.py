@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import ConnectError, OvertakenError
 from airflow_provider_connect.sink import LedgerRow, Publish
-from airflow_provider_connect.sinks._delta import commit, records
+from airflow_provider_connect.sinks._delta import app_transactions, commit
 from airflow_provider_connect.sinks._delta.commit import Confirmation
 from tests.equipment.delta.lab import MAY, Lab, age, rows_of
 
@@ -111,7 +111,7 @@ def test_a_publish_of_a_version_without_answers_is_never_unchanged(lab: Lab, mon
     """It writes neither answer nor checks, and leaves those of the generation before."""
     confirms(lab, again(lab, "t2"))
     with monkeypatch.context() as older:
-        older.setattr(records, "_of_answer", lambda *_: {})
+        older.setattr(app_transactions, "_of_answer", lambda *_: {})
         lab.publish(MAY, ["c"], "t3", answer="1" * 32)
     newest = lab.ledger.newest(MAY, "day")
     assert (newest.generation, newest.checks, newest.answer) == (2, 0, None)
@@ -141,7 +141,7 @@ def test_who_commits_between_a_look_and_a_confirmation_wins(
 
 def test_a_confirmation_between_a_look_and_a_publish_wins(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     staged, other = lab.stage(MAY, ["old"], "t2"), again(lab, "t3")
-    real = records.transactions
+    real = app_transactions.publish_transactions
 
     def late(*arguments: Any) -> dict[str, int]:
         monkeypatch.setattr("airflow_provider_connect.sinks._delta.commit.transactions", real)

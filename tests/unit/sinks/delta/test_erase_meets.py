@@ -16,7 +16,7 @@ from deltalake.transaction import AddAction
 
 from airflow_provider_connect.errors import ConfigError, OvertakenError
 from airflow_provider_connect.sinks._delta.commit import Commit, Confirmation
-from airflow_provider_connect.sinks._delta.eraser import TableEraser
+from airflow_provider_connect.sinks._delta.eraser import DeltaEraser
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import MAY, SCHEMA, Lab, rows_of
 
@@ -118,9 +118,9 @@ def test_a_history_that_no_snapshot_may_replace_is_found_before_the_list_is_long
 def test_an_erase_of_a_large_day_shows_that_it_lives(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.publish(MAY, ["a", "b"], "t1")
     add(lab, rows_in(lab), MAY)
-    copied, files = TableEraser._copied, 0
+    copied, files = DeltaEraser._copied, 0
 
-    def slow(self: TableEraser, *args: Any) -> Any:
+    def slow(self: DeltaEraser, *args: Any) -> Any:
         nonlocal files
         files += 1
         if files == 2:  # the first took longer than an attempt may be silent
@@ -129,7 +129,7 @@ def test_an_erase_of_a_large_day_shows_that_it_lives(lab: Lab, monkeypatch: pyte
             lab.sweep()
         return copied(self, *args)
 
-    monkeypatch.setattr(TableEraser, "_copied", slow)
+    monkeypatch.setattr(DeltaEraser, "_copied", slow)
     assert erased(lab, "a") == {MAY: 2}
     assert (files, rows_of(lab.root)) == (2, ["b", "b"])
 

@@ -14,10 +14,10 @@ import pytest
 from airflow_provider_connect.operators.erase import erase
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.manifest import Manifest, data_file, manifest_file, progress_file, rejects_file
-from airflow_provider_connect.stage.plans import Plan
+from airflow_provider_connect.stage.poll_plans import PollPlan
 from airflow_provider_connect.stage.rejects import Reject, write_rejects
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.temporary import POLLED
+from airflow_provider_connect.stage.temporary import POLLED_PATH
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.delta.lab import KEY, MAY, Lab, age
 from tests.equipment.delta.tables import TablesLab
@@ -54,7 +54,7 @@ def places(root: Path, copies: tuple[str, ...], published: set[str]) -> dict[str
     """Return the files with the id by the place that names them; a file that none does is under ''."""
     kinds = {
         r".*_connect/attempts/[^/]+/rejects-.*": "rejects",
-        rf"{POLLED}/.*": "days as they were polled",
+        rf"{POLLED_PATH}/.*": "days as they were polled",
         r".*_delta_log/.*": "older versions",
         r"_connect/attempts/[^/]+/manifest\.json": "manifests",
         r"_connect/attempts/[^/]+/.*": "days that are staged",
@@ -74,7 +74,7 @@ def leave_traces(root: Path, staged: Any) -> None:
     """Leave what dead attempts and a killed transform leave: rejects, a plan, rows as they were polled."""
     folder, day = Folder(str(root)), Day(date=SECOND)
     write_rejects(folder, rejects_file("t1-dead", 0, "0"), [Reject(1, "no JSON", PERSON.encode())])
-    plan = Plan(
+    plan = PollPlan(
         day=day,
         attempt="t8-dead",
         identity="i",
@@ -84,7 +84,7 @@ def leave_traces(root: Path, staged: Any) -> None:
         parts={0: {"cuts": [PERSON]}},
     )
     plan.write(folder)
-    polled = Folder(f"{root}/{POLLED}")
+    polled = Folder(f"{root}/{POLLED_PATH}")
     path = data_file(day, "t9-dead", 0, "0")
     (Path(polled.url) / path).parent.mkdir(parents=True)
     pq.write_table(pa.table({"id": [PERSON]}), Path(polled.url) / path)

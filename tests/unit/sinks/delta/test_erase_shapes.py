@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.definition import definition_of
+from airflow_provider_connect.definition import build_definition
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.erase import erase
 from airflow_provider_connect.shapes import Drop, Extract, Mask, Rename
@@ -139,7 +139,7 @@ def defined(lab: Lab, shape: list[Any], date: Any = SECOND) -> None:
     chain = Chain(tuple(shape))
     digests = Shaping.of(chain, KEYS).digests(lab.sink.target)
     keys = {name: digest for name, digest in digests.items() if name != "shapes"}
-    definition = definition_of(
+    definition = build_definition(
         Events(), Events().serialize(), Connection(conn_id="m", conn_type="mixpanel"), chain.serialize(), keys
     )
     publish = lab.stage(date, ["z"], f"d{date:%d}", schema=SCHEMA.append(pa.field("person", pa.string())))

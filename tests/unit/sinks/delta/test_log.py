@@ -129,7 +129,7 @@ def test_notes_name_only_the_newest_version_and_survive_a_slower_writer(lab: Lab
     old = DeltaTable(str(lab.root))
     for i in range(3):
         lab.publish(MAY + i * ONE_DAY, ["a"], f"t{i}")
-    _delta_log.secure(_delta_log.Folder(str(lab.root)), old)
+    _delta_log.make_durable(_delta_log.Folder(str(lab.root)), old)
     assert [path.name[:20] for path in (lab.root / "_connect/log").iterdir()] == [f"{lab.version:020}"]
 
 

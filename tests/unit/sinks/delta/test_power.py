@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.publishing import seen_in
+from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.sink import Intent, Publish
-from airflow_provider_connect.stage.manifest import Manifest, Polled, attempt_folder, data_file
+from airflow_provider_connect.stage.manifest import Manifest, PollResult, attempt_folder, data_file
 from airflow_provider_connect.stage.parquet import RowWriter
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY, Day
@@ -86,8 +86,8 @@ def staged(lab: Lab, rows: list[str], token: str, date: dt.date = MAY) -> Publis
     with RowWriter(folder, data_file(day, attempt, 0, "0"), SCHEMA) as writer:
         writer.write(pa.record_batch([pa.array(rows)], schema=SCHEMA))
     assert writer.file is not None
-    polled = Polled(files=(writer.file,), rows_read=len(rows), rows_written=len(rows))
-    seen = seen_in(lab.ledger.newest(date, "day"))
+    polled = PollResult(files=(writer.file,), rows_read=len(rows), rows_written=len(rows))
+    seen = seen_publish(lab.ledger.newest(date, "day"))
     manifest = Manifest(day=day, attempt=attempt, fingerprint="f", polled=polled, seen=seen)
     manifest_name = f"{attempt_folder(attempt)}/manifest.json"
     folder.write(manifest_name, manifest.model_dump_json().encode(), durable=True)

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_connect.sink import Publish
 from airflow_provider_connect.stage.manifest import StagedFile, attempt_folder, manifest_file, rejects_file
-from airflow_provider_connect.stage.rejects import DayRejects, Reject, SetAside, rejects_schema, write_rejects
+from airflow_provider_connect.stage.rejects import DayRejects, Reject, RejectedRecord, rejects_schema, write_rejects
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import MAY, Lab, age
@@ -43,10 +43,10 @@ def stage(lab: Lab, day: dt.date, token: str, *bad: Reject, rows: tuple[str, ...
 
 def found(lab: Lab, first: dt.date = MAY, last: dt.date | None = None) -> list[tuple[Any, ...]]:
     seen = [days_of(day) for day in lab.publisher.rejects(first, last or first, 10) or ()]
-    return [(day.day, day.generation, day.counted, [each.reason for each in records]) for day, records in seen]
+    return [(day.day, day.generation, day.ledger_count, [each.reason for each in records]) for day, records in seen]
 
 
-def days_of(day: DayRejects) -> tuple[DayRejects, list[SetAside]]:
+def days_of(day: DayRejects) -> tuple[DayRejects, list[RejectedRecord]]:
     return day, list(day.records)
 
 
@@ -54,9 +54,9 @@ def test_a_record_is_shown_as_it_was_set_aside(lab: Lab) -> None:
     lab.commit(stage(lab, MAY, "aa", *TWO))
     [(day, records)] = [days_of(day) for day in lab.publisher.rejects(MAY, MAY, 10) or ()]
     digest = hashlib.blake2b(b"{a", digest_size=16).hexdigest()
-    assert records[0] == SetAside("source", 7, "no JSON", "", digest, b"{a")
+    assert records[0] == RejectedRecord("source", 7, "no JSON", "", digest, b"{a")
     assert len(records) == 2
-    assert str(lab.root) in day.where
+    assert str(lab.root) in day.location
 
 
 def test_only_those_of_the_newest_answer_count(lab: Lab) -> None:

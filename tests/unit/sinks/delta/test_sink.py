@@ -33,7 +33,7 @@ def test_options_are_checked_and_survive_json() -> None:
     assert sink_class("delta") is DeltaSink
     sink = DeltaSink(path="file:///data/my%20lake/", sweep_after=dt.timedelta(hours=5))
     assert (sink.target, sink.asset_uri) == ("/data/my lake", "file:///data/my%20lake")
-    assert DeltaSink.of(json.loads(sink.model_dump_json())) == sink
+    assert DeltaSink.from_options(json.loads(sink.model_dump_json())) == sink
     assert DeltaSink(path="s3://bucket/a/b/").asset_uri == "s3://bucket/a/b"
     for path in ("relative/x", "s3://key:secret@bucket/x", "ftp://host/x", "/", "s3://b/x?endpoint=1"):
         with pytest.raises(ConfigError, match="path") as caught:

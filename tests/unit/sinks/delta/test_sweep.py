@@ -16,8 +16,8 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sink import LedgerRow, Publish
 from airflow_provider_connect.sinks._delta import commit as _delta_commit
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
-from airflow_provider_connect.stage.manifest import Seen, attempt_folder, data_file
-from airflow_provider_connect.stage.plans import plan_file, record_file
+from airflow_provider_connect.stage.manifest import SeenPublish, attempt_folder, data_file
+from airflow_provider_connect.stage.poll_plans import part_record_file, plan_file
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import Day
 from tests.equipment.delta.lab import KEY, MAY, Lab, age, files_of, rows_of
@@ -33,7 +33,7 @@ def between_claim_and_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Calla
     """Let something happen once while a publisher sleeps after it has claimed its attempt."""
 
     def install(happens: Callable[[], Any]) -> None:
-        claim = _delta_commit.claim
+        claim = _delta_commit.claim_files
         waiting = [happens]
 
         def claim_and_sleep(*args: Any) -> Any:
@@ -81,7 +81,7 @@ def test_sweep_deletes_the_dead_and_keeps_the_published(lab: Lab) -> None:
     published = lab.stage(MAY, ["a"], "t1")
     control = lab.root / attempt_folder(published.manifest.attempt)
     (control / "rejects-0.parquet").write_bytes(b"r")
-    for name in (plan_file(control.name), record_file(control.name, 0)):
+    for name in (plan_file(control.name), part_record_file(control.name, 0)):
         (lab.root / name).write_text("{}")
     failed_try = lab.root / data_file(Day(date=MAY), published.manifest.attempt, 0, "9")
     failed_try.write_bytes(b"half")
@@ -114,7 +114,7 @@ def test_sweep_deletes_the_dead_and_keeps_the_published(lab: Lab) -> None:
     assert lab.sweep() == 0, "settled attempts are left alone"
     assert lab.version == before
     assert lab.commit(alive).generation == 3
-    again = dead.manifest.model_copy(update={"seen": Seen(day=MAY, generation=3)})
+    again = dead.manifest.model_copy(update={"seen": SeenPublish(day=MAY, generation=3)})
     with pytest.raises(RetriableError, match="sweep found it"):
         lab.commit(dataclasses.replace(dead, manifest=again))
 

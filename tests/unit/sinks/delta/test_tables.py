@@ -54,7 +54,7 @@ def test_options(tmp_path: Path) -> None:
     )
     assert sink.stage_root({}) == "s3://bucket/lake"
     assert sink.tables is not None
-    assert (sink.tables.column, sink.tables.folder("login")) == ("event", "mixpanel_login")
+    assert (sink.tables.column, sink.tables.folder_name("login")) == ("event", "mixpanel_login")
     assert DeltaSink(path=str(tmp_path)).tables is None
     for path in ("/a/{event}/b", "/a/{event}{day}", "/a/{event", "/a/{}", "/a/_{event}", "/a/x={event}", "/{event}"):
         with pytest.raises(ConfigError, match="path"):
@@ -101,7 +101,7 @@ def test_a_reload_commits_to_tables_of_the_day_alone(lab: TablesLab) -> None:
     lab.publish(NEW, "t2")
     lab.publish(NEW, "t3")  # "Sign Up" has had no rows of the day since t2
     versions = {name: DeltaTable(str(lab.root / name)).version() for name in lab.names()}
-    assert versions == {"other": 1, "login": 3, lab.tables.folder("Sign Up"): 2, "buy": 2}
+    assert versions == {"other": 1, "login": 3, lab.tables.folder_name("Sign Up"): 2, "buy": 2}
 
 
 def test_a_day_that_is_reserved_and_not_complete_is_not_done(
@@ -209,7 +209,7 @@ def test_columns_are_added_where_they_come_and_a_changed_type_fails_before_the_p
     wider = SCHEMA.append(pa.field("n", pa.int64()))
     lab.publish({"login": ["x"]}, "t2", schema=wider)
     assert "n" in DeltaTable(str(lab.root / "login")).schema().to_json()
-    assert '"n"' not in DeltaTable(str(lab.root / lab.tables.folder("Sign Up"))).schema().to_json()
+    assert '"n"' not in DeltaTable(str(lab.root / lab.tables.folder_name("Sign Up"))).schema().to_json()
     changed = SCHEMA.append(pa.field("n", pa.string()))
     assert "'n' is long" in lab.preflight(changed)[0]
     with pytest.raises(DataError, match="'n' is long"):

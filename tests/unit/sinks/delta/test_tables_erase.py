@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from airflow_provider_connect.errors import ConfigError, OvertakenError, RetriableError
 from airflow_provider_connect.sinks._delta.tables import commit as tables_commit
 from airflow_provider_connect.sinks._delta.tables.eraser import TablesEraser
-from airflow_provider_connect.stage.erasing import EraseList, unshaped
+from airflow_provider_connect.stage.erase_list import EraseList, no_shaping
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import KEY, MAY, age
 from tests.equipment.delta.tables import TablesLab
@@ -51,7 +51,7 @@ def test_a_day_is_published_without_them_in_every_table(lab: TablesLab) -> None:
 def test_the_list_stands_in_the_head_and_keeps_them_out(lab: TablesLab) -> None:
     erased(lab, "a")
     (file,) = (lab.root / "_connect_head" / "_connect" / "erased").iterdir()
-    assert EraseList.model_validate_json(file.read_text()).names(["a", "b"]) == [True, False]
+    assert EraseList.model_validate_json(file.read_text()).matches(["a", "b"]) == [True, False]
     assert DeltaTable(str(lab.root / "_connect_head")).metadata().configuration["connect.erase_list"] == file.name
     lab.publish({"signup": ["b"], "new": ["d"]}, "t3")
     assert lab.shown() == {"signup": ["b"], "new": ["d"]}, "the next load finds every table that has rows"
@@ -84,7 +84,7 @@ def test_a_publish_that_was_reserved_before_the_list_cannot_complete(
         if self.publish.intent.token == "t3":
             monkeypatch.setattr(tables_commit.TablesCommit, step, act)
             with pytest.raises(RetriableError, match=f"a publish of {SECOND} began before the erase") as error:
-                replace(eraser(lab), wait_seconds=0.0).erase(["a"], "day", unshaped)
+                replace(eraser(lab), wait_seconds=0.0).erase(["a"], "day", no_shaping)
             told.append(str(error.value))
         return act(self, *args)
 

@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sinks._delta.app_transactions import app_prefix
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
-from airflow_provider_connect.sinks._delta.log import recorded_transactions
-from airflow_provider_connect.sinks._delta.records import app_prefix
+from airflow_provider_connect.sinks._delta.log import read_transactions
 from airflow_provider_connect.stage.storage import Folder
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import KEY, MAY, Lab, age
@@ -84,12 +84,12 @@ def test_every_version_says_what_delta_says(lab: Lab) -> None:
     """Also an older one, which the log's hint at a newer checkpoint is of no use for."""
     for i in range(13):
         lab.publish(MAY + (i % 5) * ONE_DAY, ["x"] * (i % 3), f"t{i}", clear_number=i)
-    newest = recorded_transactions(Folder(str(lab.root)), lab.version, PREFIX)
+    newest = read_transactions(Folder(str(lab.root)), lab.version, PREFIX)
     assert len(newest) == 5 * 4 + 13 * 3
     for version in range(lab.version + 1):
         table = DeltaTable(str(lab.root), version=version)
         known = {app: at for app in newest if (at := table.transaction_version(app)) is not None}
-        assert recorded_transactions(Folder(str(lab.root)), version, PREFIX) == known
+        assert read_transactions(Folder(str(lab.root)), version, PREFIX) == known
 
 
 def no_checkpoint(lab: Lab) -> None:
@@ -191,21 +191,21 @@ def test_a_checkpoint_in_json_is_read(tmp_path: Path) -> None:
     actions = [{"txn": {"appId": f"{PREFIX}x", "version": 7}}, {"txn": {"appId": "other", "version": 1}}, {"add": {}}]
     name = f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
     folder.write(f"_delta_log/{name}", "\n".join(map(json.dumps, actions)).encode())
-    assert recorded_transactions(folder, 1, PREFIX) == {f"{PREFIX}x": 7}
+    assert read_transactions(folder, 1, PREFIX) == {f"{PREFIX}x": 7}
 
 
 def test_a_commit_that_is_gone_or_cut_is_told(lab: Lab) -> None:
     for i in range(3):
         lab.publish(MAY + i * ONE_DAY, ["a"], f"t{i}")
     folder, commit = Folder(str(lab.root)), lab.root / "_delta_log" / f"{2:020}.json"
-    assert recorded_transactions(folder, 3, PREFIX)
+    assert read_transactions(folder, 3, PREFIX)
     commit.write_text('{"txn": {"appId"')
     with pytest.raises(RetriableError, match="cannot be read up to version 3"):
-        recorded_transactions(folder, 3, PREFIX)
+        read_transactions(folder, 3, PREFIX)
     commit.unlink()
     with pytest.raises(RetriableError, match="cannot be read up to version 3"):
-        recorded_transactions(folder, 3, PREFIX)
-    assert recorded_transactions(folder, 1, PREFIX)
+        read_transactions(folder, 3, PREFIX)
+    assert read_transactions(folder, 1, PREFIX)
 
 
 def test_a_damaged_checkpoint_is_told(lab: Lab) -> None:
@@ -214,7 +214,7 @@ def test_a_damaged_checkpoint_is_told(lab: Lab) -> None:
     checkpoint(lab)
     max((lab.root / "_delta_log").glob("*.checkpoint.parquet")).write_bytes(b"")
     with pytest.raises(RetriableError, match=f"{lab.root}/_delta_log"):
-        recorded_transactions(Folder(str(lab.root)), version, PREFIX)
+        read_transactions(Folder(str(lab.root)), version, PREFIX)
 
 
 def test_a_store_that_goes_away_while_the_log_is_read_is_named_and_asked_again_later(

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._kafka.converters import KeyConverterName, Keys
-from airflow_provider_connect.sinks._kafka.registry import Registry
-from airflow_provider_connect.values.encoded import Encoded, SchemaRef
+from airflow_provider_connect.sinks._kafka.converters import KeyConverterName, KeyEncoder
+from airflow_provider_connect.sinks._kafka.schema_resolver import SchemaResolver
+from airflow_provider_connect.values.converters import EncodedBatch, SchemaRef
 from tests.equipment.bigquery.server import Server
 from tests.unit.sinks.kafka.test_registry import NO_SUBJECT, connection
 from tests.unit.values.test_protobuf import message_class
@@ -22,8 +22,8 @@ REF = SchemaRef("t-key", 258, 1)
 FRAME = b"\0\0\0\1\2"
 
 
-def made(name: KeyConverterName, *fields: str, schema: pa.Schema = BATCH.schema) -> Keys:
-    return Keys(name, schema, fields, "connect.EventsKey")
+def made(name: KeyConverterName, *fields: str, schema: pa.Schema = BATCH.schema) -> KeyEncoder:
+    return KeyEncoder(name, schema, fields, "connect.EventsKey")
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def made(name: KeyConverterName, *fields: str, schema: pa.Schema = BATCH.schema)
     ],
 )
 def test_a_key_is_a_record_of_its_fields(name: KeyConverterName, fields: tuple[str, ...], values: list[bytes]) -> None:
-    assert made(name, *fields).encode(BATCH, None if name == "json" else REF) == Encoded(values, {})
+    assert made(name, *fields).encode(BATCH, None if name == "json" else REF) == EncodedBatch(values, {})
 
 
 def test_a_row_is_refused_by_its_own_place_where_others_have_no_key() -> None:
     batch = pa.record_batch({"f": [None, 1.5, None, float("nan")]})
     refused = {3: ("f", "NaN or an infinity, which JSON does not have")}
     found = made("json", "f", schema=batch.schema).encode(batch, None)
-    assert found == Encoded([None, b'{"f":1.5}', None, None], refused)
+    assert found == EncodedBatch([None, b'{"f":1.5}', None, None], refused)
 
 
 @pytest.mark.parametrize("name", ["json", "avro", "json_schema", "protobuf"])
@@ -91,8 +91,8 @@ def pinned(server: Server, *versions: tuple[int, str], registration: Any = "auto
     ]
     server.first = [(200, [*range(1, len(versions) + 1)]), *answers]
     server.answer = NO_SUBJECT
-    with closing(Registry(connection(server.url), 1, registration)) as registry:
-        return registry.for_keys("t-key", document("x"), "AVRO")
+    with closing(SchemaResolver(connection(server.url), 1, registration)) as registry:
+        return registry.key_schema("t-key", document("x"), "AVRO")
 
 
 @pytest.mark.parametrize("registration", ["auto_register", "use_latest"])
@@ -115,9 +115,9 @@ def test_keys_are_registered_only_where_that_is_wanted(server: Server) -> None:
     with pytest.raises(ConfigError, match="has no schema"):
         pinned(server, registration="use_latest")
     asked = server.asked
-    with closing(Registry(connection(server.url), 1, "auto_register")) as registry:
+    with closing(SchemaResolver(connection(server.url), 1, "auto_register")) as registry:
         assert registry.problems(None, ("t-key", document("x"), "AVRO")) == []
-    with closing(Registry(connection(server.url), 1, "use_latest")) as registry:
+    with closing(SchemaResolver(connection(server.url), 1, "use_latest")) as registry:
         [problem] = registry.problems(None, ("t-key", document("x"), "AVRO"))
     assert "has no schema" in problem
     assert server.asked == asked + 2

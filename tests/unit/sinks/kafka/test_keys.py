@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.sinks._kafka.converters import Keys
-from airflow_provider_connect.values.encoded import Encoded
+from airflow_provider_connect.sinks._kafka.converters import KeyEncoder
+from airflow_provider_connect.values.converters import EncodedBatch
 from tests.equipment.arrow_rows import TEXT
 
 BATCH = pa.record_batch(
@@ -24,8 +24,8 @@ BATCH = pa.record_batch(
 )
 
 
-def keys(batch: pa.RecordBatch, fields: tuple[str, ...]) -> Encoded:
-    return Keys("string", batch.schema, fields, "R").encode(batch, None)
+def keys(batch: pa.RecordBatch, fields: tuple[str, ...]) -> EncodedBatch:
+    return KeyEncoder("string", batch.schema, fields, "R").encode(batch, None)
 
 
 @pytest.mark.parametrize(
@@ -39,16 +39,16 @@ def keys(batch: pa.RecordBatch, fields: tuple[str, ...]) -> Encoded:
     ],
 )
 def test_what_a_key_looks_like(fields: tuple[str, ...], values: list[bytes | None]) -> None:
-    assert keys(BATCH, fields) == Encoded(values, {})
+    assert keys(BATCH, fields) == EncodedBatch(values, {})
     assert keys(BATCH.slice(1), fields).values == values[1:]
 
 
 def test_a_key_that_cannot_be_written_refuses_its_row() -> None:
     refused = {1: ("f", "NaN or an infinity, which JSON does not have")}
-    assert keys(BATCH, ("f",)) == Encoded([b"1.5", None, None], refused)
-    assert keys(BATCH, ("f", "n")) == Encoded([b"[1.5,1]", None, b"[null,3]"], refused)
+    assert keys(BATCH, ("f",)) == EncodedBatch([b"1.5", None, None], refused)
+    assert keys(BATCH, ("f", "n")) == EncodedBatch([b"[1.5,1]", None, b"[null,3]"], refused)
     bad = pa.record_batch({"s": pa.array([b"\xff", b"a"]).view(pa.string())})
-    assert keys(bad, ("s",)) == Encoded([None, b"a"], {0: ("s", "a text that is not UTF-8")})
+    assert keys(bad, ("s",)) == EncodedBatch([None, b"a"], {0: ("s", "a text that is not UTF-8")})
 
 
 @given(st.lists(st.tuples(TEXT, st.none() | st.booleans()), max_size=6))

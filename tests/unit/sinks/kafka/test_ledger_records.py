@@ -7,19 +7,19 @@ import datetime as dt
 import pytest
 
 from airflow_provider_connect.sink import LedgerRow
-from airflow_provider_connect.sinks._kafka.ledger.records import Entry, parsed, standing
+from airflow_provider_connect.sinks._kafka.ledger.records import DayEntry, parse_record, select_counting_value
 
 DAY = dt.date(2026, 10, 5)
 
 
-def entry(attempt: str, generation: int, built_on: int | None, *beaten: str) -> Entry:
+def entry(attempt: str, generation: int, built_on: int | None, *beaten: str) -> DayEntry:
     row = LedgerRow(day=DAY, generation=generation, token=f"of-{attempt}", rows=1, attempt=attempt)
-    return Entry(row=row, built_on=built_on, beaten=beaten)
+    return DayEntry(row=row, built_on=built_on, beaten=beaten)
 
 
-def counts(*entries: Entry) -> str | None:
+def counts(*entries: DayEntry) -> str | None:
     values = [each.model_dump_json().encode() for each in entries]
-    return parsed(Entry, standing(values, "ledger"), "ledger").row.attempt
+    return parse_record(DayEntry, select_counting_value(values, "ledger"), "ledger").row.attempt
 
 
 WINNER, LOSER = entry("winner", 2, 0), entry("loser", 1, 0)
@@ -38,35 +38,37 @@ def test_who_follows_what_counts_counts_instead() -> None:
 
 def test_the_winners_row_that_the_loser_writes_again_counts_for_every_reader() -> None:
     """Also for one from whom compaction has taken the first of them."""
-    again = WINNER.over(LOSER)
+    again = WINNER.rewritten_over(LOSER)
     assert counts(WINNER, LOSER, again) == "winner"
     assert counts(LOSER, again) == "winner"
     assert counts(again) == "winner"
 
 
 def test_it_does_not_take_the_place_of_what_followed_meanwhile() -> None:
-    again = WINNER.over(LOSER)
+    again = WINNER.rewritten_over(LOSER)
     assert counts(WINNER, LOSER, FOLLOWER, again) == "follower"
-    assert counts(WINNER, LOSER, FOLLOWER, again, FOLLOWER.over(LOSER)) == "follower"
-    assert counts(again, FOLLOWER.over(LOSER)) == "follower"
+    assert counts(WINNER, LOSER, FOLLOWER, again, FOLLOWER.rewritten_over(LOSER)) == "follower"
+    assert counts(again, FOLLOWER.rewritten_over(LOSER)) == "follower"
 
 
 @pytest.mark.parametrize("later", [[], [LOSER]])
-def test_what_a_transaction_wrote_was_decided_in_it(later: list[Entry]) -> None:
+def test_what_a_transaction_wrote_was_decided_in_it(later: list[DayEntry]) -> None:
     whole = entry("whole", 2, None)
     assert counts(WINNER, whole, *later) == "whole"
-    assert counts(whole, LOSER, whole.over(LOSER)) == "whole"
-    assert counts(LOSER, whole.over(LOSER)) == "whole"
-    assert counts(whole, FOLLOWER, whole.over(LOSER)) == "follower"
+    assert counts(whole, LOSER, whole.rewritten_over(LOSER)) == "whole"
+    assert counts(LOSER, whole.rewritten_over(LOSER)) == "whole"
+    assert counts(whole, FOLLOWER, whole.rewritten_over(LOSER)) == "follower"
 
 
-def confirmation(of: Entry, token: str, *, in_transaction: bool = False) -> Entry:
+def confirmation(of: DayEntry, token: str, *, in_transaction: bool = False) -> DayEntry:
     row = of.row.model_copy(update={"checks": of.row.checks + 1, "token": token})
-    return of.confirmed(row, in_transaction=in_transaction)
+    return of.confirmation(row, in_transaction=in_transaction)
 
 
-def counting(*entries: Entry) -> tuple[str, int]:
-    row = parsed(Entry, standing([each.model_dump_json().encode() for each in entries], "ledger"), "ledger").row
+def counting(*entries: DayEntry) -> tuple[str, int]:
+    row = parse_record(
+        DayEntry, select_counting_value([each.model_dump_json().encode() for each in entries], "ledger"), "ledger"
+    ).row
     return row.token, row.checks
 
 
@@ -77,10 +79,10 @@ def test_a_confirmation_repeats_what_is_published() -> None:
     assert (made.offsets, made.columns, made.row.rows) == (spans, {"event": "string"}, 1)
     assert (made.beaten, [earlier.token for earlier in made.covered]) == ((), ["of-winner"])
     for token in ("of-winner", "sees it again"):
-        found = made.published(token)
+        found = made.row_for_intent(token)
         assert found is not None
         assert (found.generation, found.token) == (2, token)
-    assert confirmation(made, "and again").published("sees it again") is not None
+    assert confirmation(made, "and again").row_for_intent("sees it again") is not None
 
 
 @pytest.mark.parametrize("in_transaction", [False, True])
@@ -99,18 +101,18 @@ def test_what_was_decided_before_a_confirmation_does_not_count_behind_it() -> No
     assert counting(WINNER, confirmed, later) == ("of-later", 0)
     assert counting(WINNER, late, confirmed) == ("of-late", 0)
     # What compaction leaves, once the loser has written the other one again.
-    assert counting(late, confirmed.over(late)) == ("again", 1)
-    assert counting(confirmed, late.over(confirmed)) == ("of-late", 0)
+    assert counting(late, confirmed.rewritten_over(late)) == ("again", 1)
+    assert counting(confirmed, late.rewritten_over(confirmed)) == ("of-late", 0)
 
 
 def test_of_two_confirmations_at_once_the_first_counts_also_when_it_is_written_again_behind_a_third() -> None:
     """All of them repeat the same publish, so they are told apart by their intents."""
     first, second = confirmation(WINNER, "first"), confirmation(WINNER, "second")
-    third, again = confirmation(first, "third"), first.over(second)
+    third, again = confirmation(first, "third"), first.rewritten_over(second)
     assert counting(WINNER, first, second) == ("first", 1)
     assert counting(second, again) == ("first", 1)
     assert counting(WINNER, first, second, third, again) == ("third", 2)
-    assert counting(again, third.over(second)) == ("third", 2)
+    assert counting(again, third.rewritten_over(second)) == ("third", 2)
 
 
 def test_a_late_record_of_an_intent_that_confirmed_once_more_takes_back_no_check() -> None:
@@ -118,13 +120,13 @@ def test_a_late_record_of_an_intent_that_confirmed_once_more_takes_back_no_check
     asleep, other = confirmation(WINNER, "twice"), confirmation(WINNER, "other")
     awake = confirmation(other, "twice")
     assert counting(WINNER, other, awake, asleep) == ("twice", 2)
-    assert counting(asleep, awake.over(asleep)) == ("twice", 2)
+    assert counting(asleep, awake.rewritten_over(asleep)) == ("twice", 2)
 
 
 def test_who_lost_a_confirmation_may_win_a_later_one() -> None:
     """What the loser wrote again, or another one of a day that was reloaded since, may come in late."""
     first, lost = confirmation(WINNER, "first"), confirmation(WINNER, "again")
-    copy, won = first.over(lost), confirmation(first, "again")
+    copy, won = first.rewritten_over(lost), confirmation(first, "again")
     assert counting(WINNER, first, lost, won, copy) == ("again", 2)
     reloaded = entry("reloaded", 3, 2).model_copy(update={"built_on_checks": 1})
     assert counting(WINNER, first, lost, reloaded, confirmation(reloaded, "again"), copy) == ("again", 1)
@@ -134,14 +136,14 @@ def test_a_confirmation_in_a_transaction_is_written_again_as_what_it_followed() 
     published, late = entry("whole", 2, None), entry("late", 3, 2)
     confirmed = confirmation(published, "again", in_transaction=True)
     assert counting(published, confirmed, late) == ("again", 1)
-    assert counting(late, confirmed.over(late)) == ("again", 1)
+    assert counting(late, confirmed.rewritten_over(late)) == ("again", 1)
     follows = confirmation(confirmed, "third")
-    assert counting(published, confirmed, late, follows, confirmed.over(late)) == ("third", 2)
+    assert counting(published, confirmed, late, follows, confirmed.rewritten_over(late)) == ("third", 2)
 
 
 def test_a_record_of_an_earlier_version_was_never_confirmed() -> None:
     old = b'{"row":{"day":"2026-10-05","generation":2,"token":"t","rows":1,"attempt":"a"},"built_on":1,"beaten":[]}'
-    found = parsed(Entry, old, "ledger")
+    found = parse_record(DayEntry, old, "ledger")
     assert (found.row.checks, found.row.answer, found.built_on_checks) == (0, None, 0)
     assert counting(found, confirmation(found, "again")) == ("again", 1)
 
@@ -149,10 +151,10 @@ def test_a_record_of_an_earlier_version_was_never_confirmed() -> None:
 def test_a_day_keeps_the_newest_of_its_earlier_generations() -> None:
     known = entry("first", 1, None)
     for generation in range(2, 80):
-        known = entry(f"a{generation}", generation, None).model_copy(update={"covered": known.now_covered()})
+        known = entry(f"a{generation}", generation, None).model_copy(update={"covered": known.covered_generations()})
     assert [earlier.generation for earlier in known.covered] == list(range(78, 28, -1))
-    found = known.published("of-a40")
+    found = known.row_for_intent("of-a40")
     assert found is not None
     assert (found.generation, found.day) == (40, DAY)
-    assert known.published("of-first") is None
-    assert known.published(known.row.token) == known.row
+    assert known.row_for_intent("of-first") is None
+    assert known.row_for_intent(known.row.token) == known.row

@@ -11,19 +11,25 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import LedgerRow, StreamKey
-from airflow_provider_connect.sinks._kafka.history import published_elsewhere
 from airflow_provider_connect.sinks._kafka.ledger import view as _kafka_ledger_view
-from airflow_provider_connect.sinks._kafka.ledger.days import KafkaLedger
-from airflow_provider_connect.sinks._kafka.ledger.records import WHATS, Entry, InForce, LedgerKey, parsed
-from airflow_provider_connect.sinks._kafka.ledger.view import Handed, View
-from airflow_provider_connect.sinks._kafka.turn_queue import TicketRecord, beat_key, state_key
+from airflow_provider_connect.sinks._kafka.ledger.kafka_ledger import KafkaLedger
+from airflow_provider_connect.sinks._kafka.ledger.records import (
+    KEY_KINDS,
+    DayEntry,
+    DefinitionRecord,
+    LedgerKey,
+    parse_record,
+)
+from airflow_provider_connect.sinks._kafka.ledger.view import LedgerHandover, TopicView
+from airflow_provider_connect.sinks._kafka.ledger_check import topics_of_other_targets
+from airflow_provider_connect.sinks._kafka.turn_queue import TicketRecord, heartbeat_key, state_key
 from airflow_provider_connect.sinks.kafka import KafkaSink
 from airflow_provider_connect.stage.definition import digest_of
 
 KEY = StreamKey(connector="c", stream="s")
 DAY = dt.date(2026, 10, 5)
 ABOUT = LedgerKey("c", "s", "events", DAY)
-RAW = ABOUT.encoded()
+RAW = ABOUT.encode()
 
 
 class Written:
@@ -44,23 +50,23 @@ class Written:
 
 def entry(
     generation: int, attempt: str = "", built_on: int | None = None, beaten: tuple[str, ...] = ()
-) -> tuple[Entry, bytes]:
+) -> tuple[DayEntry, bytes]:
     row = LedgerRow(day=DAY, generation=generation, token=attempt or f"t{generation}", rows=1, attempt=attempt or "a")
-    made = Entry(row=row, built_on=built_on, beaten=beaten)
+    made = DayEntry(row=row, built_on=built_on, beaten=beaten)
     return made, made.model_dump_json().encode()
 
 
-def view_with(*values: bytes) -> View:
-    view = View("ledger", KEY)
+def view_with(*values: bytes) -> TopicView:
+    view = TopicView("ledger", KEY)
     for offset, value in enumerate(values):
         note(view, Written(RAW, value, offset))
     return view
 
 
-def note(view: View, record: Written) -> None:
+def note(view: TopicView, record: Written) -> None:
     """Read on by one record, as the topic's reader does."""
     with view.lock:
-        view.note(record)  # type: ignore[arg-type]
+        view.add(record)  # type: ignore[arg-type]
         view.positions = {0: record.offset() + 1}
 
 
@@ -77,10 +83,10 @@ ONE, TWO, THREE = (entry(number)[1] for number in (1, 2, 3))
 
 def test_a_record_that_comes_while_two_threads_ask_for_its_day_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     view, threads = view_with(ONE, TWO), []
-    counting = _kafka_ledger_view.standing
+    counting = _kafka_ledger_view.select_counting_value
 
     def other() -> None:
-        view.value(RAW)
+        view.counting_value(RAW)
         note(view, Written(RAW, THREE, 2))
 
     def interrupted(values: Iterable[bytes], topic: str) -> bytes:
@@ -91,9 +97,9 @@ def test_a_record_that_comes_while_two_threads_ask_for_its_day_is_not_lost(monke
         return counting(known, topic)
 
     monkeypatch.setattr(_kafka_ledger_view, "standing", interrupted)
-    assert view.value(RAW) == TWO
+    assert view.counting_value(RAW) == TWO
     threads[1].join()
-    assert view.value(RAW) == THREE
+    assert view.counting_value(RAW) == THREE
 
 
 def test_an_executor_gets_every_record_before_the_place_from_which_it_reads_on() -> None:
@@ -104,12 +110,12 @@ def test_an_executor_gets_every_record_before_the_place_from_which_it_reads_on()
             yield RAW
             threads.append(beside(lambda: note(view, Written(RAW, THREE, 2))))
 
-    handed = view.handed(Keys([RAW]))
+    handed = view.handover(Keys([RAW]))
     threads[0].join()
-    executor = View("ledger", KEY, handed)
+    executor = TopicView("ledger", KEY, handed)
     for offset in range(handed.positions[0], 3):
         note(executor, Written(RAW, (ONE, TWO, THREE)[offset], offset))
-    assert executor.value(RAW) == THREE
+    assert executor.counting_value(RAW) == THREE
 
 
 def ticket(what: Any = "want", **more: Any) -> bytes:
@@ -118,14 +124,14 @@ def ticket(what: Any = "want", **more: Any) -> bytes:
 
 
 def test_signs_of_life_are_not_kept_nor_handed_to_executors() -> None:
-    view = View("ledger", KEY)
+    view = TopicView("ledger", KEY)
     note(view, Written(state_key("events", 2), ticket(), 7))
-    note(view, Written(beat_key("events", 2), b"{}", 8))
-    assert view.handed([]) == Handed({0: 9}, {}, {2: (7, ticket())})
+    note(view, Written(heartbeat_key("events", 2), b"{}", 8))
+    assert view.handover([]) == LedgerHandover({0: 9}, {}, {2: (7, ticket())})
 
 
 def test_a_ticket_that_was_written_twice_keeps_its_first_place() -> None:
-    view = View("ledger", KEY)
+    view = TopicView("ledger", KEY)
     note(view, Written(state_key("events", 2), ticket(), 7))
     note(view, Written(state_key("events", 2), ticket(), 9))
     assert view.tickets[2][0] == 7
@@ -138,22 +144,22 @@ def test_a_record_that_counts_and_is_not_its_keys_last_is_told() -> None:
     _, won = entry(1, "w", built_on=0)
     lost, losing = entry(1, "l", built_on=0)
     newer, counts = entry(2, "v", built_on=1)
-    again, late = parsed(Entry, won, "ledger").over(lost), b""
+    again, late = parse_record(DayEntry, won, "ledger").rewritten_over(lost), b""
     late = again.model_dump_json().encode()
     view = view_with(won, losing, counts, late)
-    assert view.value(RAW) == counts
-    assert view.outdone(RAW) == late
-    healed = newer.over(again).model_dump_json().encode()
+    assert view.counting_value(RAW) == counts
+    assert view.superseded_value(RAW) == late
+    healed = newer.rewritten_over(again).model_dump_json().encode()
     note(view, Written(RAW, healed, 4))
-    assert view.value(RAW) == healed
-    assert view.outdone(RAW) is None
-    assert view_with(late, healed).value(RAW) == healed
+    assert view.counting_value(RAW) == healed
+    assert view.superseded_value(RAW) is None
+    assert view_with(late, healed).counting_value(RAW) == healed
 
 
 class Filled(KafkaLedger):
     """A ledger whose topic is read already."""
 
-    def current(self, *_: Any, **__: Any) -> View:
+    def current(self, *_: Any, **__: Any) -> TopicView:
         return self.view
 
     def undecided(self, *_: Any) -> dict[LedgerKey, bytes]:
@@ -162,13 +168,13 @@ class Filled(KafkaLedger):
 
 def test_the_streams_own_days_are_not_looked_through_for_those_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     own, other = "events_{event}", "other_{event}"
-    view = View("ledger", KEY)
+    view = TopicView("ledger", KEY)
     for number in range(500):
         key = LedgerKey("c", "s", own, DAY + dt.timedelta(number))
-        note(view, Written(key.encoded(), ONE))
-        note(view, Written(key._replace(what="claim").encoded(), ONE))
-    offsets = Entry(row=entry(1)[0].row, offsets={"other_a": {0: (0, 1)}}).model_dump_json().encode()
-    note(view, Written(LedgerKey("c", "s", other, DAY).encoded(), offsets))
+        note(view, Written(key.encode(), ONE))
+        note(view, Written(key._replace(what="claim").encode(), ONE))
+    offsets = DayEntry(row=entry(1)[0].row, offsets={"other_a": {0: (0, 1)}}).model_dump_json().encode()
+    note(view, Written(LedgerKey("c", "s", other, DAY).encode(), offsets))
     nowhere = Connection(conn_id="k", conn_type="kafka", extra={})
     ledger = Filled(nowhere, KafkaSink(topic=own, ledger_topic="ledger"), KEY)
     ledger.view = view
@@ -179,7 +185,7 @@ def test_the_streams_own_days_are_not_looked_through_for_those_elsewhere(monkeyp
         return parse(raw)
 
     monkeypatch.setattr(LedgerKey, "parse", counted)
-    assert published_elsewhere(ledger) == {"other_a": other}
+    assert topics_of_other_targets(ledger) == {"other_a": other}
     assert len(looked_at) == 1
 
 
@@ -189,18 +195,18 @@ def note_key(kind: Any = "alarm", target: str = "events", connector: str = "c") 
 
 @pytest.mark.parametrize("kind", ["in_force", "definition", "acceptance", "alarm", "resumption"])
 def test_a_streams_records_beside_its_days_are_kept_and_those_of_others_are_not(kind: Any) -> None:
-    view, key = View("ledger", KEY), note_key(kind)
+    view, key = TopicView("ledger", KEY), note_key(kind)
     for record in (key, note_key(kind, connector="d"), key._replace(stream="other")):
-        note(view, Written(record.encoded(), b"{}"))
+        note(view, Written(record.encode(), b"{}"))
     note(view, Written(b'["/judgement/c","s","events","0001-01-01","claim",7]', b"{}"))
-    assert [raw for what in WHATS for raw in view.keys(what)] == [key.encoded()]
-    assert view.value(key.encoded()) == b"{}"
-    assert view.handed([key.encoded()]).values == {key.encoded(): b"{}"}
-    note(view, Written(key.encoded(), None))
-    assert view.value(key.encoded()) is None
+    assert [raw for what in KEY_KINDS for raw in view.keys(what)] == [key.encode()]
+    assert view.counting_value(key.encode()) == b"{}"
+    assert view.handover([key.encode()]).values == {key.encode(): b"{}"}
+    note(view, Written(key.encode(), None))
+    assert view.counting_value(key.encode()) is None
 
 
-def filled(view: View, topic: str = "events") -> Filled:
+def filled(view: TopicView, topic: str = "events") -> Filled:
     ledger = Filled(
         Connection(conn_id="k", conn_type="kafka", extra={}), KafkaSink(topic=topic, ledger_topic="ledger"), KEY
     )
@@ -210,19 +216,19 @@ def filled(view: View, topic: str = "events") -> Filled:
 
 def test_notes_of_another_target_do_not_count_as_a_publish_there() -> None:
     """Else the stream would be refused a topic of its own after it was merely looked at for another one."""
-    view = View("ledger", KEY)
+    view = TopicView("ledger", KEY)
     for target in ("other", "other_{event}"):
-        note(view, Written(note_key(target=target).encoded(), b"no entry"))
-    assert published_elsewhere(filled(view)) == {}
+        note(view, Written(note_key(target=target).encode(), b"no entry"))
+    assert topics_of_other_targets(filled(view)) == {}
     assert list(filled(view).notes()) == []
 
 
 def in_force(definition: str, run: str = "dag/run/task") -> bytes:
-    return InForce(definition=definition, run=run).model_dump_json().encode()
+    return DefinitionRecord(definition=definition, run=run).model_dump_json().encode()
 
 
 def test_the_definition_in_force_is_the_last_that_was_written() -> None:
-    view, about = View("ledger", KEY), filled(View("ledger", KEY)).about(dt.date.min, "in_force").encoded()
+    view, about = TopicView("ledger", KEY), filled(TopicView("ledger", KEY)).key_for(dt.date.min, "in_force").encode()
     ledger = filled(view)
     assert ledger.definition_in_force() is None
     note(view, Written(about, in_force("a" * 15)))

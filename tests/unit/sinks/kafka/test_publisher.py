@@ -18,11 +18,11 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks._kafka import cluster as _kafka_cluster
 from airflow_provider_connect.sinks._kafka.cluster import Cluster
-from airflow_provider_connect.sinks._kafka.records import Plan
+from airflow_provider_connect.sinks._kafka.record_encoder import DayPlan
 from airflow_provider_connect.sinks._kafka.turn import PassedOverError
-from airflow_provider_connect.sinks._kafka.whole_day import WholeDay
+from airflow_provider_connect.sinks._kafka.whole_day import WholeDayDelivery
 from airflow_provider_connect.sinks.kafka import KafkaSink
-from airflow_provider_connect.stage.manifest import Manifest, Polled
+from airflow_provider_connect.stage.manifest import Manifest, PollResult
 from airflow_provider_connect.window import Day
 from tests.equipment.clock import NoTime
 
@@ -67,22 +67,22 @@ def test_runs_of_one_day_that_passed_each_other_over_do_not_come_back_together(m
     def passed_over(*_: Any) -> None:
         raise PassedOverError("another run of the same day queued at the same time")
 
-    monkeypatch.setattr(WholeDay, "put", passed_over)
+    monkeypatch.setattr(WholeDayDelivery, "put", passed_over)
     day = Day(date=dt.date(2026, 10, 5))
     publish = Publish(
         key=KEY,
         day=day,
         intent=Intent(token="t", run="dag/run/task"),
-        manifest=Manifest(day=day, attempt="0a-1-20261005", fingerprint="f", polled=Polled()),
+        manifest=Manifest(day=day, attempt="0a-1-20261005", fingerprint="f", polled=PollResult()),
         schema=pa.schema([]),
         stage="",
     )
     sink = KafkaSink(topic="events")
     for _ in range(2):
         with sink.open(KEY, {"kafka_default": NOWHERE}) as publisher, pytest.raises(PassedOverError):
-            publisher.put(Plan(publish, "rows", {}, {}, {}, None), "stage", ())
-    first, second = clock.pauses[: WholeDay.tries - 1], clock.pauses[WholeDay.tries - 1 :]
-    assert len(first) == len(second) == WholeDay.tries - 1
+            publisher.put(DayPlan(publish, "rows", {}, {}, {}, None), "stage", ())
+    first, second = clock.pauses[: WholeDayDelivery.max_tries - 1], clock.pauses[WholeDayDelivery.max_tries - 1 :]
+    assert len(first) == len(second) == WholeDayDelivery.max_tries - 1
     assert not set(first) & set(second)
     assert all(pause <= most for pauses in (first, second) for pause, most in zip(pauses, (0.5, 1, 2, 4), strict=True))
 

@@ -90,13 +90,13 @@ def test_one_wrong_option(options: dict[str, Any], message: str) -> None:
 def test_what_follows_from_the_topic() -> None:
     plain = sink(topic="shop.web-events")
     assert plain.target == "kafka://kafka_default/shop.web-events"
-    assert (plain.route_column, plain.dead_letters) == (None, "shop.web-events.dead_letters")
-    assert plain.full_record_name == "connect.ShopWebEvents"
+    assert (plain.route_column, plain.effective_dead_letter_topic) == (None, "shop.web-events.dead_letters")
+    assert plain.default_record_name == "connect.ShopWebEvents"
     template = sink(topic="mixpanel_{$event name}")
     assert template.asset_uri == "kafka://kafka_default/mixpanel_%7B%24event%20name%7D"
     assert template.route_column == "$event name"
     envelope = {"value_converter": "json_schema_envelope"}
-    assert sink(record_name="com.example.Event", **envelope).full_record_name == "com.example.Event"
+    assert sink(record_name="com.example.Event", **envelope).default_record_name == "com.example.Event"
 
 
 def test_a_source_may_name_its_record() -> None:
@@ -104,10 +104,12 @@ def test_a_source_may_name_its_record() -> None:
     registered: dict[str, Any] = {"key_fields": ("id",), "value_converter": "avro", "key_converter": "avro"}
     registered |= {"registry_conn_id": "registry"}
     plain = sink(topic="posts", **registered)
-    assert plain.name_of(schema) == "connect.x.Post"
-    assert plain.name_of(schema.remove_metadata()) == "connect.Posts"
-    assert sink(topic="posts", record_name="com.example.Post", **registered).name_of(schema) == "com.example.Post"
-    key = plain.keys(schema).converter
+    assert plain.record_name_for(schema) == "connect.x.Post"
+    assert plain.record_name_for(schema.remove_metadata()) == "connect.Posts"
+    assert (
+        sink(topic="posts", record_name="com.example.Post", **registered).record_name_for(schema) == "com.example.Post"
+    )
+    key = plain.key_encoder_for(schema).converter
     assert key is not None
     assert '"PostKey"' in key.document
     assert '"connect.x"' in key.document
@@ -116,8 +118,12 @@ def test_a_source_may_name_its_record() -> None:
 @pytest.mark.parametrize("topic", ["{$event}", "mixpanel_{a b}", "1st_{day!}"])
 def test_names_that_are_made_of_a_template_are_legal(topic: str) -> None:
     made = sink(topic=topic)
-    again = sink(topic=made.dead_letters, record_name=made.full_record_name, value_converter="json_schema_envelope")
-    assert again.topic == made.dead_letters
+    again = sink(
+        topic=made.effective_dead_letter_topic,
+        record_name=made.default_record_name,
+        value_converter="json_schema_envelope",
+    )
+    assert again.topic == made.effective_dead_letter_topic
 
 
 def test_shares_are_the_day_or_its_files() -> None:
@@ -157,9 +163,9 @@ def test_connections_are_named_and_checked_together() -> None:
 
 def test_options_travel_as_json() -> None:
     made = sink(topic_groups=({"include": ("a.*",), "partitions": 3},), topic_config={"retention.ms": "-1"})
-    assert KafkaSink.of(made.serialize()) == made
-    assert made.rules.plan("ab").partitions == 3
-    assert made.rules.plan("b").config == {"cleanup.policy": "delete", "retention.ms": "-1"}
+    assert KafkaSink.from_options(made.serialize()) == made
+    assert made.topic_rules.settings_for("ab").partitions == 3
+    assert made.topic_rules.settings_for("b").config == {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 @pytest.mark.parametrize("kind", ["day", "snapshot", "increment"])

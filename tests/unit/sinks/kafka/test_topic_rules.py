@@ -6,15 +6,15 @@ import pytest
 from pydantic import ValidationError
 
 from airflow_provider_connect.sinks._kafka.topic_rules import (
-    FoundTopic,
+    IntendedWrites,
+    NewTopicSettings,
     TopicGroup,
-    TopicPlan,
     TopicRules,
-    Writing,
-    dead_letter_plan,
-    ledger_plan,
+    TopicState,
+    dead_letter_topic_settings,
     ledger_problems,
-    planned_problems,
+    ledger_topic_settings,
+    new_topic_problems,
     topic_problems,
 )
 
@@ -22,11 +22,11 @@ NOW = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
 DAY_MS = 86_400_000
 
 
-def found(partitions: int = 3, replicas: int = 3, **config: str) -> FoundTopic:
-    return FoundTopic("t", partitions, replicas, {name.replace("_", "."): value for name, value in config.items()})
+def found(partitions: int = 3, replicas: int = 3, **config: str) -> TopicState:
+    return TopicState("t", partitions, replicas, {name.replace("_", "."): value for name, value in config.items()})
 
 
-def problems(topic: FoundTopic, writing: Writing) -> list[str]:
+def problems(topic: TopicState, writing: IntendedWrites) -> list[str]:
     return topic_problems(topic, writing, NOW)
 
 
@@ -43,15 +43,15 @@ RULES = TopicRules(
 @pytest.mark.parametrize(
     ("name", "plan"),
     [
-        ("other", TopicPlan("other", 6, None, {"cleanup.policy": "delete", "retention.ms": "1000"})),
-        ("big_one", TopicPlan("big_one", 24, None, {"cleanup.policy": "delete", "retention.ms": "-1"})),
-        ("big_small", TopicPlan("big_small", 6, 1, {"cleanup.policy": "compact", "retention.ms": "1000"})),
-        ("not_big_one", TopicPlan("not_big_one", 6, None, {"cleanup.policy": "delete", "retention.ms": "1000"})),
+        ("other", NewTopicSettings("other", 6, None, {"cleanup.policy": "delete", "retention.ms": "1000"})),
+        ("big_one", NewTopicSettings("big_one", 24, None, {"cleanup.policy": "delete", "retention.ms": "-1"})),
+        ("big_small", NewTopicSettings("big_small", 6, 1, {"cleanup.policy": "compact", "retention.ms": "1000"})),
+        ("not_big_one", NewTopicSettings("not_big_one", 6, None, {"cleanup.policy": "delete", "retention.ms": "1000"})),
     ],
 )
-def test_the_first_group_that_matches_counts(name: str, plan: TopicPlan):
-    assert RULES.plan(name) == plan
-    assert RULES.plan(name).compacted == (plan.config["cleanup.policy"] == "compact")
+def test_the_first_group_that_matches_counts(name: str, plan: NewTopicSettings):
+    assert RULES.settings_for(name) == plan
+    assert RULES.settings_for(name).is_compacted == (plan.config["cleanup.policy"] == "compact")
 
 
 def test_a_group_is_checked_when_it_is_made():
@@ -70,18 +70,30 @@ def test_rules_travel_as_json():
 @pytest.mark.parametrize(
     ("topic", "writing", "says"),
     [
-        (found(cleanup_policy="compact"), Writing(compacted=True, keyed=False), "refuses records without a key"),
         (
-            found(cleanup_policy="compact,delete"),
-            Writing(compacted=False, keyed=False),
+            found(cleanup_policy="compact"),
+            IntendedWrites(keeps_newest_only=True, has_keys=False),
             "refuses records without a key",
         ),
-        (found(cleanup_policy="compact"), Writing(compacted=False, keyed=True), "keeps the last"),
-        (found(cleanup_policy="delete"), Writing(compacted=True, keyed=True), "forgets rows that do not change"),
-        (found(cleanup_policy="delete, compact"), Writing(compacted=True, keyed=True), "set it to compact alone"),
+        (
+            found(cleanup_policy="compact,delete"),
+            IntendedWrites(keeps_newest_only=False, has_keys=False),
+            "refuses records without a key",
+        ),
+        (found(cleanup_policy="compact"), IntendedWrites(keeps_newest_only=False, has_keys=True), "keeps the last"),
+        (
+            found(cleanup_policy="delete"),
+            IntendedWrites(keeps_newest_only=True, has_keys=True),
+            "forgets rows that do not change",
+        ),
+        (
+            found(cleanup_policy="delete, compact"),
+            IntendedWrites(keeps_newest_only=True, has_keys=True),
+            "set it to compact alone",
+        ),
     ],
 )
-def test_cleanup_must_be_what_is_meant(topic: FoundTopic, writing: Writing, says: str):
+def test_cleanup_must_be_what_is_meant(topic: TopicState, writing: IntendedWrites, says: str):
     [problem] = problems(topic, writing)
     assert problem.startswith("topic 't': ")
     assert says in problem
@@ -90,23 +102,30 @@ def test_cleanup_must_be_what_is_meant(topic: FoundTopic, writing: Writing, says
 @pytest.mark.parametrize(
     ("topic", "writing"),
     [
-        (found(cleanup_policy="delete"), Writing(compacted=False, keyed=False)),
-        (found(cleanup_policy="compact"), Writing(compacted=True, keyed=True)),
-        (found(), Writing(compacted=True, keyed=True)),  # an ACL hides its settings
-        (found(replicas=2, cleanup_policy="delete", min_insync_replicas="2"), Writing(compacted=False, keyed=True)),
-        (found(cleanup_policy="delete", retention_ms="1"), Writing(compacted=False, keyed=True)),
+        (found(cleanup_policy="delete"), IntendedWrites(keeps_newest_only=False, has_keys=False)),
+        (found(cleanup_policy="compact"), IntendedWrites(keeps_newest_only=True, has_keys=True)),
+        (found(), IntendedWrites(keeps_newest_only=True, has_keys=True)),  # an ACL hides its settings
+        (
+            found(replicas=2, cleanup_policy="delete", min_insync_replicas="2"),
+            IntendedWrites(keeps_newest_only=False, has_keys=True),
+        ),
+        (found(cleanup_policy="delete", retention_ms="1"), IntendedWrites(keeps_newest_only=False, has_keys=True)),
     ],
 )
-def test_topics_that_are_right(topic: FoundTopic, writing: Writing):
+def test_topics_that_are_right(topic: TopicState, writing: IntendedWrites):
     assert problems(topic, writing) == []
 
 
 def test_more_acknowledgements_than_replicas():
-    [problem] = problems(found(replicas=1, min_insync_replicas="2"), Writing(compacted=False, keyed=True))
+    [problem] = problems(
+        found(replicas=1, min_insync_replicas="2"), IntendedWrites(keeps_newest_only=False, has_keys=True)
+    )
     assert "min.insync.replicas is 2 and it has 1" in problem
 
 
-OLD = Writing(compacted=False, keyed=True, timestamps="event", oldest=NOW - dt.timedelta(days=30))
+OLD = IntendedWrites(
+    keeps_newest_only=False, has_keys=True, timestamps="event", oldest_start=NOW - dt.timedelta(days=30)
+)
 
 
 @pytest.mark.parametrize(
@@ -117,10 +136,10 @@ OLD = Writing(compacted=False, keyed=True, timestamps="event", oldest=NOW - dt.t
         (found(cleanup_policy="delete", retention_ms=str(7 * DAY_MS)), "deleted as soon as it is written"),
     ],
 )
-def test_event_times_must_fit_the_topic(topic: FoundTopic, says: str):
+def test_event_times_must_fit_the_topic(topic: TopicState, says: str):
     [problem] = problems(topic, OLD)
     assert says in problem
-    assert problems(topic, Writing(compacted=False, keyed=True)) == []
+    assert problems(topic, IntendedWrites(keeps_newest_only=False, has_keys=True)) == []
 
 
 def test_event_times_that_fit():
@@ -132,20 +151,20 @@ def test_event_times_that_fit():
 def test_limits_of_a_topic():
     settings = {"max_message_bytes": "5000", "message_timestamp_after_max_ms": "60000", "cleanup_policy": "compact"}
     limits = found(**settings).limits()
-    assert (limits.max_message_bytes, limits.partitions, limits.compacted) == (5000, 3, True)
+    assert (limits.max_message_bytes, limits.partitions, limits.is_compacted) == (5000, 3, True)
     assert limits.timestamp_after_max_ms == 60_000
     assert limits.timestamp_before_max_ms == 2**63 - 1
 
 
 def test_limits_that_may_not_be_read_are_kafkas_own():
     assert found().limits().max_message_bytes == 1_048_588
-    assert not found().limits().compacted
+    assert not found().limits().is_compacted
 
 
 def test_what_is_made_for_the_ledger_may_be_the_ledger():
-    plan = ledger_plan("l", None)
-    assert ledger_problems(FoundTopic("l", plan.partitions or 0, 1, plan.config)) == []
-    assert dead_letter_plan("d", 3) == TopicPlan("d", 1, 3, {"cleanup.policy": "delete"})
+    plan = ledger_topic_settings("l", None)
+    assert ledger_problems(TopicState("l", plan.partitions or 0, 1, plan.config)) == []
+    assert dead_letter_topic_settings("d", 3) == NewTopicSettings("d", 1, 3, {"cleanup.policy": "delete"})
 
 
 @pytest.mark.parametrize(
@@ -157,7 +176,7 @@ def test_what_is_made_for_the_ledger_may_be_the_ledger():
         (found(1, 1, cleanup_policy="compact", min_insync_replicas="2"), "min.insync.replicas"),
     ],
 )
-def test_topics_that_cannot_be_the_ledger(topic: FoundTopic, says: str):
+def test_topics_that_cannot_be_the_ledger(topic: TopicState, says: str):
     [problem] = ledger_problems(topic)
     assert says in problem
     assert "ledger_topic=" in problem
@@ -176,20 +195,27 @@ BROKERS = {"log.retention.hours": "168", "log.retention.minutes": "", "default.r
     ],
 )
 def test_a_new_topic_gets_the_brokers_own_settings(brokers: dict[str, str], retention: int | None):
-    made = TopicPlan("t", None, None).foreseen(brokers)
-    assert made.config.get("retention.ms") == (None if retention is None else str(retention))
-    assert TopicPlan("t", None, None, {"retention.ms": "5"}).foreseen(brokers).config["retention.ms"] == "5"
+    made = NewTopicSettings("t", None, None).as_created(brokers)
+    assert made.settings.get("retention.ms") == (None if retention is None else str(retention))
+    assert NewTopicSettings("t", None, None, {"retention.ms": "5"}).as_created(brokers).settings["retention.ms"] == "5"
 
 
 def test_what_nobody_may_read_is_no_problem():
-    old = Writing(compacted=False, keyed=True, timestamps="event", oldest=NOW - dt.timedelta(days=8))
-    assert planned_problems(TopicPlan("t", None, None), {}, old, NOW) == []
-    assert planned_problems(TopicPlan("t", None, None, {"min.insync.replicas": "2"}), {}, old, NOW) == []
-    [problem] = planned_problems(TopicPlan("t", None, None), BROKERS, old, NOW)
+    old = IntendedWrites(
+        keeps_newest_only=False, has_keys=True, timestamps="event", oldest_start=NOW - dt.timedelta(days=8)
+    )
+    assert new_topic_problems(NewTopicSettings("t", None, None), {}, old, NOW) == []
+    assert new_topic_problems(NewTopicSettings("t", None, None, {"min.insync.replicas": "2"}), {}, old, NOW) == []
+    [problem] = new_topic_problems(NewTopicSettings("t", None, None), BROKERS, old, NOW)
     assert problem.startswith("topic 't' is missing, and would not fit as topic_config and the cluster's defaults have")
 
 
 @pytest.mark.parametrize("name", ["retention.ms", "min.insync.replicas", "message.timestamp.before.max.ms"])
 def test_what_is_no_number_is_left_to_the_cluster_to_refuse(name: str):
-    old = Writing(compacted=False, keyed=True, timestamps="event", oldest=NOW - dt.timedelta(days=8))
-    assert planned_problems(TopicPlan("t", None, None, {"retention.ms": "-1"} | {name: "7d"}), BROKERS, old, NOW) == []
+    old = IntendedWrites(
+        keeps_newest_only=False, has_keys=True, timestamps="event", oldest_start=NOW - dt.timedelta(days=8)
+    )
+    assert (
+        new_topic_problems(NewTopicSettings("t", None, None, {"retention.ms": "-1"} | {name: "7d"}), BROKERS, old, NOW)
+        == []
+    )

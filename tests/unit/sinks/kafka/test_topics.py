@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from airflow_provider_connect.clients.kafka.errors import Heard
+from airflow_provider_connect.clients.kafka.errors import ClientErrors
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sinks._kafka.topic_rules import TopicRules
-from airflow_provider_connect.sinks._kafka.topics import Topics
+from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 
 
 def done(result: Any) -> Future[Any]:
@@ -59,8 +59,8 @@ def names(count: int) -> list[str]:
 
 def test_new_topics_are_waited_for():
     cluster: Any = SlowCluster(questions=3)
-    topics = Topics(cluster, TopicRules(), timeout_seconds=10)
-    assert topics.ensure(names(2)) == []
+    topics = TopicAdmin(cluster, TopicRules(), timeout_seconds=10)
+    assert topics.create_missing(names(2)) == []
     assert cluster.questions == -1
     assert topics.limits("topic-1").partitions == 1
 
@@ -68,7 +68,7 @@ def test_new_topics_are_waited_for():
 def test_topics_that_never_appear_are_retriable():
     cluster: Any = SlowCluster(questions=10**9)
     with pytest.raises(RetriableError, match="made, but not listed within 0 s: 'topic-0'"):
-        Topics(cluster, TopicRules(), timeout_seconds=0.2).ensure(names(1))
+        TopicAdmin(cluster, TopicRules(), timeout_seconds=0.2).create_missing(names(1))
 
 
 class Refusing(SlowCluster):
@@ -92,43 +92,43 @@ class Refusing(SlowCluster):
 def test_an_answer_that_is_an_error_is_never_taken_for_a_missing_topic(name: str, expected: type[Exception]):
     cluster: Any = Refusing(name)
     with pytest.raises(expected, match=r"(looking at|lacks DESCRIBE on) topic 'topic-0'"):
-        Topics(cluster, TopicRules(), timeout_seconds=0.1).ensure(names(1))
+        TopicAdmin(cluster, TopicRules(), timeout_seconds=0.1).create_missing(names(1))
     with pytest.raises(expected, match="connecting to the cluster"):
-        Topics(cluster, TopicRules(), timeout_seconds=0.1).reach()
+        TopicAdmin(cluster, TopicRules(), timeout_seconds=0.1).wait_until_reachable()
 
 
 class Restarted(SlowCluster):
     """Was down a while ago, answers once, and refuses to sign in on the way to one broker."""
 
-    heard: Heard
+    heard: ClientErrors
     was_down = True
 
     def poll(self, _: float) -> int:
         if self.was_down:
             self.was_down = False
-            self.heard.hear(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+            self.heard.record(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
         return 0
 
     def describe_cluster(self, **_: Any) -> Future[Any]:
-        self.heard.hear(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+        self.heard.record(KafkaError(KafkaError._AUTHENTICATION, "refused"))
         return done(error("_TIMED_OUT"))
 
 
 def test_a_cluster_that_answered_since_it_was_down_is_waited_for():
     cluster: Any = Restarted(0)
-    topics = Topics(cluster, TopicRules(), timeout_seconds=0.1)
-    cluster.heard = topics.heard
-    assert topics.ensure(names(1)) == []
+    topics = TopicAdmin(cluster, TopicRules(), timeout_seconds=0.1)
+    cluster.heard = topics.client_errors
+    assert topics.create_missing(names(1)) == []
     with pytest.raises(RetriableError, match="connecting to the cluster"):
-        topics.reach()
+        topics.wait_until_reachable()
 
 
 def test_a_cluster_that_never_answered_refuses_the_sign_in():
     cluster: Any = Restarted(0)
-    topics = Topics(cluster, TopicRules(), timeout_seconds=0.1)
-    cluster.heard = topics.heard
+    topics = TopicAdmin(cluster, TopicRules(), timeout_seconds=0.1)
+    cluster.heard = topics.client_errors
     with pytest.raises(ConfigError, match="refuses the credentials"):
-        topics.reach()
+        topics.wait_until_reachable()
 
 
 class ThreeNodes(SlowCluster):
@@ -146,4 +146,4 @@ class ThreeNodes(SlowCluster):
 
 def test_the_lowest_limit_of_all_brokers_counts():
     cluster: Any = ThreeNodes(0)
-    assert Topics(cluster, TopicRules()).max_transaction_timeout_ms() == 600_000
+    assert TopicAdmin(cluster, TopicRules()).max_transaction_timeout_ms() == 600_000

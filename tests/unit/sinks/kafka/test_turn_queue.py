@@ -7,10 +7,10 @@ import pytest
 from airflow_provider_connect.sinks._kafka.ledger.records import LedgerKey
 from airflow_provider_connect.sinks._kafka.turn_queue import (
     DEAD_SECONDS,
-    Queue,
     Ticket,
     TicketRecord,
-    beat_key,
+    TurnQueue,
+    heartbeat_key,
     new_number,
     state_key,
 )
@@ -23,7 +23,7 @@ class Watcher:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.queue = Queue(lambda: self.now)
+        self.queue = TurnQueue(lambda: self.now)
         self._offset = 0
 
     def reads(self, number: int, what: str | None, *topics: str, name: str = "", place: int | None = None) -> None:
@@ -35,7 +35,7 @@ class Watcher:
                 what=what, id=name or f"id-{number}", topics=names, who=f"run-{number}", begun="b", place=place
             )  # type: ignore[arg-type]
             value = record.model_dump_json().encode()
-        self.queue.note(self._offset, number, value)
+        self.queue.add_record(self._offset, number, value)
         self.queue.mark_fronts()
 
     def want(self, number: int, *topics: str) -> None:
@@ -43,7 +43,7 @@ class Watcher:
 
     def beat(self, number: int) -> None:
         self._offset += 1
-        self.queue.note(self._offset, number + 1, b"{}")
+        self.queue.add_record(self._offset, number + 1, b"{}")
 
     def watches(self) -> None:
         """From here on it reads what is written as soon as it is."""
@@ -57,10 +57,10 @@ class Watcher:
         return self.queue.tickets[number]
 
     def before(self, number: int) -> list[int]:
-        return [ticket.number for ticket in self.queue.before(self.ticket(number))]
+        return [ticket.number for ticket in self.queue.tickets_ahead(self.ticket(number))]
 
     def overdue(self, number: int) -> list[int]:
-        return [ticket.number for ticket in self.queue.overdue(self.queue.before(self.ticket(number)))]
+        return [ticket.number for ticket in self.queue.silent_tickets(self.queue.tickets_ahead(self.ticket(number)))]
 
 
 @pytest.fixture
@@ -152,15 +152,15 @@ def test_who_queued_after_a_pass_need_not_answer_it_and_has_the_whole_time_to_an
 def test_who_waits_answers_for_longer_than_it_is_asked_and_the_latest_pass_counts(watcher: Watcher) -> None:
     watcher.want(2)
     watcher.want(4)
-    assert not watcher.queue.is_asked(4)
+    assert not watcher.queue.must_answer_roll_call(4)
     watcher.reads(6, "pass", "other", place=0)
     watcher.later(2 * DEAD_SECONDS - 1)
-    assert watcher.queue.is_asked(4)
+    assert watcher.queue.must_answer_roll_call(4)
     watcher.reads(8, "pass", "other", place=0)
     watcher.later(2 * DEAD_SECONDS + 4)
-    assert watcher.queue.is_asked(4)
+    assert watcher.queue.must_answer_roll_call(4)
     watcher.later(DEAD_SECONDS)
-    assert not watcher.queue.is_asked(4)
+    assert not watcher.queue.must_answer_roll_call(4)
 
 
 def test_a_watcher_that_was_away_does_not_know_when_others_were_asked(watcher: Watcher) -> None:
@@ -210,19 +210,19 @@ def test_who_was_passed_over_is_in_nobodys_way_and_is_ended_by_the_next(watcher:
     watcher.want(6, "other")
     watcher.reads(2, "pass", place=1)
     assert watcher.before(4) == []
-    assert [ticket.number for ticket in watcher.queue.passed(watcher.ticket(4))] == [2]
-    assert watcher.queue.passed(watcher.ticket(6)) == []
+    assert [ticket.number for ticket in watcher.queue.passed_over(watcher.ticket(4))] == [2]
+    assert watcher.queue.passed_over(watcher.ticket(6)) == []
     watcher.want(2)  # written twice by a client that got no answer
-    assert watcher.ticket(2).passed
+    assert watcher.ticket(2).is_passed_over
     watcher.reads(2, None)
-    assert watcher.queue.passed(watcher.ticket(4)) == []
+    assert watcher.queue.passed_over(watcher.ticket(4)) == []
 
 
 def test_compaction_takes_no_place_away(watcher: Watcher) -> None:
     """It may have left a ticket's last record alone."""
     watcher.want(4)
     watcher.reads(2, "pass", place=-5, name="connect-1")
-    assert (watcher.ticket(2).place, watcher.ticket(2).record.id) == (-5, "connect-1")
+    assert (watcher.ticket(2).offset, watcher.ticket(2).record.id) == (-5, "connect-1")
 
 
 def test_a_ticket_that_was_written_twice_keeps_its_first_place(watcher: Watcher) -> None:
@@ -236,7 +236,7 @@ def test_a_ticket_that_was_written_twice_keeps_its_first_place(watcher: Watcher)
 
 def test_an_older_reader_of_the_ledger_takes_turn_records_for_claims_of_nobody() -> None:
     number = new_number()
-    for key, part in ((state_key("events", number), number), (beat_key("events", number), number + 1)):
+    for key, part in ((state_key("events", number), number), (heartbeat_key("events", number), number + 1)):
         parsed = LedgerKey.parse(key)
-        assert (*parsed[:3], parsed.what, parsed.part) == ("", "", "events", "claim", part)
+        assert (*parsed[:3], parsed.kind, parsed.part) == ("", "", "events", "claim", part)
     assert str(LedgerKey.parse(state_key("events", 2)).day) == "0001-01-01"

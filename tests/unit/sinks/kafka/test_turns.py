@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sink import StreamKey
-from airflow_provider_connect.sinks._kafka.ledger.view import View
+from airflow_provider_connect.sinks._kafka.ledger.view import TopicView
 from airflow_provider_connect.sinks._kafka.turn import Turn
 from airflow_provider_connect.sinks._kafka.turn_queue import Ticket, TicketRecord
 
@@ -18,11 +18,11 @@ NOWHERE = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstr
 
 def test_who_ends_what_a_dead_one_left_open_waits_for_no_longer_than_its_timeout_says() -> None:
     """How long one waits for an answer is not how long a transaction may be open."""
-    view = View("ledger", StreamKey(connector="c", stream="s"))
+    view = TopicView("ledger", StreamKey(connector="c", stream="s"))
     turn = Turn(NOWHERE, view, "connect-1", ["events"], "run", "b", 60.0, 0.2)
     record = TicketRecord(what="pass", id="connect-2", topics=("events",), who="other", begun="c", place=1)
     with pytest.raises(RetriableError, match="taking transactional id 'connect-2'"):
-        turn._fence(Ticket(2, 1, record, 0.0, passed=True))
+        turn._fence(Ticket(2, 1, record, 0.0, is_passed_over=True))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_who_ends_what_a_dead_one_left_open_waits_for_no_longer_than_its_timeout
 def test_a_driver_ends_what_its_own_executor_left_and_nobody_else_works_at(
     tickets: list[tuple[str, Literal["want", "pass"]]], monkeypatch: pytest.MonkeyPatch, *, is_orphan: bool
 ) -> None:
-    view = View("ledger", StreamKey(connector="c", stream="s"))
+    view = TopicView("ledger", StreamKey(connector="c", stream="s"))
     for offset, (begun, what) in enumerate(tickets):
         record = TicketRecord(what=what, id="connect-1", topics=("events",), who="run", begun=begun, place=offset)
         view.tickets[2 * offset + 2] = offset, record.model_dump_json().encode()

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.sinks._kafka.converters import converter
-from airflow_provider_connect.values.encoded import SchemaRef
+from airflow_provider_connect.sinks._kafka.converters import make_converter
+from airflow_provider_connect.values.converters import SchemaRef
 from airflow_provider_connect.values.names import legal_name
 
 DOCS = Path(__file__).parents[4] / "docs" / "kafka.md"
@@ -58,13 +58,15 @@ EXAMPLES: list[tuple[str, pa.DataType, Any]] = [
 
 
 def document(name: str, schema: pa.Schema) -> str:
-    return converter(name, schema, AT.date(), record_name="connect.R").document or ""
+    return make_converter(name, schema, AT.date(), record_name="connect.R").document or ""
 
 
 def value(name: str, kind: pa.DataType, example: Any) -> Any:
     schema = pa.schema({"c": kind})
     batch = pa.record_batch([pa.array([example], kind)], schema=schema)
-    (found,) = converter(name, schema, AT.date(), record_name="connect.R").encode(batch, SchemaRef("s", 1, 1)).values
+    (found,) = (
+        make_converter(name, schema, AT.date(), record_name="connect.R").encode(batch, SchemaRef("s", 1, 1)).values
+    )
     return found
 
 
@@ -120,7 +122,7 @@ def test_the_example_of_a_name_is_true() -> None:
 @pytest.mark.parametrize("name", ["json", "json_schema", "json_schema_envelope", "avro", "protobuf"])
 @pytest.mark.parametrize("kind", NO_FORM, ids=str)
 def test_what_has_no_form_is_a_problem(name: str, kind: pa.DataType) -> None:
-    (problem,) = converter(name, pa.schema({"c": kind}), None, record_name="connect.R").problems()
+    (problem,) = make_converter(name, pa.schema({"c": kind}), None, record_name="connect.R").problems()
     assert problem.startswith("column 'c': ")
 
 

@@ -24,7 +24,7 @@ def standin():
 def test_an_unreadable_cohort_fails_by_its_id_and_name(standin):
     with pytest.raises(ConfigError) as caught:
         poll(standin, stream="cohort_members")
-    assert Failure.of(caught.value).type == "ConfigError"
+    assert Failure.from_error(caught.value).type == "ConfigError"
     message = str(caught.value)
     assert "answered 404: cohort 1002 ('Lost Müller') cannot be read: its data group was deleted" in message
     assert "it said: 'Missing Datagroup'" in message

@@ -12,9 +12,9 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.planning import plan
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel.planning import TARGET_BYTES
+from airflow_provider_connect.sources._mixpanel.request_planning import TARGET_BYTES
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.window import Day, parse_days, span
+from airflow_provider_connect.window import Day, days_between, parse_days
 
 CONNECTION = Connection(conn_id="m", conn_type="mixpanel", login="u", password="p", extra={"project_id": "1"})
 YEAR = "2025-01-01..2025-12-31"
@@ -34,7 +34,7 @@ def test_it_belongs_to_the_export_alone() -> None:
     with pytest.raises(ConfigError, match=r"days_per_request: stream 'engage' has no use for it.*export"):
         MixpanelSource(stream="engage", days_per_request=7)
     assert MixpanelSource(days_per_request="7").days_per_request == 7, "a template is text"
-    assert MixpanelSource.of(MixpanelSource(days_per_request="auto").serialize()).days_per_request == "auto"
+    assert MixpanelSource.from_options(MixpanelSource(days_per_request="auto").serialize()).days_per_request == "auto"
 
 
 def test_one_day_is_what_nobody_has_to_ask_for() -> None:
@@ -119,4 +119,4 @@ def test_auto_takes_no_more_than_one_request_should_bring() -> None:
 
 def test_other_sizes_are_as_they_were_given() -> None:
     with MixpanelSource(days_per_request=5).open(CONNECTION, PollContext()) as poller:
-        assert poller.days_together(span(dt.date(2025, 1, 1), dt.date(2025, 1, 2), "UTC"), list) == (5, "")
+        assert poller.days_together(days_between(dt.date(2025, 1, 1), dt.date(2025, 1, 2), "UTC"), list) == (5, "")

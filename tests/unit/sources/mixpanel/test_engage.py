@@ -10,10 +10,10 @@ import time
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from airflow_provider_connect.patience import doubling
+from airflow_provider_connect.patience import doubling_pauses
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel.query import sessions
+from airflow_provider_connect.sources._mixpanel.query import profile_reader
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import DAY, ENGAGE, connection, expected_id, poll
 from tests.standins.mixpanel.access import Limits
@@ -37,7 +37,7 @@ def standin():
 
 @pytest.fixture(autouse=True)
 def no_long_pauses(monkeypatch):
-    monkeypatch.setattr(sessions, "_PAGE_PAUSES", doubling(0.01, 0.02))
+    monkeypatch.setattr(profile_reader, "_PAGE_PAUSES", doubling_pauses(0.01, 0.02))
 
 
 def engage(server, *faults, **options):
@@ -268,7 +268,7 @@ def test_pages_overlap_within_the_limit(standin):
     asked = standin.stats["requests"]["engage pages"]
     assert asked.get("429", 0) == before.get("429", 0)
     assert asked["200"] == before["200"] + PAGES - 1
-    assert standin.stats["concurrent_peak"] <= sessions.PAGES_AT_ONCE
+    assert standin.stats["concurrent_peak"] <= profile_reader.CONCURRENT_PAGES
 
 
 def test_pages_are_not_read_far_ahead_of_the_consumer(standin):

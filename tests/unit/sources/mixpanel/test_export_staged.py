@@ -13,8 +13,8 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import SystemClock
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark.poll import PollTask, freeze
-from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.spark.poll import PollTask, stage_partition
+from airflow_provider_connect.stage.manifest import PollResult
 from tests.equipment.mixpanel import DAY, connection
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.faults import Fault
@@ -64,7 +64,7 @@ def standin() -> Iterator[StandIn]:
 
 def staged(
     standin: StandIn, root: Path, *faults: Fault, **options: Any
-) -> tuple[Polled, list[dict[str, Any]], list[float]]:
+) -> tuple[PollResult, list[dict[str, Any]], list[float]]:
     """Freeze the day as an executor does; return what it says, the rows in the stage, and the pauses."""
     standin.faults.replace(faults)
     source, there, clock = MixpanelSource(**options), connection(standin), NoWait()
@@ -78,7 +78,7 @@ def staged(
         attempts=("t-1",),
         progress_seconds=1,
     )
-    polled = freeze(task, schema, there, clock=clock)[DAY.date]
+    polled = stage_partition(task, schema, there, clock=clock)[DAY.date]
     return polled, rows_in(root), clock.slept
 
 
@@ -87,13 +87,13 @@ def rows_in(root: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def whole(standin: StandIn, tmp_path_factory: pytest.TempPathFactory) -> Polled:
+def whole(standin: StandIn, tmp_path_factory: pytest.TempPathFactory) -> PollResult:
     return staged(standin, tmp_path_factory.mktemp("whole"))[0]
 
 
 @pytest.mark.parametrize("name", CUT)
 def test_a_cut_answer_leaves_nothing_and_the_next_one_is_the_day(
-    standin: StandIn, whole: Polled, tmp_path: Path, name: str
+    standin: StandIn, whole: PollResult, tmp_path: Path, name: str
 ) -> None:
     polled, rows, slept = staged(standin, tmp_path, CUT[name])
     assert (polled.digest, polled.rows_written, polled.retries) == (whole.digest, whole.rows_written, 1)

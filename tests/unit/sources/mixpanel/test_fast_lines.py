@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.polling.jsonlines import Block
-from airflow_provider_connect.sources._mixpanel.lines import line_bounds
+from airflow_provider_connect.sources._mixpanel.lines import find_line_bounds
 from airflow_provider_connect.sources._mixpanel.records import RecordReader
 
 READER = RecordReader()
@@ -46,7 +46,7 @@ lines = st.one_of(framed, st.lists(st.sampled_from(PIECES), max_size=6).map("".j
 
 def read(some):
     data = "\n".join([*some, ""]).encode()
-    records, odd, count, blanks = READER.read_block(Block(0, data), line_bounds(data))
+    records, odd, count, blanks = READER.read_block(Block(0, data), find_line_bounds(data))
     starts = [sum(len(line.encode()) + 1 for line in some[:index]) for index in range(len(some))]
     blank = {index for index, line in enumerate(some) if not line.strip(" \r")}
     filled = [index for index in range(len(some)) if index not in blank]
@@ -55,9 +55,9 @@ def read(some):
     assert [starts[index] for index, _ in odd] == [start for _, start in odd]
     found = {}
     if records is not None:
-        for row, position in enumerate(records.position.tolist()):
-            values = [column[row] for column in records.values]
-            found[starts.index(position)] = (records.event[row].as_py(), records.properties_of(row), values[0])
+        for row, position in enumerate(records.positions.tolist()):
+            values = [column[row] for column in records.field_values]
+            found[starts.index(position)] = (records.events[row].as_py(), records.properties_of_row(row), values[0])
     assert sorted([*found, *(index for index, _ in odd)]) == filled
     return found
 

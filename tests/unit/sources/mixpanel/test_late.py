@@ -24,7 +24,7 @@ UTC = Day(date=dt.date(2026, 3, 6))
 def received(project: Project, day: Day, regime: Regime) -> list[dt.datetime]:
     """Return when each distinct event of a day reached the stand-in."""
     dates = [day.date] if regime == "project_local" else [day.date + ONE_DAY * i for i in range(2)]
-    events: list[dict[str, Any]] = [event["properties"] for date in dates for event in project.kept(date)]
+    events: list[dict[str, Any]] = [event["properties"] for date in dates for event in project.expected_rows(date)]
     if regime == "utc":
         events = [event for event in events if day.start.timestamp() <= event["time"] < day.end.timestamp()]
     return [dt.datetime.fromtimestamp(event["mp_processing_time_ms"] / 1000, dt.UTC) for event in events]

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, QuotaError
-from airflow_provider_connect.sources._mixpanel.access import Access, quota_of
-from airflow_provider_connect.sources._mixpanel.refusals import refusal
-from airflow_provider_connect.sources._mixpanel.stream import Stream
+from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess, quota_of
+from airflow_provider_connect.sources._mixpanel.refusals import refusal_error
+from airflow_provider_connect.sources._mixpanel.stream_definition import MixpanelStream
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
@@ -34,7 +34,7 @@ def test_the_vendors_figures_are_the_default() -> None:
 
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=lambda stream: stream.name)
-def test_a_stream_is_under_its_own_api_s_limits(stream: Stream) -> None:
+def test_a_stream_is_under_its_own_api_s_limits(stream: MixpanelStream) -> None:
     quota = MixpanelSource(stream=stream.name, **NEEDED.get(stream.name, {})).quota(connection())
     if stream.api == "app":  # whose limits Mixpanel does not tell
         assert quota is None
@@ -112,13 +112,13 @@ def test_two_connections_to_one_project_share_its_quota_and_two_projects_do_not(
     ],
 )
 def test_the_counters_of_a_429_are_told(text: str, said: Any) -> None:
-    error = refusal(429, json.dumps({"error": text}), Access.from_connection(connection()), now=NOW)
+    error = refusal_error(429, json.dumps({"error": text}), MixpanelAccess.from_connection(connection()), now=NOW)
     assert getattr(error, "said", None) == said
     assert isinstance(error, QuotaError) is (said is not None)
 
 
 def test_the_wait_that_the_vendor_asked_for_is_told_and_not_our_guess() -> None:
     text = "1/5 queries running concurrently and 61/60 queries running in the last hour"
-    error = refusal(429, text, Access.from_connection(connection()), now=NOW, retry_after="33")
+    error = refusal_error(429, text, MixpanelAccess.from_connection(connection()), now=NOW, retry_after="33")
     assert isinstance(error, QuotaError)
     assert (error.said, error.retry_after_seconds) == ((61, 60, 33.0), 33.0)

@@ -9,21 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import Failure, RetriableError
-from airflow_provider_connect.sources._mixpanel.query.pages import Page, Session, is_gone
+from airflow_provider_connect.sources._mixpanel.query.engage_pages import EngagePage, EngageSession, is_session_lost
 
 
-def session_pages(size: int, total: int) -> list[Page]:
+def session_pages(size: int, total: int) -> list[EngagePage]:
     """Return the pages that a right server sends."""
     pages = max(1, -(-total // size))
     return [
-        Page(number, "s1", size, total, min(size, total - number * size), b"%d" % number) for number in range(pages)
+        EngagePage(number, "s1", size, total, min(size, total - number * size), b"%d" % number)
+        for number in range(pages)
     ]
 
 
-def take_all(pages: list[Page]) -> Session:
-    session = Session(pages[0])
+def take_all(pages: list[EngagePage]) -> EngageSession:
+    session = EngageSession(pages[0])
     for page in pages[1:]:
-        session.take(page)
+        session.accept(page)
     return session
 
 
@@ -35,15 +36,15 @@ several = sizes.filter(lambda each: each[1] > each[0])
 def test_right_pages_make_a_whole_session(shape):
     pages = session_pages(*shape)
     session = take_all(pages)
-    assert session.is_whole
-    assert session.pages == len(pages)
+    assert session.is_complete
+    assert session.page_count == len(pages)
 
 
 @given(several, st.data())
 def test_a_session_is_not_whole_before_its_last_page(shape, data):
     pages = session_pages(*shape)
     some = data.draw(st.integers(1, len(pages) - 1))
-    assert not take_all(pages[:some]).is_whole
+    assert not take_all(pages[:some]).is_complete
 
 
 CHANGES = {
@@ -74,7 +75,7 @@ def test_a_page_that_is_left_out_or_comes_out_of_order_is_found(shape, data):
     at = data.draw(st.integers(1, len(pages) - 1))
     del pages[at]
     with contextlib.suppress(RetriableError):
-        assert not take_all(pages).is_whole
+        assert not take_all(pages).is_complete
 
 
 @given(several, st.data())
@@ -82,32 +83,32 @@ def test_a_page_without_its_number_is_known_by_its_place(shape, data):
     pages = session_pages(*shape)
     at = data.draw(st.integers(0, len(pages) - 1))
     pages[at] = pages[at]._replace(number=None)
-    assert take_all(pages).is_whole
+    assert take_all(pages).is_complete
 
 
 @given(several)
 def test_later_pages_may_leave_out_what_page_0_has_said(shape):
     """Clients of the real API see total on the first page alone, and do without session_id on others."""
     first, *later = session_pages(*shape)
-    assert take_all([first, *(page._replace(session="", total=None, size=None) for page in later)]).is_whole
+    assert take_all([first, *(page._replace(session="", total=None, size=None) for page in later)]).is_complete
 
 
 @pytest.mark.parametrize(
     "first",
     [
-        Page(0, "s", None, 5, 5, b""),
-        Page(0, "s", 10, None, 5, b""),
-        Page(0, "s", 0, 5, 5, b""),
-        Page(0, "s", 10, -1, 0, b""),
-        Page(0, "s", 10, 5, 4, b""),
-        Page(0, "s", 10, 0, 1, b""),
-        Page(1, "s", 10, 5, 5, b""),
-        Page(0, "", 10, 11, 10, b""),
+        EngagePage(0, "s", None, 5, 5, b""),
+        EngagePage(0, "s", 10, None, 5, b""),
+        EngagePage(0, "s", 0, 5, 5, b""),
+        EngagePage(0, "s", 10, -1, 0, b""),
+        EngagePage(0, "s", 10, 5, 4, b""),
+        EngagePage(0, "s", 10, 0, 1, b""),
+        EngagePage(1, "s", 10, 5, 5, b""),
+        EngagePage(0, "", 10, 11, 10, b""),
     ],
 )
 def test_a_page_0_that_contradicts_itself(first):
     with pytest.raises(RetriableError, match="page 0"):
-        Session(first)
+        EngageSession(first)
 
 
 def test_an_error_of_paging_crosses_processes_as_retriable():
@@ -115,7 +116,7 @@ def test_an_error_of_paging_crosses_processes_as_retriable():
     pages[1] = pages[1]._replace(session="s2")
     with pytest.raises(RetriableError, match="page 0 is asked anew") as caught:
         take_all(pages)
-    assert Failure.of(caught.value).type == "RetriableError"
+    assert Failure.from_error(caught.value).type == "RetriableError"
 
 
 @pytest.mark.parametrize(
@@ -131,4 +132,4 @@ def test_an_error_of_paging_crosses_processes_as_retriable():
     ],
 )
 def test_which_refusals_mean_that_the_session_is_lost(status, text, expected):
-    assert is_gone(status, text) is expected
+    assert is_session_lost(status, text) is expected

@@ -20,7 +20,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel import asking
+from airflow_provider_connect.sources._mixpanel import client
 from airflow_provider_connect.sources._mixpanel.access import HOSTS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
@@ -124,7 +124,7 @@ def test_a_date_in_the_future_ended_the_stream_in_silence_23662_30028(
     tomorrow = Day(date=standin.today + dt.timedelta(days=1))
     with pytest.raises(ConfigError, match="not over yet"):
         poll(standin, day=tomorrow)
-    monkeypatch.setattr(asking, "now", lambda: tomorrow.end)
+    monkeypatch.setattr(client, "now", lambda: tomorrow.end)
     with pytest.raises(ConfigError, match="future of the project's zone: zone or timestamps"):
         poll(standin, day=tomorrow)
 
@@ -162,7 +162,7 @@ def test_a_day_boundary_event_comes_once_and_on_its_own_day_45068_posthog_46625(
         within = [
             event["properties"]["time"]
             for offset in range(4)
-            for event in served.project.kept(dates[0] + dt.timedelta(days=offset))
+            for event in served.project.expected_rows(dates[0] + dt.timedelta(days=offset))
         ]
         begin, end = Day(date=dates[0], zone=PACIFIC).start, Day(date=dates[-1], zone=PACIFIC).end
         assert len(found) == sum(begin.timestamp() <= time < end.timestamp() for time in within)
@@ -189,7 +189,7 @@ def test_a_rewrite_returned_285_rows_fewer_than_there_were_36724(standin: StandI
     rows, tally = poll(standin)
     truth = SMALL.truth(DAY.date)
     assert (len(rows), tally.counts["duplicates"], tally.rows) == (truth.rows, truth.duplicates, truth.lines)
-    expected = Counter(json.dumps(one["properties"], sort_keys=True) for one in SMALL.kept(DAY.date))
+    expected = Counter(json.dumps(one["properties"], sort_keys=True) for one in SMALL.expected_rows(DAY.date))
     assert Counter(json.dumps(json.loads(row["properties"]), sort_keys=True) for row in rows) == expected
 
 
@@ -224,7 +224,7 @@ def test_an_event_without_an_insert_id_failed_the_sync_30025_31955_estuary_1877(
 def test_an_event_without_a_distinct_id_crashed_the_reader_cloudquery_11620(standin: StandIn) -> None:
     rows, _ = poll(standin)
     without = [row for row in rows if row["distinct_id"] is None]
-    assert len(without) == sum("distinct_id" not in event["properties"] for event in SMALL.kept(DAY.date)) > 0
+    assert len(without) == sum("distinct_id" not in event["properties"] for event in SMALL.expected_rows(DAY.date)) > 0
     assert {row["key_origin"] for row in without} == {"fallback"}
 
 

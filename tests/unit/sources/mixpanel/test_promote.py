@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sinks._bigquery.columns.types import columns as bigquery_columns
+from airflow_provider_connect.sinks._bigquery.columns.types import make_columns as bigquery_columns
 from airflow_provider_connect.sinks._delta.table import delta_columns
-from airflow_provider_connect.sinks._kafka.converters import converter
+from airflow_provider_connect.sinks._kafka.converters import make_converter
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.values import ddl
@@ -64,7 +64,7 @@ def schema_of(promote, **options):
 def test_the_forms_and_their_way_to_spark(given_, columns):
     source = MixpanelSource(promote=given_)
     assert [tuple(one) for one in source.promoted] == columns
-    there = MixpanelSource.of(json.loads(json.dumps(source.serialize())))
+    there = MixpanelSource.from_options(json.loads(json.dumps(source.serialize())))
     assert there == source
     assert there.promoted == source.promoted
 
@@ -290,7 +290,7 @@ def test_null_texts_without_a_promoted_property_are_refused():
 
 def test_columns_have_the_types_that_spark_and_the_sinks_know():
     schema = schema_of(TYPED)
-    lines = ddl.columns(schema)[-len(TYPED) :]
+    lines = ddl.ddl_columns(schema)[-len(TYPED) :]
     assert lines == [
         "os STRING",
         "seats BIGINT",
@@ -303,7 +303,7 @@ def test_columns_have_the_types_that_spark_and_the_sinks_know():
     targets = [str(column.target["type"]) for column in bigquery_columns(schema)][-len(TYPED) :]
     assert targets == ["STRING", "INTEGER", "FLOAT", "BOOLEAN", "TIMESTAMP", "DATE", "NUMERIC"]
     for name in ("json", "json_schema", "json_schema_envelope", "avro", "protobuf"):
-        assert converter(name, schema, dt.date(2026, 3, 1), record_name="Events").problems() == []
+        assert make_converter(name, schema, dt.date(2026, 3, 1), record_name="Events").problems() == []
     assert "decimal(12,2)" in str(delta_columns(schema)["amount"].type).lower().replace(" ", "")
 
 

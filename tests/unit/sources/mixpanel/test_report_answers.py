@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.query import answers as fields
-from airflow_provider_connect.sources._mixpanel.query.retention import interval
+from airflow_provider_connect.sources._mixpanel.query.retention import interval_of_day
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark.poll import PollTask, freeze
+from airflow_provider_connect.spark.poll import PollTask, stage_partition
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import DAY, connection, poll
 from tests.standins.mixpanel.events import Project
@@ -222,12 +222,12 @@ def test_lone_surrogates_become_replacement_characters(standin):
 
 
 TYPES: list[tuple[Callable[[Any], Any], type]] = [
-    (fields.whole, int),
-    (fields.number, float),
-    (fields.text, str),
-    (fields.flag, bool),
-    (fields.wall, dt.datetime),
-    (fields.instant, dt.datetime),
+    (fields.bigint_or_none, int),
+    (fields.float_or_none, float),
+    (fields.text_or_none, str),
+    (fields.flag_or_none, bool),
+    (fields.wall_time_or_none, dt.datetime),
+    (fields.instant_or_none, dt.datetime),
 ]
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.datetimes().map(str),
@@ -244,11 +244,16 @@ def test_a_field_is_of_its_kind_or_null_whatever_came(value):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "1", None])
 def test_what_no_double_holds_is_null(value):
-    assert fields.number(value) is None
+    assert fields.float_or_none(value) is None
 
 
 def test_what_no_bigint_holds_is_null():
-    assert (fields.whole(2**63 - 1), fields.whole(2**63), fields.whole(True), fields.whole(1.0)) == (
+    assert (
+        fields.bigint_or_none(2**63 - 1),
+        fields.bigint_or_none(2**63),
+        fields.bigint_or_none(True),
+        fields.bigint_or_none(1.0),
+    ) == (
         2**63 - 1,
         None,
         None,
@@ -259,9 +264,9 @@ def test_what_no_bigint_holds_is_null():
 @given(st.integers(0, 40), st.integers(1, 90), st.sampled_from(["UTC", "US/Pacific", "Asia/Tokyo"]))
 def test_intervals_follow_each_other_and_overlap_by_a_day(number, days, zone):
     day = Day(date=dt.date(2026, 3, 1), zone=zone)
-    this, following = interval(day, number, days), interval(day, number + 1, days)
+    this, following = interval_of_day(day, number, days), interval_of_day(day, number + 1, days)
     assert this.start < following.start < this.end < following.end
-    assert interval(day, 0, days).start == day.start
+    assert interval_of_day(day, 0, days).start == day.start
     after = Day(date=following_date(day, (number + 1) * days), zone=zone)
     assert (following.start, this.end) == (after.start, after.end)
 
@@ -296,7 +301,7 @@ def test_a_report_is_staged_typed_and_with_a_digest(standin, tmp_path: Path, str
         attempts=("t-1",),
         progress_seconds=1,
     )
-    polled = freeze(task, schema, there)[DAY.date]
+    polled = stage_partition(task, schema, there)[DAY.date]
     (file,) = polled.files
     table = pq.read_table(tmp_path / file.path, partitioning=None)
     assert {name: str(table.schema.field(name).type) for name in STAGED[stream]} == STAGED[stream]

@@ -12,11 +12,11 @@ import pytest
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel import asking
-from airflow_provider_connect.sources._mixpanel.access import Access
-from airflow_provider_connect.sources._mixpanel.asking import Asking
+from airflow_provider_connect.sources._mixpanel import client
+from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess
+from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 from airflow_provider_connect.sources._mixpanel.query import segmentation
-from airflow_provider_connect.sources._mixpanel.query.segmentation import events_of_day
+from airflow_provider_connect.sources._mixpanel.query.segmentation import count_events
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import DAY, NEEDED, connection, poll
@@ -33,7 +33,7 @@ NOON = dt.datetime(2026, 3, 12, 12, tzinfo=dt.UTC)
 
 @pytest.fixture
 def standin(monkeypatch):
-    monkeypatch.setattr(asking, "now", lambda: NOON)
+    monkeypatch.setattr(client, "now", lambda: NOON)
     with StandIn(Project(seed=4, events_per_day=200, duplicates_per_day=9), now=lambda: NOON) as server:
         yield server
 
@@ -112,9 +112,9 @@ def test_a_funnels_day_changes_until_its_length_has_passed_and_the_keys_stay(sta
 
 
 def test_after_ninety_days_no_funnel_changes_any_more(standin, monkeypatch):
-    monkeypatch.setattr(asking, "now", lambda: DAY.end + dt.timedelta(days=90))
+    monkeypatch.setattr(client, "now", lambda: DAY.end + dt.timedelta(days=90))
     assert poll(standin, stream="funnels")[1].counts == {}
-    monkeypatch.setattr(asking, "now", lambda: DAY.end + dt.timedelta(days=89, hours=23))
+    monkeypatch.setattr(client, "now", lambda: DAY.end + dt.timedelta(days=89, hours=23))
     assert poll(standin, stream="funnels")[1].counts == {"may_change": 5}
 
 
@@ -146,7 +146,7 @@ def test_every_option_of_retention_is_asked_with(standin, monkeypatch, days, spa
         asked.append(request)
         raise RetriableError("enough")
 
-    monkeypatch.setattr(Asking, "whole", send)
+    monkeypatch.setattr(MixpanelClient, "whole", send)
     options = {"born_event": "a", "born_where": "b", "event": "c", "where": "d"}
     with pytest.raises(RetriableError, match="enough"):
         poll(standin, stream="retention", interval_days=days, interval_count=4, **options)
@@ -267,9 +267,9 @@ def test_events_to_count_have_to_be_named():
 
 def vendors_count(standin, names, where=None, day=DAY, zone="UTC"):
     tally = Tally()
-    access = Access.from_connection(connection(standin), "query")
-    with closing(Asking(MixpanelSource(zone=zone), access, day, tally)) as there:
-        return events_of_day(there, names, where), tally
+    access = MixpanelAccess.from_connection(connection(standin), "query")
+    with closing(MixpanelClient(MixpanelSource(zone=zone), access, day, tally)) as there:
+        return count_events(there, names, where), tally
 
 
 def test_mixpanels_own_count_of_a_day_costs_one_query_for_many_events(standin):

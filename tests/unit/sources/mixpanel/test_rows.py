@@ -13,9 +13,9 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.jsonlines import blocks
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._mixpanel.export import ExportReader
+from airflow_provider_connect.sources._mixpanel.export_reader import ExportReader
 from airflow_provider_connect.sources._mixpanel.records import RecordReader
-from airflow_provider_connect.sources._mixpanel.rows import RowMaker
+from airflow_provider_connect.sources._mixpanel.rows import EventRowMaker
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.window import Day
@@ -37,17 +37,19 @@ def read(
     tally = Tally()
     reader = RecordReader(tuple(source.promote))
     with KeySet() as keys:
-        rows = RowMaker(source, DAY, "utc", names=reader.names, keys=keys, tally=tally, only_day=only_day)
+        rows = EventRowMaker(
+            source, DAY, "utc", field_names=reader.field_names, keys=keys, tally=tally, drops_other_days=only_day
+        )
         export = ExportReader(reader, rows, Tolerance(tolerance, 1000), tally, max_record_bytes)
         found = [
             row
             for block in blocks(
                 (body[i : i + chunk_bytes] for i in range(0, len(body), chunk_bytes)), 1 << 20, block_bytes
             )
-            for _, b in export.read(block)
+            for _, b in export.read_block(block)
             for row in b.to_pylist()
         ]
-        export.end()
+        export.finish()
     return found, tally
 
 

@@ -12,7 +12,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import SystemClock
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark.poll import PollTask, freeze
+from airflow_provider_connect.spark.poll import PollTask, stage_partition
 from tests.equipment.mixpanel import DAY, ENGAGE, connection
 from tests.standins.mixpanel.engage import Engage
 from tests.standins.mixpanel.events import Project
@@ -51,7 +51,7 @@ def staged(standin, root: Path, meanwhile=lambda: None, notes=None, **options):
         attempts=("t-1",),
         progress_seconds=1,
     )
-    polled = freeze(task, schema, there, retries=notes, clock=NoWait(meanwhile))[DAY.date]
+    polled = stage_partition(task, schema, there, retry_notes=notes, clock=NoWait(meanwhile))[DAY.date]
     rows = [row for file in polled.files for row in pq.read_table(root / file.path, partitioning=None).to_pylist()]
     return polled, rows
 

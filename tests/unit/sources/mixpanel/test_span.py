@@ -17,11 +17,11 @@ from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.jsonlines import blocks
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext
-from airflow_provider_connect.sources._mixpanel.cutting import rows_of
-from airflow_provider_connect.sources._mixpanel.export import ExportReader
+from airflow_provider_connect.sources._mixpanel.day_cutter import row_maker_for
+from airflow_provider_connect.sources._mixpanel.export_reader import ExportReader
 from airflow_provider_connect.sources._mixpanel.records import RecordReader
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.stage.digest import Digest
+from airflow_provider_connect.stage.key_digest import KeyDigest
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.window import Day, parse_days
 from tests.equipment.mixpanel import connection
@@ -62,7 +62,7 @@ def poll(server: StandIn, days: list[Day], *faults: Fault, **options: Any) -> di
     with MixpanelSource(**options).open(connection(server), PollContext()) as poller:
         schema = poller.schema()
         for part in poller.plan(days):
-            tally, digests = Tally(part.days), {day: Digest(schema) for day in part.days}
+            tally, digests = Tally(part.days), {day: KeyDigest(schema) for day in part.days}
             rows = dict.fromkeys(part.days, 0)
             for day, batch in poller.poll(part, tally):
                 assert batch.schema.equals(schema)
@@ -217,13 +217,13 @@ def cut(times: list[Any], regime: str = "project_local", **options: Any) -> tupl
     reader, tally = RecordReader(), Tally(part.days)
     found: dict[int, list[int]] = {}
     with KeySet() as keys:
-        rows = rows_of(part, source, reader.names, keys, tally)
+        rows = row_maker_for(part, source, reader.field_names, keys, tally)
         stray = tally.for_day(part.days[0])
-        export = ExportReader(reader, rows, Tolerance("all", 9), tally, 1 << 20, stray=stray)
+        export = ExportReader(reader, rows, Tolerance("all", 9), tally, 1 << 20, stray_tally=stray)
         for block in blocks(iter([body]), 1 << 20):
-            for day, batch in export.read(block):
+            for day, batch in export.read_block(block):
                 found.setdefault(day.date.day, []).extend(map(int, _ids(batch)))
-        export.end()
+        export.finish()
     return found, tally
 
 

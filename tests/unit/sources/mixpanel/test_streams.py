@@ -13,8 +13,8 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel import asking
-from airflow_provider_connect.sources._mixpanel.access import Access
+from airflow_provider_connect.sources._mixpanel import client
+from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess
 from airflow_provider_connect.sources._mixpanel.options import StreamName
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
@@ -89,7 +89,7 @@ def test_every_foreign_option_is_named_at_once():
 @pytest.mark.parametrize("name", OURS)
 def test_a_source_that_travelled_is_the_same_and_its_defaults_are_no_foreign_options(name):
     source = MixpanelSource(stream=name)
-    assert MixpanelSource.of(source.serialize()) == source
+    assert MixpanelSource.from_options(source.serialize()) == source
     assert pickle.loads(pickle.dumps(source)) == source
 
 
@@ -127,9 +127,9 @@ def test_a_group_id_is_a_number(group):
 def test_each_region_has_its_query_host(region, host):
     extra = {"project_id": "1"} | ({"region": region} if region else {})
     there = Connection(conn_id="m", conn_type="mixpanel", login="u", password="p", extra=extra)
-    assert Access.from_connection(there, "query").url == f"https://{host}"
+    assert MixpanelAccess.from_connection(there, "query").url == f"https://{host}"
     assert (
-        Access.from_connection(there).url
+        MixpanelAccess.from_connection(there).url
         == f"https://data{'-' + region if region not in (None, 'us') else ''}.mixpanel.com"
     )
 
@@ -142,7 +142,7 @@ def test_the_meaning_of_times_is_no_question_for_profiles(standin):
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_snapshot_may_be_taken_while_its_day_lasts_but_not_before(standin, name, monkeypatch):
-    monkeypatch.setattr(asking, "now", lambda: dt.datetime(2026, 3, 1, 0, 0, 1, tzinfo=dt.UTC))
+    monkeypatch.setattr(client, "now", lambda: dt.datetime(2026, 3, 1, 0, 0, 1, tzinfo=dt.UTC))
     with MixpanelSource(stream=name).open(connection(standin), PollContext()) as there:
         assert there.plan([DAY])
         with pytest.raises(ConfigError, match="2026-03-02 lies ahead"):

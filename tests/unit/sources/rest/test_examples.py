@@ -12,7 +12,7 @@ from airflow.dag_processing.dagbag import DagBag
 
 from airflow_provider_connect.clients.http import json_api
 from airflow_provider_connect.clients.http.asking import pacing
-from airflow_provider_connect.clients.http.pool import OpenAnswers
+from airflow_provider_connect.clients.http.pool import OpenResponses
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.patience import CLOCK
 from airflow_provider_connect.sources.rest import RestSource
@@ -50,7 +50,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the pauses that would have been made: time passes without them."""
     pauses: list[float] = []
     monkeypatch.setattr(json_api._Waits, "now", lambda _: CLOCK.now() + sum(pauses))
-    monkeypatch.setattr(OpenAnswers, "sleep", lambda _, seconds: pauses.append(seconds))
+    monkeypatch.setattr(OpenResponses, "sleep", lambda _, seconds: pauses.append(seconds))
     return pauses
 
 

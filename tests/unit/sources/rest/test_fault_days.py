@@ -15,7 +15,7 @@ from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._rest import poller as polling
 from airflow_provider_connect.sources.rest import Cursor, LastKey, NextLink, PageNumber, RestSource
-from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.manifest import PollResult
 from tests.equipment.rest_api.items import DATE, item, items_of
 from tests.equipment.rest_api.reading import DAY, counts, declared, ids, read, records
 from tests.equipment.rest_api.server import Answer, Request, RestApi
@@ -120,7 +120,9 @@ def test_h20_an_answer_without_rows_replaces_no_day_that_has_some() -> None:
         polled = read(api, declared("/pages", NUMBERED))
     assert (ids(polled), counts(polled)["pages"]) == ([], 1)
     published = LedgerRow.model_construct(day=DATE, rows=35, generation=1, counts={})
-    (found,) = findings(DATE, Polled(files=()), on_empty="fail", rules=Rules(), replaced=published, earlier=published)
+    (found,) = findings(
+        DATE, PollResult(files=()), on_empty="fail", rules=Rules(), replaced=published, earlier=published
+    )
     assert found.is_fatal
     assert "would delete the 35 published rows" in found.text
 

@@ -15,8 +15,8 @@ import pytest
 
 from airflow_provider_connect.clients.http import json_api
 from airflow_provider_connect.clients.http.asking import pacing
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.json_api import JsonApi
-from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, QuotaError, RetriableError
 from airflow_provider_connect.sources._rest import poller
@@ -179,8 +179,8 @@ def test_h12_a_refusal_in_the_middle_is_a_person_s_and_not_asked_again(status: i
 
 def hurried(monkeypatch: pytest.MonkeyPatch, **seconds: float) -> None:
     """Let a page have less time than ten minutes."""
-    times = Limits(**{"connect_timeout_seconds": 5, "read_timeout_seconds": 5, "deadline_seconds": 5} | seconds)
-    monkeypatch.setattr(poller, "JsonApi", functools.partial(JsonApi, times=times))
+    times = HttpTimeouts(**{"connect_timeout_seconds": 5, "read_timeout_seconds": 5, "deadline_seconds": 5} | seconds)
+    monkeypatch.setattr(poller, "JsonApi", functools.partial(JsonApi, timeouts=times))
 
 
 AT_ONCE = declared("/items", PAGED, retry_budget_seconds=0)

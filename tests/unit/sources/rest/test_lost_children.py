@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_connect.completeness import Rules, findings
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sources.rest import Cap, ErrorRule, PageNumber, RestSource
-from airflow_provider_connect.stage.manifest import Polled
+from airflow_provider_connect.stage.manifest import PollResult
 from tests.equipment.rest_api.items import DATE, items_of, parents
 from tests.equipment.rest_api.reading import counts, declared, ids, read, records
 from tests.equipment.rest_api.server import Answer, Request, RestApi
@@ -88,7 +88,7 @@ def test_an_empty_day_because_all_parents_were_ignored_is_no_quiet_one() -> None
         polled = read(there, children(errors=(ErrorRule(status=404, then="ignore"),)))
     assert ids(polled) == []
     found = findings(
-        DATE, Polled(files=(), counts=counts(polled)), on_empty="fail", rules=Rules(), replaced=None, earlier=None
+        DATE, PollResult(files=(), counts=counts(polled)), on_empty="fail", rules=Rules(), replaced=None, earlier=None
     )
     assert [each.is_fatal for each in found] == [True]
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.sources._rest.reading import Cut, PageCutter
+from airflow_provider_connect.sources._rest.page_parser import Cut, PageCutter
+from airflow_provider_connect.sources._rest.record_decoder import Decoded, Decoder
 from airflow_provider_connect.sources._rest.records import Records
-from airflow_provider_connect.sources._rest.values import Decoded, Decoder
-from airflow_provider_connect.values.json.slices import Slices
+from airflow_provider_connect.values.json.slices import JsonSlicer
 
 LEAVES = [
     b"null", b"1", b"-0.50", b"true", b'"a"', b'"\\u00e4"', "\"ä\"".encode(), b"[]", b"{}", b'"\xff"', b'"\\ud800"',
@@ -85,7 +85,7 @@ def test_a_page_of_the_declared_form_needs_no_second_look(monkeypatch: pytest.Mo
         Records(at="/of/data", key=("id",), columns={"id": "bigint"}),  # type: ignore[arg-type]
         ["/of/next", "more", "gone", "/lost/too"],
     )
-    monkeypatch.setattr(Slices, "members", None)
+    monkeypatch.setattr(JsonSlicer, "members", None)
     cut = cutter.cut(b' {"x":[{}],"of":{"next":"n","data":[ {"id": 1.0} ,2]},"more":false}\n', "page")
     assert list(map(bytes, cut.records)) == [b'{"id": 1.0}', b"2"]
     assert json.loads(cut.listed) == [{"id": 1.0}, 2]
@@ -129,17 +129,17 @@ def _shown(decoded: Decoded) -> tuple[Any, ...]:
 
 def test_other_fields_are_known_after_the_page_that_brought_them(monkeypatch: pytest.MonkeyPatch) -> None:
     declared = Records(key=("id",), columns={"id": "bigint"}, undeclared="drop")  # type: ignore[arg-type]
-    decoder = Decoder(declared, Slices())
+    decoder = Decoder(declared, JsonSlicer())
     records = [b'{"id":1,"x":[1]}', b'{"id":2}', b'{"y":0,"id":3,"x":""}']
     cut = Cut(records, b"[" + b",".join(records) + b"]", {})
     first = decoder.decode(cut).undeclared
-    monkeypatch.setattr(Slices, "members", None)
+    monkeypatch.setattr(JsonSlicer, "members", None)
     assert decoder.decode(cut).undeclared == first == (2, ["x", "y"])
 
 
 def test_records_that_never_have_the_same_fields_are_not_learned_for_ever() -> None:
     declared = Records(key=("id",), columns={"id": "bigint"}, undeclared="drop")  # type: ignore[arg-type]
-    decoder = Decoder(declared, Slices())
+    decoder = Decoder(declared, JsonSlicer())
     for number in range(0, 300, 3):
         records = [b'{"id":1,"n%d":1}' % (number + more) for more in range(3)]
         assert decoder.decode(Cut(records, b"[" + b",".join(records) + b"]", {})).undeclared.records == 3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError
 from airflow_provider_connect.sources._rest.proposing.declaration import declaration
 from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi
-from airflow_provider_connect.sources._rest.proposing.sample import Parameter, Shape, shape_of
+from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, Shape, shape_of
 from airflow_provider_connect.sources.rest import RestSource
 
 RECORD = {"id": 7, "name": "a", "created_at": "2026-03-01T10:00:00Z", "price": 1.5, "tags": ["x"], "gone": None}

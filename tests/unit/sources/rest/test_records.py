@@ -151,7 +151,7 @@ def test_of_a_key_that_comes_twice_the_last_counts() -> None:
     st.sampled_from([None, 1, "\t"]),
 )
 def test_a_document_is_kept_byte_for_byte(documents: list[dict[str, Any]], is_ascii: bool, indent: Any) -> None:
-    from airflow_provider_connect.sources._rest.reading import PageCutter
+    from airflow_provider_connect.sources._rest.page_parser import PageCutter
 
     texts = [json.dumps({"id": at} | each, ensure_ascii=is_ascii, indent=indent) for at, each in enumerate(documents)]
     body = '{"a/b": {"": [' + " ,\n".join(texts) + "]}}"
@@ -238,10 +238,10 @@ def test_keys_do_not_depend_on_other_fields() -> None:
     )
 )
 def test_times_are_read_alike_one_by_one_and_many_at_once(texts: list[str]) -> None:
-    from airflow_provider_connect.values.json.typed import instants
+    from airflow_provider_connect.values.json.typed import read_instants
 
-    array, misfits = instants(texts)
-    alone = [instants([text, "2026-03-01"])[0][0].as_py() for text in texts]
+    array, misfits = read_instants(texts)
+    alone = [read_instants([text, "2026-03-01"])[0][0].as_py() for text in texts]
     assert array.to_pylist() == alone == [_read(text) for text in texts]
     assert misfits == array.null_count
 

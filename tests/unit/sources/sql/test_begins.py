@@ -10,27 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.clients.sql.database import Counter, Limits, Table
+from airflow_provider_connect.clients.sql.database import ColumnCounter, SessionLimits, Table
 from airflow_provider_connect.clients.sql.sqlite import SQLite
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._sql import chunks
-from airflow_provider_connect.sources._sql.cursors import START, Cursor, CursorColumn, digits_of
-from airflow_provider_connect.sources._sql.set_back import CLOCKS_APART, set_back
+from airflow_provider_connect.sources._sql.cursors import START_POSITION, SqlCursor, SqlCursorColumn, fraction_digits_of
+from airflow_provider_connect.sources._sql.reset_detection import CLOCK_TOLERANCE, reset_reason
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.sql.events import Events, ids
 
 DAYS = [Day(date=dt.date(2026, 10, 5) + number * ONE_DAY) for number in range(4)]
 COUNTED = "id integer PRIMARY KEY AUTOINCREMENT, name text"
 NOON = dt.datetime(2026, 10, 5, 12, tzinfo=dt.UTC)
-INSTANT = Cursor((CursorColumn("at", "instant"), CursorColumn("id", "number")), "UTC", compares_rows=True)
-BERLIN = Cursor((CursorColumn("at", "wall"),), "Europe/Berlin", compares_rows=True)
-NUMBER = Cursor((CursorColumn("id", "number"),), "UTC", compares_rows=True)
+INSTANT = SqlCursor((SqlCursorColumn("at", "instant"), SqlCursorColumn("id", "number")), "UTC", compares_rows=True)
+BERLIN = SqlCursor((SqlCursorColumn("at", "wall"),), "Europe/Berlin", compares_rows=True)
+NUMBER = SqlCursor((SqlCursorColumn("id", "number"),), "UTC", compares_rows=True)
 
 
 @pytest.fixture
 def sqlite() -> SQLite:
-    return SQLite(sqlite3.connect(":memory:", isolation_level=None), "here", Limits())
+    return SQLite(sqlite3.connect(":memory:", isolation_level=None), "here", SessionLimits())
 
 
 def test_a_stream_of_initial_only_ends_with_its_first_run(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_after_its_first_run_the_table_is_not_asked(tmp_path: Path) -> None:
     events = Events(tmp_path, snapshot_mode="initial_only")
     with events.open() as poller:
         events.file.unlink()
-        assert poller.follow(DAYS[1], START, None) == START, "nor for one that was empty"
+        assert poller.follow(DAYS[1], START_POSITION, None) == START_POSITION, "nor for one that was empty"
 
 
 @pytest.mark.parametrize("columns", ["id integer PRIMARY KEY, name text", COUNTED], ids=["plain", "autoincrement"])
@@ -91,7 +91,7 @@ def test_when_needed_reads_all_rows_again_and_goes_on_from_there(tmp_path: Path)
     events.add(3, 900)
     end, _ = events.increment(DAYS[0], None)
     events.empty(sets_back=True)
-    assert events.increment(DAYS[1], end) == (START, [])
+    assert events.increment(DAYS[1], end) == (START_POSITION, [])
     events.add(1, 2)
     anew, found = events.increment(DAYS[1], end)
     assert (anew, found) == ('["2"]', [1, 2])
@@ -107,39 +107,39 @@ def test_a_counter_that_did_not_give_what_is_there_proves_nothing(
 ) -> None:
     """As on a server that only gets another one's rows: its own sequence was never used."""
     sqlite.rows("CREATE TABLE t (id integer)")
-    monkeypatch.setattr(SQLite, "counter", lambda *_: Counter("sequence s", 0))
-    assert "sequence s" in set_back(sqlite, NUMBER, Table("t"), '["900"]', NOON)
+    monkeypatch.setattr(SQLite, "counter", lambda *_: ColumnCounter("sequence s", 0))
+    assert "sequence s" in reset_reason(sqlite, NUMBER, Table("t"), '["900"]', NOON)
     sqlite.rows("INSERT INTO t VALUES (800)")
-    assert set_back(sqlite, NUMBER, Table("t"), '["900"]', NOON) == ""
+    assert reset_reason(sqlite, NUMBER, Table("t"), '["900"]', NOON) == ""
 
 
 def test_a_counter_that_cannot_be_read_fails_no_run(sqlite: SQLite, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> Counter:
+    def refuse(*_: object) -> ColumnCounter:
         raise ConfigError("there is no pg_sequence")
 
     sqlite.rows("CREATE TABLE t (id integer)")
-    for counter in (lambda *_: Counter("sequence s", None), refuse):
+    for counter in (lambda *_: ColumnCounter("sequence s", None), refuse):
         monkeypatch.setattr(SQLite, "counter", counter)
-        assert set_back(sqlite, NUMBER, Table("t"), '["900"]', NOON) == ""
+        assert reset_reason(sqlite, NUMBER, Table("t"), '["900"]', NOON) == ""
 
 
 @pytest.mark.parametrize(
     ("cursor", "position", "is_lost"),
     [
-        (INSTANT, INSTANT.text_of((NOON + CLOCKS_APART, 7)), False),
-        (INSTANT, INSTANT.text_of((NOON + 2 * CLOCKS_APART, 7)), True),
+        (INSTANT, INSTANT.format_position((NOON + CLOCK_TOLERANCE, 7)), False),
+        (INSTANT, INSTANT.format_position((NOON + 2 * CLOCK_TOLERANCE, 7)), True),
         (BERLIN, '["2026-10-05T14:00:59"]', False),
         (BERLIN, '["2026-10-05T14:02:00"]', True),
-        (INSTANT, START, False),
+        (INSTANT, START_POSITION, False),
     ],
 )
-def test_a_clock_that_was_set_back_is_seen(sqlite: SQLite, cursor: Cursor, position: str, is_lost: bool) -> None:
-    assert bool(set_back(sqlite, cursor, Table("t"), position, NOON)) is is_lost
+def test_a_clock_that_was_set_back_is_seen(sqlite: SQLite, cursor: SqlCursor, position: str, is_lost: bool) -> None:
+    assert bool(reset_reason(sqlite, cursor, Table("t"), position, NOON)) is is_lost
 
 
 def test_the_hour_that_a_clock_shows_twice_is_not_taken_for_a_clock_that_was_set_back(sqlite: SQLite) -> None:
     second_two_o_clock = dt.datetime(2026, 10, 25, 1, 0, tzinfo=dt.UTC)
-    assert set_back(sqlite, BERLIN, Table("t"), '["2026-10-25T02:59:00"]', second_two_o_clock) == ""
+    assert reset_reason(sqlite, BERLIN, Table("t"), '["2026-10-25T02:59:00"]', second_two_o_clock) == ""
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_the_hour_that_a_clock_shows_twice_is_not_taken_for_a_clock_that_was_set
     ],
 )
 def test_a_column_s_clock_ticks_as_finely_as_its_type(kind: str, digits: int) -> None:
-    assert digits_of(kind) == digits
+    assert fraction_digits_of(kind) == digits
 
 
 @pytest.mark.parametrize("numbers", [(1, 2, 3), (7, 7, 7)], ids=["other", "equal"])
@@ -166,9 +166,9 @@ def test_rows_of_one_time_come_once_though_some_are_written_after_the_run(
     """PR #1093 of kafka-connect-jdbc: a run that ends among rows of one second must leave all of them to the next."""
     link = sqlite3.connect(":memory:", isolation_level=None, detect_types=sqlite3.PARSE_DECLTYPES)
     sqlite3.register_converter("moment", lambda text: dt.datetime.fromisoformat(text.decode()))
-    known = {"at": CursorColumn("at", "wall", 0), "id": CursorColumn("id", "number")}
-    cursor = Cursor(tuple(known[name] for name in by), "UTC", compares_rows=True)
-    with closing(SQLite(link, "here", Limits())) as database:
+    known = {"at": SqlCursorColumn("at", "wall", 0), "id": SqlCursorColumn("id", "number")}
+    cursor = SqlCursor(tuple(known[name] for name in by), "UTC", compares_rows=True)
+    with closing(SQLite(link, "here", SessionLimits())) as database:
         database.rows("CREATE TABLE t (row text, id integer, at moment)")
         found: list[list[str]] = []
         after = None
@@ -178,7 +178,7 @@ def test_rows_of_one_time_come_once_though_some_are_written_after_the_run(
             for row, number, at in rows:
                 database.rows(f"INSERT INTO t VALUES ('{row}', {number}, {at})")
             until = NOON + dt.timedelta(seconds=seconds)
-            end = cursor.end(database, "t", after, where="", until=until)
+            end = cursor.find_end(database, "t", after, where="", until=until)
             where = cursor.condition(database, after, end)
             found.append(sorted(row for (row,) in database.rows(database.select(["row"], "t", where=where))))
             after = end
@@ -257,6 +257,6 @@ def test_a_file_says_what_gives_a_column_its_numbers(sqlite: SQLite) -> None:
         for number in (9, 7):
             sqlite.rows(f"INSERT INTO t (id) VALUES ({number})")
         sqlite.rows("DELETE FROM t WHERE id = 9")
-        counter = sqlite.counter(Table("t"), "id")
-        assert (counter and counter.given) == given, columns
+        counter = sqlite.column_counter(Table("t"), "id")
+        assert (counter and counter.last_number) == given, columns
         sqlite.rows("DROP TABLE t")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.clients.sql.database import Limits
+from airflow_provider_connect.clients.sql.database import SessionLimits
 from airflow_provider_connect.clients.sql.sqlite import SQLite
-from airflow_provider_connect.sources._sql.chunks import bound, chunks_for, conditions, find_keys
+from airflow_provider_connect.sources._sql.chunks import chunk_conditions, chunk_count, find_keys, key_literals
 
 NUMBERS = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1))
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4)
@@ -29,7 +29,7 @@ def counts(
 ) -> list[list[Any]]:
     """Return the keys that each chunk reads."""
     names = "abc"[: len(keys[0]) if keys else 1]
-    with closing(SQLite(sqlite3.connect(":memory:", isolation_level=None), "here", Limits())) as database:
+    with closing(SQLite(sqlite3.connect(":memory:", isolation_level=None), "here", SessionLimits())) as database:
         database.rows(f"CREATE TABLE t ({', '.join(names)}, PRIMARY KEY ({', '.join(names)}))")
         for key in keys:
             database.rows(f"INSERT INTO t VALUES ({', '.join(map(database.literal, key))})")
@@ -43,8 +43,8 @@ def counts(
             chunks=chunks,
             compares_rows=compares_rows,
         )
-        ends = [bound(database, key) for key in found]
-        wheres = conditions(quoted, ends, compares_rows=compares_rows)
+        ends = [key_literals(database, key) for key in found]
+        wheres = chunk_conditions(quoted, ends, compares_rows=compares_rows)
         return [database.rows(database.select(quoted, "t", where=where)) for where in wheres]
 
 
@@ -65,11 +65,11 @@ def test_a_crowd_at_one_end_makes_no_chunk_large(compares_rows: bool) -> None:
 
 
 def test_rows_that_come_meanwhile_are_in_a_chunk() -> None:
-    assert conditions(["a"], [("5",)], compares_rows=True) == ["(a <= 5)", "(a > 5)"]
+    assert chunk_conditions(["a"], [("5",)], compares_rows=True) == ["(a <= 5)", "(a > 5)"]
 
 
 def test_mysql_is_told_column_by_column() -> None:
-    (_, last) = conditions(["a", "b"], [("1", "'x'")], compares_rows=False)
+    (_, last) = chunk_conditions(["a", "b"], [("1", "'x'")], compares_rows=False)
     assert last == "(a > 1 OR (a = 1 AND (b > 'x')))"
 
 
@@ -78,4 +78,4 @@ SIZES = [(0, 1), (99_999, 1), (100_000, 2), (8_000_000, 8), (8_000_001, 9), (10*
 
 @pytest.mark.parametrize(("rows", "chunks"), SIZES)
 def test_small_tables_are_not_cut_and_large_ones_into_more_than_are_read_at_once(rows: int, chunks: int) -> None:
-    assert chunks_for(rows, 8) == chunks
+    assert chunk_count(rows, 8) == chunks

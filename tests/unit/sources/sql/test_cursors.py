@@ -15,28 +15,28 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.sink import Intent
-from airflow_provider_connect.sources._sql.cursors import START, Cursor, CursorColumn
+from airflow_provider_connect.sources._sql.cursors import START_POSITION, SqlCursor, SqlCursorColumn
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.spark.here import drive
 from tests.equipment.sql.events import Events, ids
 
 DAYS = [Day(date=dt.date(2026, 10, 5) + number * ONE_DAY) for number in range(5)]
-PAIR = Cursor((CursorColumn("at", "instant"), CursorColumn("id", "number")), "UTC", compares_rows=True)
-WALL = Cursor((CursorColumn("at", "wall"),), "US/Pacific", compares_rows=True)
+PAIR = SqlCursor((SqlCursorColumn("at", "instant"), SqlCursorColumn("id", "number")), "UTC", compares_rows=True)
+WALL = SqlCursor((SqlCursorColumn("at", "wall"),), "US/Pacific", compares_rows=True)
 
 
 @given(st.datetimes(timezones=st.just(dt.UTC)), st.integers(-(10**38), 10**38))
 def test_a_position_comes_back_as_it_was(at: dt.datetime, number: int) -> None:
-    assert PAIR.values_of(PAIR.text_of((at, number))) == (at, number)
+    assert PAIR.parse_position(PAIR.format_position((at, number))) == (at, number)
     wall = at.replace(tzinfo=None)
-    assert WALL.values_of(WALL.text_of((wall,))) == (wall,)
+    assert WALL.parse_position(WALL.format_position((wall,))) == (wall,)
 
 
 def test_an_instant_without_its_zone_is_the_session_s() -> None:
     """MySQL gives them so."""
     naive = dt.datetime(2026, 10, 5, 12, 0, 0, 5, tzinfo=dt.UTC).replace(tzinfo=None)
-    assert PAIR.text_of((naive, 7)) == '["2026-10-05T12:00:00.000005+00:00", "7"]'
+    assert PAIR.format_position((naive, 7)) == '["2026-10-05T12:00:00.000005+00:00", "7"]'
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_an_instant_without_its_zone_is_the_session_s() -> None:
 )
 def test_a_position_of_other_columns_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="the ledger has a position that at, id cannot have"):
-        PAIR.values_of(text)
+        PAIR.parse_position(text)
 
 
 def test_what_is_no_time_cannot_be_followed() -> None:
     with pytest.raises(DataError, match="column 'at' has a value that is no time"):
-        PAIR.text_of(("infinity", 1))
+        PAIR.format_position(("infinity", 1))
     with pytest.raises(DataError, match="column 'id' has a value that is no whole number"):
-        PAIR.text_of((dt.datetime.now(dt.UTC), Decimal("NaN")))
+        PAIR.format_position((dt.datetime.now(dt.UTC), Decimal("NaN")))
 
 
 @given(st.lists(st.lists(st.integers(1, 9), max_size=4), min_size=1, max_size=4))
@@ -76,10 +76,10 @@ def test_every_row_comes_once_whatever_comes_between(
 
 def test_a_table_without_a_row_has_a_position_before_all(tmp_path: Path) -> None:
     events = Events(tmp_path)
-    assert events.increment(DAYS[0], None) == (START, [])
+    assert events.increment(DAYS[0], None) == (START_POSITION, [])
     events.add(3, 5)
-    assert events.increment(DAYS[1], START) == ('["5"]', [3, 5])
-    assert events.increment(DAYS[0], None, START) == (START, []), "what was empty stays so"
+    assert events.increment(DAYS[1], START_POSITION) == ('["5"]', [3, 5])
+    assert events.increment(DAYS[0], None, START_POSITION) == (START_POSITION, []), "what was empty stays so"
 
 
 def test_the_condition_of_the_user_holds_for_the_end_too(tmp_path: Path) -> None:

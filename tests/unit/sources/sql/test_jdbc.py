@@ -17,7 +17,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext
-from airflow_provider_connect.sources._sql.jdbc import bounds_between, ranges
+from airflow_provider_connect.sources._sql.jdbc import even_bounds, range_conditions
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.values.numbers import plain_text
 from airflow_provider_connect.window import Day
@@ -31,7 +31,7 @@ GOLDEN = json.loads((Path(__file__).parent / "golden" / "keys.json").read_text(e
 @pytest.mark.parametrize("bounds", [(0, 9), (-LAST, LAST), (5, 5), (0, 1), (Decimal("-0.5"), Decimal("7.5"))])
 def test_chunks_hold_every_row_once_also_null_and_what_came_since(bounds: tuple[Any, Any]) -> None:
     database = JdbcDatabase(None, ERP, '"', 0)
-    conditions = ranges(database, '"k"', bounds_between(*bounds, 4))
+    conditions = range_conditions(database, '"k"', even_bounds(*bounds, 4))
     rows = [None, -LAST, -1, -0.5, 0, 0, 1, 4, 7.5, 9, 10, LAST]
     with sqlite3.connect(":memory:") as link:
         link.execute('CREATE TABLE t ("k")')
@@ -43,9 +43,9 @@ def test_chunks_hold_every_row_once_also_null_and_what_came_since(bounds: tuple[
 
 
 def test_dates_and_times_are_spread_evenly() -> None:
-    assert bounds_between(dt.date(2026, 1, 1), dt.date(2026, 1, 5), 2) == [dt.date(2026, 1, 3)]
+    assert even_bounds(dt.date(2026, 1, 1), dt.date(2026, 1, 5), 2) == [dt.date(2026, 1, 3)]
     first, last = (dt.datetime.fromisoformat(text) for text in ("0001-01-01", "9999-12-31 23:59:59.999999"))
-    (middle,) = bounds_between(first, last, 2)
+    (middle,) = even_bounds(first, last, 2)
     assert first < middle < last
 
 

@@ -21,10 +21,10 @@ from xxhash import xxh3_128_hexdigest
 from airflow_provider_connect.clients.sql.database import Index, SqlColumn
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.polling.keys import as_hex
+from airflow_provider_connect.polling.keys import keys_as_hex
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._sql.keys import KeyClass, class_of, key_bytes, without_prefixes
+from airflow_provider_connect.sources._sql.keys import KeyClass, columns_before_prefix, key_bytes, key_class
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 
@@ -66,9 +66,9 @@ CASES: dict[str, list[Part]] = {
 
 def key_of(parts: list[Part]) -> str:
     columns = [SqlColumn(f"c{at}", base, base) for at, (base, _, _) in enumerate(parts)]
-    classes = [class_of(column, kind) for column, (_, kind, _) in zip(columns, parts, strict=True)]
+    classes = [key_class(column, kind) for column, (_, kind, _) in zip(columns, parts, strict=True)]
     arrays = [pa.array([value], kind) for _, kind, value in parts]
-    (key,) = as_hex(key_bytes([column.name for column in columns], classes, arrays)).to_pylist()
+    (key,) = keys_as_hex(key_bytes([column.name for column in columns], classes, arrays)).to_pylist()
     return str(key)
 
 
@@ -178,7 +178,7 @@ def test_a_null_is_no_key_and_its_column_is_named() -> None:
 @pytest.mark.parametrize(("base", "kind"), [("double precision", pa.float64()), ("numeric(10,2)", pa.float64())])
 def test_floating_numbers_identify_nothing(base: str, kind: pa.DataType) -> None:
     with pytest.raises(ConfigError, match=r"'c' of type .* cannot identify a row"):
-        class_of(SqlColumn("c", base, base), kind)
+        key_class(SqlColumn("c", base, base), kind)
 
 
 @pytest.mark.parametrize(
@@ -192,4 +192,4 @@ def test_floating_numbers_identify_nothing(base: str, kind: pa.DataType) -> None
     ids=["whole", "the beginning of a text", "another index", "an engine that keeps no keys"],
 )
 def test_the_key_that_earlier_versions_made_is_known(indexes: list[Index], earlier: tuple[str, ...]) -> None:
-    assert without_prefixes(("cust", "doc"), indexes) == earlier
+    assert columns_before_prefix(("cust", "doc"), indexes) == earlier

@@ -32,7 +32,7 @@ CURSOR: dict[str, Any] = {
     ],
 )
 def test_a_table_is_named_as_the_database_has_it(text: str, table: Table) -> None:
-    assert SqlSource(**WHOLE | {"table": text, "stream": "s"}).what == table
+    assert SqlSource(**WHOLE | {"table": text, "stream": "s"}).table_or_query == table
 
 
 @pytest.mark.parametrize("text", ["", "a.b.c", ".a", "a.", 'a"b', " "])
@@ -44,9 +44,9 @@ def test_a_name_that_is_none_is_refused(text: str) -> None:
 def test_the_stream_is_the_table_by_default() -> None:
     assert SqlSource(**WHOLE | {"table": "sales.orders"}).stream_key == "shop_db.sales.orders"
     assert SqlSource(**WHOLE | {"stream": "mine"}).stream_key == "shop_db.mine"
-    assert SqlSource(conn_id="c", query="SELECT 1 AS a", key=["a"], snapshot="daily", stream="q").what == Query(
-        "SELECT 1 AS a"
-    )
+    assert SqlSource(
+        conn_id="c", query="SELECT 1 AS a", key=["a"], snapshot="daily", stream="q"
+    ).table_or_query == Query("SELECT 1 AS a")
 
 
 @pytest.mark.parametrize(

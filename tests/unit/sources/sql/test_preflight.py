@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.sources._sql.preflight import Report, check
+from airflow_provider_connect.sources._sql.preflight import PreflightReport, check
 from airflow_provider_connect.sources.sql import SqlSource
 
 
@@ -22,12 +22,12 @@ def shop(tmp_path: Path) -> Connection:
     return Connection(conn_id="shop_db", conn_type="sqlite", host=str(tmp_path / "shop.db"))
 
 
-def checked(shop: Connection, **options: Any) -> Report:
+def checked(shop: Connection, **options: Any) -> PreflightReport:
     return check(SqlSource(**{"conn_id": "shop_db", "table": "orders"} | options), shop)
 
 
-def notes(report: Report) -> list[str]:
-    return [f"{finding.level}: {finding.found}" for finding in report.findings if finding.level != "ok"]
+def notes(report: PreflightReport) -> list[str]:
+    return [f"{finding.level}: {finding.result}" for finding in report.findings if finding.level != "ok"]
 
 
 def test_a_good_table_passes_without_a_word(shop: Connection) -> None:

@@ -23,7 +23,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.registry import resumes
 from airflow_provider_connect.source import ALONE, InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._sql import chunks
-from airflow_provider_connect.sources._sql.chunks import as_json, as_key
+from airflow_provider_connect.sources._sql.chunks import key_from_json, key_to_json
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.window import Day
 
@@ -36,7 +36,7 @@ VALUES = st.one_of(
 @given(st.lists(VALUES, min_size=1, max_size=3))
 def test_a_key_comes_back_from_a_plan_as_it_was(values: list[Any]) -> None:
     key = tuple(values)
-    found = as_key(json.loads(json.dumps(as_json(key))), len(key))
+    found = key_from_json(json.loads(json.dumps(key_to_json(key))), len(key))
     assert list(map(repr, found)) == list(map(repr, key))
 
 
@@ -59,13 +59,13 @@ def test_a_key_comes_back_from_a_plan_as_it_was(values: list[Any]) -> None:
 )
 def test_what_is_no_key_is_refused(found: Any) -> None:
     with pytest.raises(ValueError, match="it is no key"):
-        as_key(found, 2)
+        key_from_json(found, 2)
 
 
 def test_a_table_is_not_cut_at_what_a_plan_cannot_keep() -> None:
     with pytest.raises(ConfigError, match="no table is cut at a key of bytes"):
-        as_json((b"\0",))
-    assert as_json((uuid.UUID(int=1), Decimal("1.50"))) == [["UUID", str(uuid.UUID(int=1))], ["Decimal", "1.50"]]
+        key_to_json((b"\0",))
+    assert key_to_json((uuid.UUID(int=1), Decimal("1.50"))) == [["UUID", str(uuid.UUID(int=1))], ["Decimal", "1.50"]]
 
 
 class Shop:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_connect.clients.http.asking import pacing
-from airflow_provider_connect.sources._x_search import asking
+from airflow_provider_connect.sources._x_search import client
 from tests.equipment.clock import NoTime
 from tests.equipment.x import NOW
 from tests.standins.x.posts import Timeline
@@ -25,8 +25,8 @@ class Clock(NoTime):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(asking, "CLOCK", clock)
-    monkeypatch.setattr(asking, "now", clock.instant)
+    monkeypatch.setattr(client, "CLOCK", clock)
+    monkeypatch.setattr(client, "now", clock.instant)
     monkeypatch.setattr(pacing, "_paces", {})  # a port may come twice, and with it the pace of another test
     return clock
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from airflow_provider_connect.completeness import Rules, disagreement
+from airflow_provider_connect.completeness import Rules, count_finding
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
@@ -32,7 +32,7 @@ def test_a_query_that_is_too_long_is_refused_in_the_dag_file(level: str, endpoin
 
 def test_a_query_too_long_for_recent_search_goes_to_the_archive(x: StandIn) -> None:
     poll(x, day=Day(date=dt.date(2026, 3, 9)), queries=["coffee OR " + "q" * 600])
-    assert {each.endpoint for each in x.asked} == {"search/all"}
+    assert {each.endpoint for each in x.requests_taken} == {"search/all"}
 
 
 def test_a_day_beyond_the_week_is_refused_before_any_request(x: StandIn) -> None:
@@ -48,7 +48,7 @@ def test_auto_leaves_a_day_time_to_be_read(x: StandIn, clock: Clock) -> None:
     edge = Day(date=dt.date(2026, 3, 4))
     clock.seconds = (edge.start + dt.timedelta(days=7) - NOW).total_seconds() - 3600
     poll(x, day=edge)
-    assert {each.endpoint for each in x.asked} == {"search/all"}
+    assert {each.endpoint for each in x.requests_taken} == {"search/all"}
 
 
 def test_a_day_that_has_fallen_out_of_the_week_is_planned_again(x: StandIn, clock: Clock) -> None:
@@ -96,7 +96,7 @@ def test_streams_of_other_queries_never_replace_each_other() -> None:
 def test_counts_are_an_upper_bound_of_the_union(x: StandIn) -> None:
     with source().open(connection(x), PollContext()) as poller:
         count = poller.count(DAY, Tally())
-    counted = {post.id for query in QUERIES for post in x.timeline.counted(query, DAY.start, DAY.end)}
+    counted = {post.id for query in QUERIES for post in x.timeline.matching_posts(query, DAY.start, DAY.end)}
     assert count == VendorCount(len(counted), is_most=True)
     assert count.rows > len(x.timeline.truth(DAY.date, *QUERIES))
 
@@ -120,11 +120,11 @@ def test_queries_too_long_to_count_together_are_not_compared() -> None:
 
 
 def test_fewer_rows_than_an_upper_bound_are_named_so() -> None:
-    finding = disagreement(DAY.date, 90, VendorCount(100, is_most=True), 5, "fail")
+    finding = count_finding(DAY.date, 90, VendorCount(100, is_most=True), 5, "fail")
     assert finding is not None
     assert "deleted rows" in finding.text
-    assert disagreement(DAY.date, 96, VendorCount(100, is_most=True), 5, "fail") is None
-    assert disagreement(DAY.date, 110, VendorCount(100, is_most=True), 5, "fail") is not None
+    assert count_finding(DAY.date, 96, VendorCount(100, is_most=True), 5, "fail") is None
+    assert count_finding(DAY.date, 110, VendorCount(100, is_most=True), 5, "fail") is not None
     assert Rules().reconcile == "off"
 
 
@@ -132,7 +132,7 @@ def test_fewer_rows_than_an_upper_bound_are_named_so() -> None:
 def test_a_large_day_is_cut_at_full_hours_and_is_whole(x: StandIn, split_rows: int) -> None:
     rows, tally = poll(x, split_rows=split_rows)
     assert found_by(rows) == x.timeline.truth(DAY.date, *QUERIES)
-    spans = sorted({(each.start, each.end) for each in x.asked if each.endpoint.startswith("search")})
+    spans = sorted({(each.start, each.end) for each in x.requests_taken if each.endpoint.startswith("search")})
     assert spans[0][0] == DAY.start
     assert spans[-1][1] == DAY.end
     assert [end for _, end in spans[:-1]] == [start for start, _ in spans[1:]]

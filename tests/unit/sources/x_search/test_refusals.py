@@ -99,7 +99,7 @@ def test_the_usage_cap_stops_and_names_the_next_day(x: StandIn, clock: Clock, en
     day = YESTERDAY if endpoint == "recent" else DAY
     with pytest.raises(ConfigError, match=f"monthly usage cap .* day {day} is the next one to load"):
         poll(x, Fault("usage_cap", times=None), day=day, endpoint=endpoint)
-    assert len(x.asked) == 1
+    assert len(x.requests_taken) == 1
     assert clock.pauses == []
 
 
@@ -144,7 +144,7 @@ def test_a_token_that_x_takes_no_more_begins_the_day_anew(x: StandIn) -> None:
     with pytest.raises(RetriableError, match="next_token no more, and the day begins anew") as caught:
         poll(x, Fault("expired_token", page=2))
     assert not isinstance(caught.value, QuotaError)
-    assert len(x.asked) == x.stats["requests"]["search/all"]["200"] + 1
+    assert len(x.requests_taken) == x.stats["requests"]["search/all"]["200"] + 1
     assert found_by(poll(x)[0]) == truth(x)
 
 

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._x_search.asking import usage
+from airflow_provider_connect.sources._x_search.client import describe_usage
 from airflow_provider_connect.sources._x_search.dialect import VOCABULARY, Dialect
 from airflow_provider_connect.sources._x_search.options import StreamName
 from airflow_provider_connect.sources.x_search import XSearchSource
@@ -74,7 +74,7 @@ def test_every_option_is_asked_as_specified(x: StandIn, dialect: Dialect, option
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_months_usage_is_asked_for_as_specified(x: StandIn, dialect: Dialect) -> None:
     with recorded_requests() as sent:
-        assert "posts of this month are used up" in usage(connection(x))
+        assert "posts of this month are used up" in describe_usage(connection(x))
     assert [name_of(request, x_requests(dialect)) for request in sent] == ["GET /2/usage/tweets"]
     assert [problem for request in sent for problem in problems(request, x_requests(dialect))] == []
 

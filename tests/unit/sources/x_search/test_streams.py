@@ -20,7 +20,7 @@ STREAMS_ALONG = ["users", "media", "referenced"]
 def expected(x: StandIn) -> dict[str, set[str]]:
     """Return the keys of each stream, from what the stand-in would send."""
     found = x.timeline.truth(DAY.date, *QUERIES)
-    posts = [post.document for post in x.timeline.of(DAY.date) if post.id in found]
+    posts = [post.document for post in x.timeline.posts_of_day(DAY.date) if post.id in found]
     named = {each["id"] for post in posts for each in post.get("referenced_posts", [])}
     referenced = {each for each in named if not each.startswith("9")}
     return {

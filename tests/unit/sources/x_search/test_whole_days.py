@@ -33,7 +33,7 @@ def test_a_post_of_several_queries_is_one_row_that_names_them(x: StandIn, dialec
 @pytest.mark.parametrize("dialect", ["post", "tweet"])
 def test_what_belongs_to_a_post_is_in_its_row_in_either_dialect(x: StandIn, dialect: str) -> None:
     rows, _ = poll(x, dialect=dialect)
-    posts = {post.id: post.document for post in x.timeline.of(DAY.date)}
+    posts = {post.id: post.document for post in x.timeline.posts_of_day(DAY.date)}
     for row in rows:
         post = posts[row["id"]]
         assert row["text"] == post["text"]
@@ -104,7 +104,7 @@ def test_a_list_that_repeats_a_page_is_no_endless_day(x: StandIn) -> None:
     """attention-index, docs/PROVIDERS.md: the same post again and again, each time with a new next_token."""
     with pytest.raises(RetriableError, match="the same posts 7 times in a row, and each page named a next one"):
         poll(x, Fault("repeating", times=None), queries=["coffee"])
-    assert len(x.asked) == 7
+    assert len(x.requests_taken) == 7
 
 
 def test_a_day_without_a_post_is_empty(x: StandIn) -> None:
@@ -166,14 +166,14 @@ def test_a_day_is_read_where_its_age_says_from_its_start_up_to_its_end(
     x.most_posts = None
     rows, _ = poll(x, day=day)
     assert found_by(rows) == x.timeline.truth(day.date, *QUERIES)
-    assert {(each.endpoint, each.size, each.start, each.end) for each in x.asked} == {
+    assert {(each.endpoint, each.size, each.start, each.end) for each in x.requests_taken} == {
         (endpoint, size, day.start, day.end)
     }
 
 
 def test_fields_and_expansions_are_as_chosen(x: StandIn) -> None:
     rows, _ = poll(x, post_fields=["lang"], expansions=[])
-    assert {frozenset(each.fields) for each in x.asked} == {
+    assert {frozenset(each.fields) for each in x.requests_taken} == {
         frozenset({"id", "text", "created_at", "edit_history_post_ids", "lang"})
     }
     filled = Counter(name for row in rows for name, value in row.items() if value is not None)

@@ -14,10 +14,10 @@ from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaError, RetriableError
 from airflow_provider_connect.job import Allowance, DayReport
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.spark.capabilities.counts import Counts
+from airflow_provider_connect.spark.capabilities.counts import DayCounter
 from airflow_provider_connect.spark.count_budget import CountBudget
 from airflow_provider_connect.stage.counts import VendorCount
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.window import ONE_DAY, Day
 from tests.equipment.clock import NoTime
 from tests.equipment.spark.lab import DAY, Lab, rewired
@@ -58,19 +58,19 @@ def no_wait(monkeypatch: pytest.MonkeyPatch) -> NoTime:
     return clock
 
 
-def counts(vendor: Vendor, mode: Any = "fail", percent: float = 1, budget: CountBudget | None = None) -> Counts:
+def counts(vendor: Vendor, mode: Any = "fail", percent: float = 1, budget: CountBudget | None = None) -> DayCounter:
     rules = Rules(on_shrink="accept", reconcile=mode, reconcile_percent=percent)
-    return Counts(vendor, vendor, rules, budget)  # type: ignore[arg-type]
+    return DayCounter(vendor, vendor, rules, budget)  # type: ignore[arg-type]
 
 
 def allowance(requests: int, **more: Any) -> Allowance:
     return Allowance(requests=requests, **{"until": time.time() + 600} | more)
 
 
-def moved(lab: Lab, given: Counts, token: str = "aaaa", attempt: str = "1", rows: int = 100) -> DayReport:
+def moved(lab: Lab, given: DayCounter, token: str = "aaaa", attempt: str = "1", rows: int = 100) -> DayReport:
     days = lab.days(token=token, attempt=attempt, source={"rows": rows})
     days = rewired(days, counts=given)
-    (report,) = days.move([DAY])
+    (report,) = days.run([DAY])
     return report
 
 
@@ -111,8 +111,8 @@ def test_a_count_that_is_the_most_there_is_is_compared_where_somebody_asks_for_i
     assert moved(lab, counts(Vendor(VendorCount(90, is_most=True)), percent=5), "cccc").status == "failed"
     vendor.counts_first = True
     first = counts(vendor, "off")
-    first.before_plan(DAY)
-    assert first.finding(DAY, 1) is None, "the plan needed it; nobody asked to compare"
+    first.count_before_plan(DAY)
+    assert first.compare(DAY, 1) is None, "the plan needed it; nobody asked to compare"
 
 
 def test_an_answer_that_changed_nothing_and_a_lookback_day_are_compared_too(lab: Lab) -> None:
@@ -120,7 +120,7 @@ def test_an_answer_that_changed_nothing_and_a_lookback_day_are_compared_too(lab:
     assert moved(lab, counts(Vendor(200)), "bbbb").status == "failed"
     vendor, before = Vendor(50), Day(date=DAY.date - ONE_DAY)
     days = lab.days(token="cccc", source={"rows": 100}, lookback=(before,))
-    reports = rewired(days, counts=counts(vendor)).move([DAY, before])
+    reports = rewired(days, counts=counts(vendor)).run([DAY, before])
     assert [(report.status, report.lookback) for report in reports] == [("failed", False), ("failed", True)]
     assert vendor.asked == [DAY, before]
 
@@ -129,7 +129,7 @@ def test_an_answer_that_changed_nothing_and_a_lookback_day_are_compared_too(lab:
 def test_a_lookback_day_that_did_not_change_is_compared_too(lab: Lab, mode: str) -> None:
     moved(lab, counts(Vendor(100)))
     days = lab.days(token="bbbb", window=(), lookback=(DAY,), source={"rows": 100})
-    (report,) = rewired(days, counts=counts(Vendor(200), mode)).move([DAY])
+    (report,) = rewired(days, counts=counts(Vendor(200), mode)).run([DAY])
     text = report.failure.message if report.failure is not None else report.warnings[0]
     assert report.status == ("failed" if mode == "fail" else "unchanged")
     assert "answered with 100 rows, and counts 200 itself" in text
@@ -197,22 +197,22 @@ def test_a_gate_is_asked_once_a_job() -> None:
     vendor = Vendor(ConfigError("no plan"))
     given = counts(vendor, "warn")
     for _ in range(3):
-        assert given.finding(DAY, 1) is not None
+        assert given.compare(DAY, 1) is not None
     assert len(vendor.asked) == 1
 
 
 def test_a_passing_trouble_is_asked_again_within_the_budget(no_wait: NoTime) -> None:
     budget = CountBudget(allowance(3 * REQUESTS))
     vendor = Vendor(RetriableError("away"), RetriableError("away"), 100)
-    assert counts(vendor, budget=budget).finding(DAY, 100) is None
-    assert len(budget.sent) == 3 * REQUESTS
+    assert counts(vendor, budget=budget).compare(DAY, 100) is None
+    assert len(budget.sent_at) == 3 * REQUESTS
     assert no_wait.now() > 0
 
 
 def test_a_vendor_that_asks_for_time_is_left_alone() -> None:
     vendor = Vendor(RetriableError("busy", retry_after_seconds=60), 100)
     with pytest.raises(RetriableError, match="busy"):
-        counts(vendor).finding(DAY, 100)
+        counts(vendor).compare(DAY, 100)
     assert len(vendor.asked) == 1
 
 
@@ -225,7 +225,7 @@ def test_a_count_is_never_begun_without_the_requests_it_may_take(lab: Lab, mode:
     assert report.failure is not None
     assert (report.status, report.failure.type) == ("not_started", "QuotaError")
     assert f"may send {REQUESTS - 1} more of its 3 requests" in report.failure.message
-    assert len(budget.sent) == REQUESTS == len(budget.figures()["counted"])
+    assert len(budget.sent_at) == REQUESTS == len(budget.report_fields()["counted"])
     polls = lab.polls
     assert moved(lab, counts(Vendor(100)), "bbbb", "2").status == "published"
     assert lab.polls == polls
@@ -234,18 +234,18 @@ def test_a_count_is_never_begun_without_the_requests_it_may_take(lab: Lab, mode:
 def test_a_reservation_that_lapsed_sends_nothing() -> None:
     vendor = Vendor(100)
     with pytest.raises(QuotaError, match="lapsed"):
-        counts(vendor, budget=CountBudget(allowance(9, until=time.time() - 1))).finding(DAY, 100)
+        counts(vendor, budget=CountBudget(allowance(9, until=time.time() - 1))).compare(DAY, 100)
     assert vendor.asked == []
 
 
 def test_what_the_vendor_says_of_its_hour_is_not_taken_for_that_of_polls() -> None:
     budget = CountBudget(allowance(9))
     with pytest.raises(QuotaError) as caught:
-        counts(Vendor(QuotaError("full", said=(61, 60, 5.0))), "warn", budget=budget).finding(DAY, 100)
+        counts(Vendor(QuotaError("full", said=(61, 60, 5.0))), "warn", budget=budget).compare(DAY, 100)
     assert caught.value.said is None
-    assert budget.figures()["count_said"] == (61, 60, 5.0)
+    assert budget.report_fields()["count_said"] == (61, 60, 5.0)
 
 
 def test_requests_for_counts_keep_to_the_pace(no_wait: NoTime) -> None:
-    counts(Vendor(100), budget=CountBudget(allowance(9, per_second=2))).finding(DAY, 100)
+    counts(Vendor(100), budget=CountBudget(allowance(9, per_second=2))).compare(DAY, 100)
     assert no_wait.now() == pytest.approx(REQUESTS / 2)

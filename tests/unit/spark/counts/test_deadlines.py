@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.clients.http.link import Limits
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.job import JobReport
-from airflow_provider_connect.spark.days.check import Checker
+from airflow_provider_connect.spark.days.check import DayChecker
 from tests.standins.mixpanel.access import Account
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.faults import Fault
@@ -30,8 +30,8 @@ def standin() -> Iterator[StandIn]:
 def job(standin: StandIn, tmp: Path, *faults: Fault, deadline: float = 0.2, **options: Any) -> JobReport:
     """Run a job; one that is to be late has a deadline that takes no time to pass, under the same options."""
 
-    def hurried(**limits: float) -> Limits:
-        return Limits(**limits | ({"deadline_seconds": deadline} if LATE in faults else {}))
+    def hurried(**limits: float) -> HttpTimeouts:
+        return HttpTimeouts(**limits | ({"deadline_seconds": deadline} if LATE in faults else {}))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow_provider_connect.sources._mixpanel.options.Limits", hurried)
@@ -66,7 +66,7 @@ def test_an_export_that_is_silent_before_its_first_byte_comes_in_several(
     with monkeypatch.context() as patch:
         patch.setattr(
             "airflow_provider_connect.sources._mixpanel.options.Limits",
-            lambda **limits: Limits(**limits | {"read_timeout_seconds": 0.2}),
+            lambda **limits: HttpTimeouts(**limits | {"read_timeout_seconds": 0.2}),
         )
         before = exports(standin)
         late = move(standin, tmp_path, LATE)
@@ -127,7 +127,7 @@ def test_it_is_found_also_by_who_comes_after_a_kill(
         raise RuntimeError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checker, "check", killed)
+        patch.setattr(DayChecker, "check", killed)
         job(standin, tmp_path, Fault("none"), Fault("empty"))
     report, sent = asked(standin, tmp_path)
     assert report.failure is not None

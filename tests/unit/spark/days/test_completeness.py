@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_connect.completeness import RowBounds, Rules
 from airflow_provider_connect.job import DayReport
-from airflow_provider_connect.spark.days.life import Days
+from airflow_provider_connect.spark.days.runner import DayRunner
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, moved
 
@@ -20,7 +20,7 @@ def on(day: int) -> Day:
 
 def filled(lab: Lab, days: range, rows: int = 100) -> None:
     window = tuple(map(on, days))
-    assert {report.status for report in lab.days(source={"rows": rows}, window=window).move(window)} == {"published"}
+    assert {report.status for report in lab.days(source={"rows": rows}, window=window).run(window)} == {"published"}
 
 
 @pytest.mark.parametrize("keeps_stage", [True, False])
@@ -58,7 +58,7 @@ def test_a_sink_in_which_nothing_is_replaced_is_not_compared(lab: Lab, monkeypat
     assert moved(days).status == "published"
 
 
-def snapshots(days: Days, monkeypatch: pytest.MonkeyPatch) -> Days:
+def snapshots(days: DayRunner, monkeypatch: pytest.MonkeyPatch) -> DayRunner:
     monkeypatch.setattr(type(days.context.intake.source), "kind", property(lambda source: "snapshot"))
     return days
 

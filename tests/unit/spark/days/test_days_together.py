@@ -14,17 +14,17 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import InputPartition
-from airflow_provider_connect.spark.capabilities.allowance import Dealer
-from airflow_provider_connect.spark.days.life import Days
+from airflow_provider_connect.spark.capabilities.allowance import RequestBudget
+from airflow_provider_connect.spark.days.parallel import run_all_days
 from airflow_provider_connect.spark.days.poll import PlanPoller
-from airflow_provider_connect.spark.days.window import move_all
+from airflow_provider_connect.spark.days.runner import DayRunner
 from airflow_provider_connect.spark.poll import PollOutcome
 from airflow_provider_connect.spark.states import PlannedDays, PolledDays
-from airflow_provider_connect.window import Day, span
+from airflow_provider_connect.window import Day, days_between
 from tests.equipment.clock import NoTime
 from tests.equipment.spark.lab import Fixed, Lab, freezer_in, poll_parts_of, polling
 
-WEEK = tuple(span(dt.date(2026, 10, 5), dt.date(2026, 10, 11), "UTC"))
+WEEK = tuple(days_between(dt.date(2026, 10, 5), dt.date(2026, 10, 11), "UTC"))
 MONDAY, TUESDAY, WEDNESDAY, THURSDAY = WEEK[:4]
 RETRIED = {"retry_budget_seconds": 60.0, "faults": {0: ["RetriableError"]}}
 
@@ -32,7 +32,7 @@ RETRIED = {"retry_budget_seconds": 60.0, "faults": {0: ["RetriableError"]}}
 def move(lab: Lab, *window: Day, together: int = 2, **options: Any) -> list[DayReport]:
     """Move days as the driver does."""
     source = {"together": together} | options.pop("source", {})
-    return move_all(lab.days(source=source, window=window, **options), Fixed(together), 1)
+    return run_all_days(lab.days(source=source, window=window, **options), Fixed(together), 1)
 
 
 def polled(lab: Lab) -> list[str]:
@@ -48,7 +48,7 @@ def kinds(reports: list[DayReport]) -> list[str | None]:
     return [report.failure and report.failure.type for report in reports]
 
 
-def plan_each_day_apart(days: Days, monkeypatch: pytest.MonkeyPatch) -> None:
+def plan_each_day_apart(days: DayRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let one plan give each of its days a partition of its own."""
 
     def plan(poller: Any, wanted: Sequence[Day]) -> list[InputPartition]:
@@ -139,7 +139,7 @@ def test_a_day_that_is_overtaken_is_polled_again_alone(lab: Lab) -> None:
         others.clear()
         return answers
 
-    reports = move_all(polling(days, poll_parts), Fixed(2), 1)
+    reports = run_all_days(polling(days, poll_parts), Fixed(2), 1)
     assert [(report.status, report.generation) for report in reports] == [("published", 1), ("published", 2)]
     assert polled(lab) == ["2026-10-05", "2026-10-06"]
     assert lab.ledger.row(TUESDAY.date).attempt == "aaaa-1r-20261006"
@@ -157,12 +157,12 @@ def test_of_days_that_are_overtaken_together_none_asks_a_source_again_that_has_s
     def poll_parts(tasks: list[str]) -> list[str]:
         asked.append(len(tasks))
         if len(asked) > 1:
-            return [PollOutcome(failure=Failure.of(error)).model_dump_json()]
+            return [PollOutcome(failure=Failure.from_error(error)).model_dump_json()]
         rows = [LedgerRow(day=day.date, generation=1, token="bbbb", run="d/o/t", rows=7) for day in (MONDAY, TUESDAY)]
         lab.ledger.path.write_text("".join(row.model_dump_json() + "\n" for row in rows))
         return poll_parts_of(days)(tasks)
 
-    reports = move_all(polling(days, poll_parts), Fixed(2), 1)
+    reports = run_all_days(polling(days, poll_parts), Fixed(2), 1)
     assert statuses(reports) == ["failed", "failed"]
     assert kinds(reports) == [type(error).__name__, "OvertakenError" if asked_again == 1 else "RetriableError"]
     assert len(asked) == 1 + asked_again
@@ -179,7 +179,7 @@ def test_neither_does_one_whose_neighbour_in_the_plan_was_told_to_stop(
         lab.ledger.path.write_text(row.model_dump_json() + "\n")
         return poll_parts_of(days)(tasks)
 
-    assert kinds(move_all(polling(days, poll_parts), Fixed(2), 1)) == ["OvertakenError", "RetriableError"]
+    assert kinds(run_all_days(polling(days, poll_parts), Fixed(2), 1)) == ["OvertakenError", "RetriableError"]
     assert polled(lab) == ["2026-10-05", "2026-10-06"]
 
 
@@ -196,7 +196,7 @@ def test_so_is_a_plan_of_another_day(lab: Lab, monkeypatch: pytest.MonkeyPatch) 
     days = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY))
     parts = [InputPartition(days=(MONDAY, WEDNESDAY))]
     monkeypatch.setattr(type(days.context.intake.poller), "plan", lambda poller, days: parts)
-    (report, _) = move_all(days, Fixed(2), 1)
+    (report, _) = run_all_days(days, Fixed(2), 1)
     assert report.failure is not None
     assert "planned day 2026-10-07, but was asked for days 2026-10-05..2026-10-06" in report.failure.message
     assert polled(lab) == []
@@ -209,7 +209,7 @@ def test_a_day_that_a_plan_of_several_forgets_is_no_empty_day(
     days = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY))
     parts = [InputPartition(days=tuple(planned))] if planned else []
     monkeypatch.setattr(type(days.context.intake.poller), "plan", lambda poller, days: parts)
-    reports = move_all(days, Fixed(2), 1)
+    reports = run_all_days(days, Fixed(2), 1)
     assert kinds(reports) == ["ConnectError", "ConnectError"]
     assert reports[1].failure is not None
     assert "2026-10-06, but was asked for days 2026-10-05..2026-10-06" in reports[1].failure.message
@@ -219,7 +219,7 @@ def test_a_day_that_a_plan_of_several_forgets_is_no_empty_day(
 def test_a_single_day_without_a_partition_is_empty(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     days = lab.days(source={"together": 2}, window=(MONDAY,))
     monkeypatch.setattr(type(days.context.intake.poller), "plan", lambda poller, days: [])
-    (report,) = move_all(days, Fixed(2), 1)
+    (report,) = run_all_days(days, Fixed(2), 1)
     assert (report.status, report.rows_written) == ("published", 0)
 
 
@@ -229,7 +229,7 @@ def test_a_partition_that_fails_fails_the_days_it_names_and_no_other_of_its_plan
 ) -> None:
     days = lab.days(source={"together": 3, "bad": {"2026-10-06": error}}, window=WEEK[:3])
     plan_each_day_apart(days, monkeypatch)
-    reports = move_all(days, Fixed(3), 1)
+    reports = run_all_days(days, Fixed(3), 1)
     assert statuses(reports) == ["published", "failed", "published"]
     assert kinds(reports) == [None, error, None]
     assert not list(lab.stage.glob("day=2026-10-06/*"))
@@ -240,7 +240,7 @@ def test_a_failed_day_reports_the_retries_of_its_own_partitions(lab: Lab, monkey
     faults = {1: ["RetriableError", "DataError"]}
     days = lab.days(source={"together": 2, "retry_budget_seconds": 60.0, "faults": faults}, window=(MONDAY, TUESDAY))
     plan_each_day_apart(days, monkeypatch)
-    reports = move_all(days, Fixed(2), 1)
+    reports = run_all_days(days, Fixed(2), 1)
     assert [(report.status, report.retries) for report in reports] == [("published", 0), ("failed", 1)]
 
 
@@ -248,7 +248,7 @@ def test_a_day_ends_with_the_worst_failure_among_its_own_partitions(lab: Lab, mo
     days = lab.days(source={"together": 3, "faults": {1: ["DataError"], 2: ["wait:9"]}}, window=WEEK[:3])
     parts = [InputPartition(days=cut, index=index) for index, cut in enumerate([WEEK[:1], WEEK[:2], WEEK[1:3]])]
     monkeypatch.setattr(type(days.context.intake.poller), "plan", lambda poller, days: parts)
-    assert kinds(move_all(days, Fixed(3), 1)) == ["DataError", "RetriableError", "RetriableError"]
+    assert kinds(run_all_days(days, Fixed(3), 1)) == ["DataError", "RetriableError", "RetriableError"]
 
 
 def test_after_a_config_error_of_one_partition_its_neighbours_are_published_and_no_further_request_is_sent(
@@ -256,13 +256,13 @@ def test_after_a_config_error_of_one_partition_its_neighbours_are_published_and_
 ) -> None:
     days = lab.days(source={"together": 2, "bad": {"2026-10-05": "ConfigError"}}, window=WEEK[:4])
     plan_each_day_apart(days, monkeypatch)
-    assert statuses(move_all(days, Fixed(2), 1)) == ["failed", "published", "not_started", "not_started"]
+    assert statuses(run_all_days(days, Fixed(2), 1)) == ["failed", "published", "not_started", "not_started"]
 
 
 def test_a_partition_that_nobody_answers_for_fails_its_days_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     days = lab.days(source={"together": 2}, window=(MONDAY, TUESDAY))
     plan_each_day_apart(days, monkeypatch)
-    first, second = move_all(polling(days, lambda tasks: poll_parts_of(days)(tasks[:1])), Fixed(2), 1)
+    first, second = run_all_days(polling(days, lambda tasks: poll_parts_of(days)(tasks[:1])), Fixed(2), 1)
     assert (first.status, second.status) == ("published", "failed")
     assert second.failure is not None
     assert "day 2026-10-06: 1 partitions were planned, but 0 answered" in second.failure.message
@@ -302,17 +302,17 @@ def test_a_day_that_fails_alone_as_well_fails_alone(lab: Lab) -> None:
 def test_what_days_cost_alone_comes_on_top_of_what_their_group_did(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the job would take requests for spare ones that other groups need."""
     costs: list[int] = []
-    dealt = Dealer.dealt
+    dealt = RequestBudget.reserve
 
-    def noted(self: Dealer, parts: Sequence[InputPartition], cost: int) -> Any:
+    def noted(self: RequestBudget, parts: Sequence[InputPartition], cost: int) -> Any:
         costs.append(cost)
         return dealt(self, parts, cost)
 
-    monkeypatch.setattr(Dealer, "dealt", noted)
+    monkeypatch.setattr(RequestBudget, "dealt", noted)
     days = lab.days(source=LATE | {"together": 2}, window=(MONDAY, TUESDAY, WEDNESDAY, THURSDAY))
-    assert statuses(move_all(days, Fixed(2), 1)) == ["published"] * 4
+    assert statuses(run_all_days(days, Fixed(2), 1)) == ["published"] * 4
     assert costs == [1, 0, 0, 1, 0, 0]
-    assert freezer_in(days).planner.deadlines.alone == tuple(day.date for day in days.job.days)
+    assert freezer_in(days).planner.splitter.dates_to_poll_alone == tuple(day.date for day in days.job.days)
 
 
 def test_without_room_for_single_days_the_rest_is_put_off(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.completeness import Rules
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 from tests.equipment.spark.lab import DAY, Lab, moved, poll_parts_of, polling
 
 

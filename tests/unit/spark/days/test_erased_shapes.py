@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.shapes import Chain
 from airflow_provider_connect.shapes.chain import Shaping
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 from tests.equipment.spark.lab import DAY, Lab
 
 KEYS = {"key": "0123456789abcdef-first", "other": "0123456789abcdef-other"}

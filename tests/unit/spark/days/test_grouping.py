@@ -15,12 +15,12 @@ from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.registry import requests_for
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.spark.capabilities.grouping import DaysLeft, Grouping
-from airflow_provider_connect.spark.days.window import move_all
-from airflow_provider_connect.window import Day, span
+from airflow_provider_connect.spark.capabilities.grouping import DayGrouping, DayQueue
+from airflow_provider_connect.spark.days.parallel import run_all_days
+from airflow_provider_connect.window import Day, days_between
 from tests.equipment.spark.lab import Fixed
 
-DAYS = span(dt.date(2026, 10, 1), dt.date(2026, 10, 20), "UTC")
+DAYS = days_between(dt.date(2026, 10, 1), dt.date(2026, 10, 20), "UTC")
 
 
 class Choosy(SeveralDaysARequest):
@@ -61,11 +61,11 @@ def move(poller: Choosy, ledger: Any, size_of: Any = lambda day: 40, days: Seque
 
     def moved(group: Sequence[Day]) -> list[DayReport]:
         groups.append(len(group))
-        return [DayReport.of(day, "published", raw_bytes=size_of(day)) for day in group]
+        return [DayReport.for_day(day, "published", raw_bytes=size_of(day)) for day in group]
 
     mover: Any = SimpleNamespace(job=SimpleNamespace(all_days=tuple(days), lookback=()), move=moved)
     made: Any = poller
-    reports = move_all(mover, Grouping(made, days, ledger), 1)
+    reports = run_all_days(mover, DayGrouping(made, days, ledger), 1)
     assert [report.day for report in reports] == [day.date for day in days]
     return groups
 
@@ -128,19 +128,21 @@ def test_the_log_says_what_was_chosen_and_why_once(capsys: pytest.CaptureFixture
 
 
 def test_a_day_whose_size_the_ledger_has_forgotten_tells_nothing() -> None:
-    grouping = Grouping(Choosy(), DAYS, Books())  # type: ignore[arg-type]
-    grouping.note([DayReport.of(DAYS[0], "already_published"), DayReport.of(DAYS[1], "failed", raw_bytes=9)])
-    assert grouping.size(DAYS[2]) == 1
-    grouping.note([DayReport.of(DAYS[0], "already_published", raw_bytes=25)])
-    assert grouping.size(DAYS[2]) == 4
+    grouping = DayGrouping(Choosy(), DAYS, Books())  # type: ignore[arg-type]
+    grouping.note_sizes(
+        [DayReport.for_day(DAYS[0], "already_published"), DayReport.for_day(DAYS[1], "failed", raw_bytes=9)]
+    )
+    assert grouping.group_size(DAYS[2]) == 1
+    grouping.note_sizes([DayReport.for_day(DAYS[0], "already_published", raw_bytes=25)])
+    assert grouping.group_size(DAYS[2]) == 4
 
 
 def test_days_that_are_asked_for_alone_cut_a_group_and_cost_what_the_others_leave() -> None:
     """What the task reserves by, and how the job groups days, is one rule."""
     alone = [DAYS[at].date for at in (0, 3, 4)]
-    grouping = Grouping(Choosy(7), DAYS, Books({0: 1}), alone)  # type: ignore[arg-type]
-    left, groups = DaysLeft(DAYS, grouping), []
-    while group := left.take():
+    grouping = DayGrouping(Choosy(7), DAYS, Books({0: 1}), alone)  # type: ignore[arg-type]
+    left, groups = DayQueue(DAYS, grouping), []
+    while group := left.take_group():
         groups.append([DAYS.index(day) for day in group])
     assert groups == [[0], [1, 2], [3], [4], [*range(5, 12)], [*range(12, 19)], [19]]
     source = MixpanelSource(conn_id="m", days_per_request=7, zone="UTC")
@@ -157,5 +159,5 @@ def test_an_error_in_one_thread_ends_the_others_and_is_raised() -> None:
 
     mover: Any = SimpleNamespace(job=SimpleNamespace(all_days=tuple(DAYS), lookback=()), move=moved)
     with pytest.raises(ConfigError, match="a defect"):
-        move_all(mover, Fixed(2), 2)
+        run_all_days(mover, Fixed(2), 2)
     assert len(began) <= 4

@@ -11,7 +11,7 @@ from airflow_provider_connect.capabilities.publisher import TellsDifferences
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.sink import Publish
-from airflow_provider_connect.spark.days.life import Days
+from airflow_provider_connect.spark.days.runner import DayRunner
 from airflow_provider_connect.spark.poll import PollTask
 from airflow_provider_connect.stage.differences import Differences
 from airflow_provider_connect.window import Day
@@ -21,28 +21,28 @@ BEFORE = Day(date=dt.date(2026, 10, 4))
 
 
 def test_a_lookback_day_that_somebody_else_publishes_meanwhile_is_done(lab: Lab) -> None:
-    lab.days(window=(BEFORE,)).move([BEFORE])
+    lab.days(window=(BEFORE,)).run([BEFORE])
     days = lab.days(token="bbbb", lookback=(BEFORE,))
     poll = poll_parts_of(days)
 
     def overtaken(tasks: list[str]) -> list[str]:
         answers = poll(tasks)
         if str(BEFORE) in tasks[0]:
-            lab.days(token="cccc", window=(BEFORE,)).move([BEFORE])
+            lab.days(token="cccc", window=(BEFORE,)).run([BEFORE])
         return answers
 
     polls = lab.polls
-    reports = [report for day in (DAY, BEFORE) for report in polling(days, overtaken).move([day])]
+    reports = [report for day in (DAY, BEFORE) for report in polling(days, overtaken).run([day])]
     assert [(report.status, report.lookback) for report in reports] == [("published", False), ("overtaken", True)]
     assert reports[1].failure is not None
     assert "has published generation 2 since" in reports[1].failure.message
-    assert JobReport.of("a", reports).failure is None
+    assert JobReport.from_days("a", reports).failure is None
     assert lab.polls == polls + 3, "it polled again"
 
 
 def test_a_lookback_day_is_loaded_and_marked(lab: Lab) -> None:
-    lab.days(window=(BEFORE,)).move([BEFORE])
-    (report,) = lab.days(token="bbbb", lookback=(BEFORE,), source={"rows": 5}).move([BEFORE])
+    lab.days(window=(BEFORE,)).run([BEFORE])
+    (report,) = lab.days(token="bbbb", lookback=(BEFORE,), source={"rows": 5}).run([BEFORE])
     assert (report.status, report.generation, report.lookback) == ("published", 2, True)
     assert (report.rows_before, report.rows_written) == (3, 5)
 
@@ -52,13 +52,13 @@ def test_the_first_publish_of_a_day_followed_none(lab: Lab) -> None:
 
 
 def test_a_lookback_day_that_fails_fails_the_job(lab: Lab) -> None:
-    lab.days(window=(BEFORE,)).move([BEFORE])
-    (report,) = lab.days(token="bbbb", lookback=(BEFORE,), source={"rows": 0}).move([BEFORE])
+    lab.days(window=(BEFORE,)).run([BEFORE])
+    (report,) = lab.days(token="bbbb", lookback=(BEFORE,), source={"rows": 0}).run([BEFORE])
     assert (report.status, report.lookback) == ("failed", True)
-    assert JobReport.of("a", [report]).failure is not None
+    assert JobReport.from_days("a", [report]).failure is not None
 
 
-def telling(days: Days, answer: Differences | Exception | None) -> tuple[Days, list[Publish]]:
+def telling(days: DayRunner, answer: Differences | Exception | None) -> tuple[DayRunner, list[Publish]]:
     """Return days whose sink answers so when it is asked for differences, and what it is asked about."""
     asked: list[Publish] = []
 
@@ -122,7 +122,7 @@ def test_figures_of_an_overtaken_attempt_are_dropped_with_it(lab: Lab) -> None:
 def test_executors_are_told_when_the_day_was_polled_before(lab: Lab) -> None:
     tasks: list[PollTask] = []
 
-    def seeing(days: Days) -> Days:
+    def seeing(days: DayRunner) -> DayRunner:
         poll = poll_parts_of(days)
 
         def poll_parts(texts: list[str]) -> list[str]:

@@ -25,9 +25,9 @@ def test_an_empty_publish_is_warned_of_until_the_stream_has_a_row(lab: Lab) -> N
     assert "no published day of this stream has a row" in warning
     assert "on_empty='never'" in warning
     other = Day(date=dt.date(2026, 10, 6))
-    (empty,) = lab.days(token="bbbb", source=NOTHING, window=(other,)).move([other])
+    (empty,) = lab.days(token="bbbb", source=NOTHING, window=(other,)).run([other])
     assert len(empty.warnings) == 1
-    (loaded,) = lab.days(token="cccc", window=(other,)).move([other])
+    (loaded,) = lab.days(token="cccc", window=(other,)).run([other])
     assert (loaded.rows_written, loaded.warnings) == (3, ())
     assert lab.move(token="dddd", source=NOTHING).warnings == ()
 

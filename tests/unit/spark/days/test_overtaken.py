@@ -11,7 +11,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import Source
-from airflow_provider_connect.spark.days.life import Days
+from airflow_provider_connect.spark.days.runner import DayRunner
 from tests.equipment.spark.lab import DAY, Lab, moved, poll_parts_of, polling, rewired
 
 RUN = "d/r/t"
@@ -47,7 +47,7 @@ def overtaken(lab: Lab, *tokens: str, run: str = "d/other/t", clear_number: int 
 
 
 def test_a_run_that_waited_polls_later_and_so_its_answer_is_the_newer_one(lab: Lab) -> None:
-    waiting: Days = lab.days(token="aaaa")
+    waiting: DayRunner = lab.days(token="aaaa")
     publishes(lab, "bbbb")
     report = moved(waiting)
     assert (report.status, report.generation, lab.polls) == ("published", 2, 1)

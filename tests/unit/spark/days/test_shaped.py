@@ -71,7 +71,7 @@ def test_a_sink_that_looks_for_itself_is_told_that_a_day_is_meant_to_be_empty(
 def test_bounds_compare_what_came_before_the_shapes(lab: Lab) -> None:
     bounds = Rules(row_bounds=RowBounds(over_days=1))
     before = type(DAY)(date=DAY.date.replace(day=4))
-    lab.days(source={"rows": 100}, window=(before,), shape=(below(10),)).move((before,))
+    lab.days(source={"rows": 100}, window=(before,), shape=(below(10),)).run((before,))
     assert lab.move(source={"rows": 100}, shape=(below(90),), rules=bounds).status == "published"
     report = lab.move(token="bbbb", source={"rows": 10}, rules=bounds)
     assert report.failure is not None

@@ -21,16 +21,16 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.registry import requests_for
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel import planning as span_module
+from airflow_provider_connect.sources._mixpanel import request_planning as span_module
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.spark import poll
-from airflow_provider_connect.spark.capabilities.allowance import Dealer
-from airflow_provider_connect.spark.capabilities.grouping import Grouping
+from airflow_provider_connect.spark.capabilities.allowance import RequestBudget
+from airflow_provider_connect.spark.capabilities.grouping import DayGrouping
 from airflow_provider_connect.spark.context import Intake
-from airflow_provider_connect.spark.days.life import Days
-from airflow_provider_connect.spark.days.window import move_all
-from airflow_provider_connect.spark.poll import shared_out
-from airflow_provider_connect.window import Day, span
+from airflow_provider_connect.spark.days.parallel import run_all_days
+from airflow_provider_connect.spark.days.runner import DayRunner
+from airflow_provider_connect.spark.poll import share_bytes
+from airflow_provider_connect.window import Day, days_between
 from tests.equipment.mixpanel import connection
 from tests.equipment.spark.lab import Lab, poll_parts_of, polling, rewired
 from tests.standins.mixpanel.access import Limits
@@ -38,7 +38,7 @@ from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.faults import Fault
 from tests.standins.mixpanel.server import StandIn
 
-WEEK = tuple(span(dt.date(2026, 3, 2), dt.date(2026, 3, 8), "UTC"))
+WEEK = tuple(days_between(dt.date(2026, 3, 2), dt.date(2026, 3, 8), "UTC"))
 MONDAY, TUESDAY, WEDNESDAY = WEEK[:3]
 PROJECT = Project(events_per_day=30, duplicates_per_day=4, empty_dates=frozenset({WEEK[4].date}))
 
@@ -49,22 +49,24 @@ def standin() -> Iterator[StandIn]:
         yield server
 
 
-def days_of(lab: Lab, server: StandIn, dealer: Dealer | None = None, together: Any = 3, **options: Any) -> Days:
+def days_of(
+    lab: Lab, server: StandIn, dealer: RequestBudget | None = None, together: Any = 3, **options: Any
+) -> DayRunner:
     """Return a job that reads the stand-in, in place of the tiny source."""
     days = lab.days(**options)
     source = MixpanelSource(conn_id="m", retry_budget_seconds=0, days_per_request=together)
     job_ = days.job.model_copy(update={"source_name": "mixpanel", "source": source.serialize()})
     poller = source.open(connection(server), PollContext())
-    run = functools.partial(poll.run, schema=poller.schema(), connection=connection(server))
+    run = functools.partial(poll.run_poll_tasks, schema=poller.schema(), connection=connection(server))
     intake = Intake(source, connection(server), poller, poller.schema())
-    outlet = dataclasses.replace(days.context.outlet, schema=intake.schema)
+    outlet = dataclasses.replace(days.context.outlet, schema=intake.staged_schema)
     context = dataclasses.replace(days.context, job=job_, intake=intake, outlet=outlet)
-    return rewired(days, context=context, dealer=dealer or Dealer(), poll_parts=lambda tasks: list(run(tasks)))
+    return rewired(days, context=context, dealer=dealer or RequestBudget(), poll_parts=lambda tasks: list(run(tasks)))
 
 
-def move(days: Days, width: int = 1) -> list[DayReport]:
-    return move_all(
-        days, Grouping(days.context.intake.poller, days.job.all_days, days.context.outlet.publisher.ledger), width
+def move(days: DayRunner, width: int = 1) -> list[DayReport]:
+    return run_all_days(
+        days, DayGrouping(days.context.intake.poller, days.job.all_days, days.context.outlet.publisher.ledger), width
     )
 
 
@@ -169,13 +171,13 @@ def test_days_of_the_lookback_are_requests_of_their_own(lab: Lab, standin: Stand
 
 
 def test_a_request_of_several_days_is_one_of_the_jobs_requests(lab: Lab, standin: StandIn) -> None:
-    dealer = Dealer(Allowance(requests=2, until=time.time() + 60))
+    dealer = RequestBudget(Allowance(requests=2, until=time.time() + 60))
     days = days_of(lab, standin, dealer, window=WEEK)
-    dealer.expect(requests_for(days.context.intake.source, WEEK), most_each=1)
+    dealer.expect(requests_for(days.context.intake.source, WEEK), max_requests_each=1)
     reports = move(days)
     assert statuses(reports) == [*["published"] * 6, "not_started"]
-    assert len(dealer.figures()["sent"]) == 2
-    assert dealer.figures()["lost"] == 0
+    assert len(dealer.report_fields()["sent"]) == 2
+    assert dealer.report_fields()["lost"] == 0
 
 
 @pytest.fixture
@@ -186,9 +188,9 @@ def three_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("three_an_hour")
 def test_what_auto_groups_costs_one_request_each(lab: Lab, standin: StandIn) -> None:
-    dealer = Dealer(Allowance(requests=3, until=time.time() + 60))
+    dealer = RequestBudget(Allowance(requests=3, until=time.time() + 60))
     days = days_of(lab, standin, dealer, together="auto", window=WEEK)
-    dealer.expect(requests_for(days.context.intake.source, WEEK), most_each=1)
+    dealer.expect(requests_for(days.context.intake.source, WEEK), max_requests_each=1)
     assert statuses(move(days)) == ["published"] * 7
     assert asked(standin) == {"2026-03-02": 1, "2026-03-03..2026-03-05": 1, "2026-03-06..2026-03-08": 1}
 
@@ -226,22 +228,22 @@ class Year:
     def __init__(self, server: StandIn, requests: int) -> None:
         self.source = MixpanelSource(days_per_request="auto")
         self.poller = self.source.open(connection(server), PollContext())
-        days = tuple(span(dt.date(2025, 1, 1), dt.date(2025, 12, 31), "UTC"))
+        days = tuple(days_between(dt.date(2025, 1, 1), dt.date(2025, 12, 31), "UTC"))
         self.job = SimpleNamespace(all_days=days, lookback=())
-        self.dealer = Dealer(Allowance(requests=requests, until=time.time() + 60))
-        self.dealer.expect(requests_for(self.source, days), most_each=1)
+        self.dealer = RequestBudget(Allowance(requests=requests, until=time.time() + 60))
+        self.dealer.expect(requests_for(self.source, days), max_requests_each=1)
 
     def move(self, group: Sequence[Day]) -> list[DayReport]:
         parts = self.poller.plan(group)
-        with self.dealer.dealt(parts, requests_for(self.source, group[:1])) as hand:
+        with self.dealer.reserve(parts, requests_for(self.source, group[:1])) as hand:
             tallies = [Tally(part.days) for part in parts]
             for part, tally in zip(parts, tallies, strict=True):
                 rows = sum(batch.num_rows for _, batch in self.poller.poll(part, tally))
                 assert rows == 2 * len(part.days)
             hand.outcomes = [poll.PollOutcome(sent=tuple(tally.sent)) for tally in tallies]
-        shares = shared_out(tallies[0].raw_bytes, [tallies[0].for_day(day).rows for day in group])
+        shares = share_bytes(tallies[0].raw_bytes, [tallies[0].for_day(day).rows for day in group])
         return [
-            DayReport.of(day, "published", raw_bytes=share, rows_written=2)
+            DayReport.for_day(day, "published", raw_bytes=share, rows_written=2)
             for day, share in zip(group, shares, strict=True)
         ]
 
@@ -250,7 +252,7 @@ def test_a_year_of_history_in_one_window_takes_less_than_an_hours_requests() -> 
     ledger: Any = SimpleNamespace(between=lambda *_: [])
     with StandIn(Project(events_per_day=2), limits=Limits(queries_per_hour=60)) as server:
         year: Any = Year(server, requests=60)
-        reports = move_all(year, Grouping(year.poller, year.job.all_days, ledger), 1)
+        reports = run_all_days(year, DayGrouping(year.poller, year.job.all_days, ledger), 1)
         assert len(reports) == 365
         assert {(report.status, report.rows_written) for report in reports} == {("published", 2)}
         assert sum(asked(server).values()) == 53
@@ -275,7 +277,7 @@ def test_a_year_of_history_in_one_window_takes_less_than_an_hours_requests() -> 
 def test_bytes_of_a_request_are_shared_out_by_rows_and_none_is_lost(
     total: int, rows: list[int], shares: list[int]
 ) -> None:
-    assert shared_out(total, rows) == shares
+    assert share_bytes(total, rows) == shares
     assert sum(shares) == total
 
 
@@ -315,7 +317,7 @@ def test_what_waits_of_many_days_is_bounded_together(
         progress_seconds=60,
     )
     made: Any = Mixed()
-    found = poll.poll_once(made, days.context.outlet.root, task, schema, tally=Tally(WEEK), retries=[])
+    found = poll.stage_partition_once(made, days.context.outlet.root, task, schema, tally=Tally(WEEK), retry_notes=[])
     assert [polled.rows_written for polled in found.values()] == [10] * 7
     assert limit - largest < most <= limit
     files = [lab.stage / polled.files[0].path for polled in found.values()]

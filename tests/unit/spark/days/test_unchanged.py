@@ -13,7 +13,7 @@ from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.job import DayReport, JobReport
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher
 from airflow_provider_connect.spark import context as digests
-from airflow_provider_connect.spark.attempts import Leftovers
+from airflow_provider_connect.spark.attempts import EarlierAttempts
 from airflow_provider_connect.spark.days import check
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, poll_parts_of, polling
@@ -22,14 +22,14 @@ BEFORE = Day(date=dt.date(2026, 10, 4))
 
 
 def look_back(lab: Lab, token: str = "bbbb", **options: Any) -> DayReport:
-    (report,) = lab.days(token=token, lookback=(BEFORE,), **options).move([BEFORE])
+    (report,) = lab.days(token=token, lookback=(BEFORE,), **options).run([BEFORE])
     return report
 
 
 @pytest.fixture
 def published(lab: Lab) -> Lab:
     """Return a lab whose day before is published."""
-    (report,) = lab.days(window=(BEFORE,)).move([BEFORE])
+    (report,) = lab.days(window=(BEFORE,)).run([BEFORE])
     assert report.status == "published"
     (lab.root / "steps").unlink()
     return lab
@@ -54,7 +54,7 @@ def test_the_same_answer_counts_a_check_and_no_generation(published: Lab, capsys
     assert (row.generation, row.checks, row.token, row.run) == (1, 1, "bbbb", "d/r/t")
     assert (row.attempt, row.rows, row.answer) == (first.attempt, first.rows, first.answer)
     assert row.polled_at > first.polled_at
-    assert JobReport.of("a", [report]).failure is None
+    assert JobReport.from_days("a", [report]).failure is None
     assert "unchanged as generation 1, 3 rows" in capsys.readouterr().err
     assert not [path for path in staged(published) if "bbbb" in path.name]
     assert look_back(published, "cccc").status == "unchanged"
@@ -67,7 +67,7 @@ def test_the_same_answer_counts_a_check_and_no_generation(published: Lab, capsys
     ids=["a row", "a reject", "a column"],
 )
 def test_another_answer_is_published(published: Lab, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Leftovers, "fingerprint", "as before")
+    monkeypatch.setattr(EarlierAttempts, "fingerprint", "as before")
     look_back(published, "cccc")
     assert look_back(published, "dddd").status == "unchanged"
     report = look_back(published, source=change)
@@ -91,7 +91,7 @@ def test_another_version_of_this_package_publishes_again(published: Lab, monkeyp
 
 
 def test_a_clear_and_a_backfill_load_a_day_whatever_it_holds(published: Lab) -> None:
-    (report,) = published.days(token="bbbb", window=(BEFORE,)).move([BEFORE])
+    (report,) = published.days(token="bbbb", window=(BEFORE,)).run([BEFORE])
     assert (report.status, report.generation) == ("published", 2)
 
 
@@ -120,7 +120,7 @@ def test_rows_of_a_type_that_cannot_be_read_are_published_again(
 
 
 def test_the_rules_of_completeness_are_not_asked_again(lab: Lab) -> None:
-    lab.days(window=(BEFORE,), source={"rows": 0}).move([BEFORE])
+    lab.days(window=(BEFORE,), source={"rows": 0}).run([BEFORE])
     assert look_back(lab, source={"rows": 0}).status == "unchanged"
 
 
@@ -134,7 +134,7 @@ def test_who_is_overtaken_while_it_confirms_is_done(published: Lab) -> None:
         return answers
 
     polls = published.polls
-    (report,) = polling(days, overtaken).move([BEFORE])
+    (report,) = polling(days, overtaken).run([BEFORE])
     assert (report.status, report.failure is not None) == ("overtaken", True)
     assert report.failure is not None
     assert "d/r/t has confirmed generation 1 since" in report.failure.message
@@ -150,7 +150,7 @@ def test_an_older_answer_does_not_land_on_a_confirmed_one(published: Lab) -> Non
         assert look_back(published, "cccc").status == "unchanged"
         return answers
 
-    (report,) = polling(days, confirmed_meanwhile).move([BEFORE])
+    (report,) = polling(days, confirmed_meanwhile).run([BEFORE])
     assert report.status == "failed"
     assert published.ledger.row(BEFORE.date).rows == 3
 
@@ -189,6 +189,6 @@ def test_a_confirmation_that_fails_fails_the_day(published: Lab, monkeypatch: py
 
 
 def test_a_day_of_the_window_itself_is_never_confirmed(lab: Lab) -> None:
-    lab.days().move([DAY])
-    (report,) = lab.days(token="bbbb", lookback=(BEFORE,)).move([DAY])
+    lab.days().run([DAY])
+    (report,) = lab.days(token="bbbb", lookback=(BEFORE,)).run([DAY])
     assert report.status == "published"

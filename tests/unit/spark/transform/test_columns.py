@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import types as t
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.spark.transform.columns import lost_key, read_as, staged_as
+from airflow_provider_connect.spark.transform.columns import missing_key_hint, result_schema, spark_struct
 
 SOURCE = pa.schema(
     [
@@ -22,7 +22,7 @@ SOURCE = pa.schema(
 
 
 def test_a_column_of_the_same_name_and_type_is_described_as_before() -> None:
-    struct = read_as(SOURCE)
+    struct = spark_struct(SOURCE)
     assert [(field.name, field.dataType.simpleString(), field.nullable) for field in struct] == [
         ("record_key", "string", True),
         ("time", "timestamp", True),
@@ -30,7 +30,7 @@ def test_a_column_of_the_same_name_and_type_is_described_as_before() -> None:
         ("n", "int", True),
         ("tags", "array<string>", True),
     ]
-    made = staged_as(t.StructType([*struct, t.StructField("more", t.DecimalType(9, 2), nullable=False)]), SOURCE)
+    made = result_schema(t.StructType([*struct, t.StructField("more", t.DecimalType(9, 2), nullable=False)]), SOURCE)
     assert made.names == [*SOURCE.names, "more"]
     for name in ("record_key", "time", "n", "tags"):
         assert made.field(name).equals(SOURCE.field(name), check_metadata=True)
@@ -40,10 +40,10 @@ def test_a_column_of_the_same_name_and_type_is_described_as_before() -> None:
 
 
 def test_a_column_of_another_type_is_a_new_one() -> None:
-    made = staged_as(t.StructType([t.StructField("n", t.LongType())]), SOURCE)
+    made = result_schema(t.StructType([t.StructField("n", t.LongType())]), SOURCE)
     assert made.field("n").equals(pa.field("n", pa.int64()), check_metadata=True)
-    assert "select record_key, or make one of 32 hex digits" in lost_key(made, SOURCE)
-    assert lost_key(SOURCE, SOURCE) == lost_key(made, made) == ""
+    assert "select record_key, or make one of 32 hex digits" in missing_key_hint(made, SOURCE)
+    assert missing_key_hint(SOURCE, SOURCE) == missing_key_hint(made, made) == ""
 
 
 def test_all_that_cannot_be_staged_is_named_at_once() -> None:
@@ -57,7 +57,7 @@ def test_all_that_cannot_be_staged_is_named_at_once() -> None:
         ]
     )
     with pytest.raises(ConfigError) as refused:
-        staged_as(struct, SOURCE)
+        result_schema(struct, SOURCE)
     assert str(refused.value) == (
         "the transform's result: 'n' comes twice: rename one with AS; "
         "column 'a' has the type VOID: cast it to one that the stage has; "
@@ -65,7 +65,7 @@ def test_all_that_cannot_be_staged_is_named_at_once() -> None:
         "column 'i' has the type INTERVAL DAY TO SECOND: cast it to one that the stage has"
     )
     with pytest.raises(ConfigError, match="it has no columns"):
-        staged_as(t.StructType([]), SOURCE)
+        result_schema(t.StructType([]), SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_all_that_cannot_be_staged_is_named_at_once() -> None:
 )
 def test_what_spark_cannot_read_is_told_before_the_source_is_asked(field: pa.Field, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        read_as(SOURCE.append(field))
+        spark_struct(SOURCE.append(field))

@@ -15,10 +15,10 @@ from airflow_provider_connect.completeness import Rules
 from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.spark import context
 from airflow_provider_connect.spark.transform.results import sweep
-from airflow_provider_connect.stage.erasing import EraseList
+from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.manifest import Manifest
 from airflow_provider_connect.stage.storage import Folder
-from airflow_provider_connect.stage.temporary import POLLED
+from airflow_provider_connect.stage.temporary import POLLED_PATH
 from airflow_provider_connect.window import Day
 from tests.equipment.spark.lab import DAY, Lab, moved
 from tests.equipment.spark.transforming import transforming
@@ -42,7 +42,7 @@ def test_a_result_is_published_and_tells_what_it_was_made_of(lab: Lab) -> None:
     manifest = Manifest.model_validate_json(lab.manifest().read_bytes())
     assert report.result_contents == manifest.polled.contents
     assert report.digest == manifest.polled.digest
-    assert [path for path in files(lab.stage) if POLLED in path] == []
+    assert [path for path in files(lab.stage) if POLLED_PATH in path] == []
     assert len(files(lab.stage)) == 2, "two tasks, two files"
     assert lab.ledger.row(DAY.date).counts["rows_polled"] == 3
     assert (lab.polls, here.calls) == (1, 1)
@@ -65,7 +65,7 @@ def test_after_a_crash_in_between_nothing_is_polled_again_also_with_a_mended_tra
     report = moved(days)
     assert (report.status, report.rows_written, report.poll_seconds, lab.polls) == ("published", 6, 0.0, 1)
     assert here.calls == 1
-    assert [path for path in files(lab.stage) if POLLED in path] == []
+    assert [path for path in files(lab.stage) if POLLED_PATH in path] == []
 
 
 def test_a_retry_of_the_publish_neither_polls_nor_transforms(lab: Lab) -> None:
@@ -129,7 +129,7 @@ def test_a_day_without_rows_may_have_a_result(lab: Lab) -> None:
 def test_the_erase_list_counts_for_a_result_too(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     erased = EraseList().with_values("who", ["bob"])
     days = lab.days()
-    schema = days.context.outlet.schema.append(pa.field("who", pa.string()))
+    schema = days.context.outlet.published_schema.append(pa.field("who", pa.string()))
 
     def joined(table: pa.Table) -> pa.Table:
         return table.append_column(schema.field("who"), pa.array(["ann", "bob", None]))
@@ -181,9 +181,9 @@ def test_of_days_that_were_polled_together_a_bad_one_fails_alone(lab: Lab) -> No
         return table
 
     days, _ = transforming(lab.days(window=window, source={"together": 3}), second_fails)
-    assert [report.status for report in days.move(window)] == ["published", "failed", "published"]
+    assert [report.status for report in days.run(window)] == ["published", "failed", "published"]
     days, here = transforming(lab.days(window=window, source={"together": 3}, attempt="2"), doubled)
-    assert [report.status for report in days.move(window)] == ["already_published", "published", "already_published"]
+    assert [report.status for report in days.run(window)] == ["already_published", "published", "already_published"]
     assert (here.calls, lab.polls) == (1, 1)
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from airflow_provider_connect.capabilities.publisher import Confirms, StagesByExecutors
 from airflow_provider_connect.errors import DataError, RetriableError, SupersededError
-from airflow_provider_connect.publishing import confirmed, next_generation, row_of
+from airflow_provider_connect.publishing import confirmed_row, ledger_row, next_generation
 from airflow_provider_connect.sink import LedgerRow, Publish, Publisher, Sink
 from tests.equipment.line_ledger import LineLedger
 
@@ -56,14 +56,14 @@ class TinyPublisher(Publisher, StagesByExecutors, Confirms):
         self._step("commit", repr(receipts))
         ledger = self.ledger
         generation = next_generation(publish, ledger.row(publish.day.date), erased=ledger.erased().version)
-        row = row_of(publish, generation)
+        row = ledger_row(publish, generation)
         ledger.add(row)
         self._fail("committed")
         return row
 
     def confirm(self, publish: Publish) -> LedgerRow:
         self._step("confirm")
-        row = confirmed(publish, self.ledger.row(publish.day.date), self.ledger.erased().version)
+        row = confirmed_row(publish, self.ledger.row(publish.day.date), self.ledger.erased().version)
         self.ledger.add(row)
         self._fail("confirmed")
         return row

@@ -10,8 +10,8 @@ import pytest
 
 from airflow_provider_connect.clients.http import json_api
 from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.json_api import JsonApi
-from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.clients.http.route import Route
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
@@ -172,10 +172,10 @@ def test_a_redirect_that_has_no_body_and_does_not_say_so_is_not_waited_for(clock
             peer.say(b"HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n")
             peer.wait()
 
-    times = Limits(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=60)
+    times = HttpTimeouts(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=60)
     with (
         RawServer(answer) as server,
-        JsonApi(Connection(conn_id="c", host=server.url), clock=clock, times=times) as asker,
+        JsonApi(Connection(conn_id="c", host=server.url), clock=clock, timeouts=times) as asker,
     ):
         began = time.monotonic()
         assert asker.ask(Call("here")).body == b"[]"

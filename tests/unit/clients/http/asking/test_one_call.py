@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body, json_body
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.json_api import JsonApi
-from airflow_provider_connect.clients.http.link import Limits
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from tests.equipment.clock import NoTime
@@ -37,7 +37,7 @@ def test_a_path_lies_below_the_connection_s_base(asker_of: Make) -> None:
         asker = asker_of(server, path="/v2/", extra={"headers": {"X-Version": "3"}})
         call = Call("/issues", params=[("a", "1"), ("a", "2&"), ("b", "")], headers={"accept": "text/csv", "X-A": "b"})
         sizes: list[Any] = []
-        reply = asker.ask(call, received=lambda *each: sizes.append(each))
+        reply = asker.ask(call, on_received=lambda *each: sizes.append(each))
         (heard,) = server.heard
     assert (heard.method, heard.path, heard.params) == ("GET", "/v2/issues", [("a", "1"), ("a", "2&")])
     assert {name: heard.headers[name] for name in ("accept", "x-a", "x-version", "accept-encoding")} == {
@@ -215,7 +215,7 @@ def test_h5_every_member_of_a_gzip_answer_is_read(asker_of: Make) -> None:
     body = gzip.compress(b"[1,") + gzip.compress(b"2]")
     with AnsweringServer(lambda _: Said(body, 200, {"Content-Encoding": "gzip"})) as server:
         sizes: list[Any] = []
-        reply = asker_of(server).ask(Call("a"), received=lambda *each: sizes.append(each))
+        reply = asker_of(server).ask(Call("a"), on_received=lambda *each: sizes.append(each))
     assert reply.body == b"[1,2]"
     assert sizes == [(len(body), 5)]
 
@@ -253,9 +253,9 @@ def test_h13_an_answer_that_trickles_ends_at_its_deadline(clock: NoTime) -> None
         peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
         peer.trickle(b" ")
 
-    times = Limits(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=0.3)
+    times = HttpTimeouts(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=0.3)
     with RawServer(trickle) as server:
-        asker = JsonApi(Connection(conn_id="c", host=server.url), clock=clock, times=times, patience_seconds=0)
+        asker = JsonApi(Connection(conn_id="c", host=server.url), clock=clock, timeouts=times, patience_seconds=0)
         with pytest.raises(RetriableError, match="had not finished its answer"):
             asker.ask(Call("a"))
 

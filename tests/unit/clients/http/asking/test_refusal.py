@@ -31,11 +31,11 @@ def test_a_source_says_what_rules_cannot_and_leaves_them_the_rest(asker_of: Make
         rules = [ErrorRule(status="404", then="empty"), ErrorRule(status="429", then="empty")]
         asker = asker_of(server, errors=rules, extra={"auth": "bearer"}, password=CANARY)
         with pytest.raises(QuotaError, match="no more of http") as caught:
-            asker.ask(Call("a", is_repeatable=False), refusal=refusal)
-        assert asker.ask(Call("a"), refusal=refusal).verdict == "empty"
+            asker.ask(Call("a", is_repeatable=False), error_of=refusal)
+        assert asker.ask(Call("a"), error_of=refusal).verdict == "empty"
     assert (caught.value.said, caught.value.retry_after_seconds) == ((3, 3, 7.0), 7.0)
     assert [(each.status, each.body) for each in heard] == [(429, b'{"is": "full"}'), (404, b"{}")]
-    assert heard[0].secrets.struck_from(CANARY) != CANARY
+    assert heard[0].secrets.redact(CANARY) != CANARY
     assert clock.pauses == []
 
 
@@ -44,7 +44,7 @@ def test_what_a_source_refuses_is_not_asked_again_and_what_passes_is(asker_of: M
     with AnsweringServer(lambda _: Said({}, 429)) as server:
         asker = asker_of(server)
         with pytest.raises(ConfigError, match="person"):
-            asker.ask(Call("a"), refusal=lambda _: next(said))
+            asker.ask(Call("a"), error_of=lambda _: next(said))
         assert len(server.heard) == 2
     assert len(clock.pauses) == 1
     assert clock.pauses[0] >= 30

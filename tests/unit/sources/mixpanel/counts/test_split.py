@@ -17,7 +17,12 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
-from airflow_provider_connect.sources._mixpanel.splitting import MOST_PARTS, both, conditions, marks
+from airflow_provider_connect.sources._mixpanel.splitting import (
+    MAX_PARTS,
+    find_cut_times,
+    join_expressions,
+    part_conditions,
+)
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.window import Day
@@ -52,17 +57,17 @@ def test_every_event_is_in_exactly_one_part(
 ) -> None:
     where = 'properties["plan"] == "free" or properties["plan"] == "paid"'
     row = {"time": time} | ({"plan": plan} if plan else {})
-    parts = conditions(marks(DAY, "utc", hours, split_rows)) or [None]
-    found = [parse(both(where, part) or "") for part in parts]
+    parts = part_conditions(find_cut_times(DAY, "utc", hours, split_rows)) or [None]
+    found = [parse(join_expressions(where, part) or "") for part in parts]
     assert sum(wants(row) for wants in found) == int(plan is not None)
 
 
 @given(hours=HOURS, split_rows=st.integers(1, 9000))
 def test_a_part_is_not_larger_than_it_needs_to_be(hours: dict[str, int], split_rows: int) -> None:
-    cuts = marks(DAY, "utc", hours, split_rows)
+    cuts = find_cut_times(DAY, "utc", hours, split_rows)
     total, hour = sum(hours.values()), max(hours.values(), default=0)
     assert cuts == sorted(set(cuts))
-    assert len(cuts) < MOST_PARTS
+    assert len(cuts) < MAX_PARTS
     sizes = Counter(dict.fromkeys(range(len(cuts) + 1), 0))
     for label, count in hours.items():
         sizes[sum(label.replace(" ", "T") >= mark for mark in cuts)] += count
@@ -70,26 +75,26 @@ def test_a_part_is_not_larger_than_it_needs_to_be(hours: dict[str, int], split_r
         assert not cuts
     else:
         # A cut is at most half an hour's worth away from where it is due, on either side.
-        assert max(sizes.values()) <= max(split_rows, total / MOST_PARTS) + hour
+        assert max(sizes.values()) <= max(split_rows, total / MAX_PARTS) + hour
 
 
 def test_a_day_that_is_spread_evenly_is_cut_evenly() -> None:
     hours = {f"2026-03-01 {hour:02}:00:00": 100 for hour in range(24)}
-    assert marks(DAY, "utc", hours, 2400) == []
-    assert marks(DAY, "utc", hours, 2399) == ["2026-03-01T12:00:00"]
-    assert [mark[11:13] for mark in marks(DAY, "utc", hours, 600)] == ["06", "12", "18"]
+    assert find_cut_times(DAY, "utc", hours, 2400) == []
+    assert find_cut_times(DAY, "utc", hours, 2399) == ["2026-03-01T12:00:00"]
+    assert [mark[11:13] for mark in find_cut_times(DAY, "utc", hours, 600)] == ["06", "12", "18"]
 
 
 def test_what_no_cut_can_make_smaller_stays_whole() -> None:
-    assert marks(DAY, "utc", {"2026-03-01 07:00:00": 9000}, 10) == []
+    assert find_cut_times(DAY, "utc", {"2026-03-01 07:00:00": 9000}, 10) == []
     rest = {f"2026-03-01 {hour:02}:00:00": 1 for hour in range(8, 24)}
-    cuts = marks(DAY, "utc", {"2026-03-01 07:00:00": 9000} | rest, 100)
+    cuts = find_cut_times(DAY, "utc", {"2026-03-01 07:00:00": 9000} | rest, 100)
     assert cuts == ["2026-03-01T08:00:00"], "the little that follows a large hour is not cut up for it"
 
 
 def test_a_day_that_was_late_is_cut_into_twice_as_many_parts() -> None:
     hours = {f"2026-03-01 {hour:02}:00:00": 100 for hour in range(24)}
-    assert [len(marks(DAY, "utc", hours, None, more)) + 1 for more in (0, 1, 2, 4, 8, 16, 24)] == [
+    assert [len(find_cut_times(DAY, "utc", hours, None, more)) + 1 for more in (0, 1, 2, 4, 8, 16, 24)] == [
         1,
         2,
         4,
@@ -98,14 +103,14 @@ def test_a_day_that_was_late_is_cut_into_twice_as_many_parts() -> None:
         24,
         24,
     ]
-    assert len(marks(DAY, "utc", hours, 600, 1)) == 3, "split_rows asks for more parts"
+    assert len(find_cut_times(DAY, "utc", hours, 600, 1)) == 3, "split_rows asks for more parts"
 
 
 def test_hours_that_leave_few_cuts_are_cut_as_finely_as_it_takes() -> None:
     hours = {"2026-03-01 07:00:00": 9000} | {f"2026-03-01 {hour:02}:00:00": 500 for hour in range(8, 24)}
-    found = [len(marks(DAY, "utc", hours, None, more)) + 1 for more in range(1, 25)]
+    found = [len(find_cut_times(DAY, "utc", hours, None, more)) + 1 for more in range(1, 25)]
     assert all(now > before for before, now in enumerate(found[:8], start=1))
-    assert marks(DAY, "utc", {"2026-03-01 07:00:00": 9000}, None, 1) == []
+    assert find_cut_times(DAY, "utc", {"2026-03-01 07:00:00": 9000}, None, 1) == []
 
 
 @pytest.mark.parametrize(("day", "regime", "mark"), [
@@ -115,7 +120,7 @@ def test_hours_that_leave_few_cuts_are_cut_as_finely_as_it_takes() -> None:
 ])  # fmt: skip
 def test_marks_are_written_as_the_regime_times_events(day: Day, regime: Any, mark: str) -> None:
     hours = {f"{day.date} 03:00:00": 10, f"{day.date} 12:00:00": 10}
-    assert marks(day, regime, hours, 10) == [mark]
+    assert find_cut_times(day, regime, hours, 10) == [mark]
 
 
 @pytest.fixture(scope="module")
@@ -245,4 +250,4 @@ def test_parts_are_polled_side_by_side_but_days_are_not_more() -> None:
 def test_a_random_day_is_cut_the_same_whatever_the_order_of_hours() -> None:
     hours = {f"2026-03-01 {hour:02}:00:00": hour * 7 % 5 for hour in range(24)}
     shuffled = random.Random(1).sample(sorted(hours.items()), len(hours))
-    assert marks(DAY, "utc", dict(shuffled), 9) == marks(DAY, "utc", hours, 9)
+    assert find_cut_times(DAY, "utc", dict(shuffled), 9) == find_cut_times(DAY, "utc", hours, 9)

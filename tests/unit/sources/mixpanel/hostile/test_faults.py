@@ -9,7 +9,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._mixpanel import asking
+from airflow_provider_connect.sources._mixpanel import client
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
 from tests.standins.mixpanel.access import Account
@@ -234,14 +234,14 @@ def test_wrong_credentials_are_asked_once(standin):
 
 def test_a_day_that_is_not_over(standin, monkeypatch):
     conn = connection(standin)
-    monkeypatch.setattr(asking, "now", lambda: DAY.end - dt.timedelta(minutes=10))
+    monkeypatch.setattr(client, "now", lambda: DAY.end - dt.timedelta(minutes=10))
     with pytest.raises(RetriableError, match="not over yet") as caught:
         MixpanelSource().open(conn, PollContext()).plan([DAY])
     assert caught.value.retry_after_seconds == 600
-    monkeypatch.setattr(asking, "now", lambda: DAY.end - dt.timedelta(hours=2))
+    monkeypatch.setattr(client, "now", lambda: DAY.end - dt.timedelta(hours=2))
     with pytest.raises(ConfigError, match="not over yet"):
         MixpanelSource().open(conn, PollContext()).plan([DAY])
-    monkeypatch.setattr(asking, "now", lambda: DAY.end)
+    monkeypatch.setattr(client, "now", lambda: DAY.end)
     assert len(MixpanelSource().open(conn, PollContext()).plan([DAY])) == 1
 
 

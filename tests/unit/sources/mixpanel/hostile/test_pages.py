@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._mixpanel.access import Access
-from airflow_provider_connect.sources._mixpanel.asking import Asking
-from airflow_provider_connect.sources._mixpanel.query.pages import PageReader
-from airflow_provider_connect.sources._mixpanel.query.sessions import Profiling
+from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess
+from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
+from airflow_provider_connect.sources._mixpanel.query.engage_pages import PageReader
+from airflow_provider_connect.sources._mixpanel.query.profile_reader import ProfileReader
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
-from airflow_provider_connect.values.json.typed import instants
+from airflow_provider_connect.values.json.typed import read_instants
 from tests.equipment.mixpanel import DAY
 
 THERE = Connection(conn_id="m", conn_type="mixpanel", password="p", extra={"project_id": "1"})
@@ -26,7 +26,7 @@ THERE = Connection(conn_id="m", conn_type="mixpanel", password="p", extra={"proj
 
 def asking(**options):
     source = MixpanelSource(stream="engage", **options)
-    return Asking(source, Access.from_connection(THERE, "query"), DAY, Tally())
+    return MixpanelClient(source, MixpanelAccess.from_connection(THERE, "query"), DAY, Tally())
 
 
 def page(profiles: str, **more) -> bytes:
@@ -36,8 +36,8 @@ def page(profiles: str, **more) -> bytes:
 
 def rows_of(data: bytes, **options):
     there = asking(**options)
-    with Profiling(STREAMS["engage"], there) as profiling:
-        _, results = profiling._reader.read(data)
+    with ProfileReader(STREAMS["engage"], there) as profiling:
+        _, results = profiling._reader.read_page(data)
         return [row for batch in profiling._batches(results, {}) for row in batch.to_pylist()], there.tally
 
 
@@ -137,7 +137,7 @@ def test_a_value_that_json_has_not_costs_its_profile_alone(value):
 )
 def test_what_is_no_page(data):
     with pytest.raises((RetriableError, DataError)):
-        PageReader(asking(), ()).read(data)
+        PageReader(asking(), ()).read_page(data)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_what_is_no_page(data):
 )
 def test_an_error_in_place_of_a_page(error, kind):
     with pytest.raises(kind, match=error):
-        PageReader(asking(), ()).read(json.dumps({"request": "/engage", "error": error}).encode())
+        PageReader(asking(), ()).read_page(json.dumps({"request": "/engage", "error": error}).encode())
 
 
 plain = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8)
@@ -199,7 +199,7 @@ TIMES = {
 
 @given(st.lists(st.sampled_from(list(TIMES)), max_size=12))
 def test_times_are_read_whatever_stands_beside_them(values):
-    found, unreadable = instants(values)
+    found, unreadable = read_instants(values)
     assert [None if one is None else one.replace(tzinfo=UTC) for one in found.to_pylist()] == [
         TIMES[value] for value in values
     ]

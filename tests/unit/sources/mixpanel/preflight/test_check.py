@@ -20,8 +20,8 @@ from airflow_provider_connect.polling.quota.book import Hold, prefix_of
 from airflow_provider_connect.sources._mixpanel import access
 from airflow_provider_connect.sources._mixpanel.access import quota_of
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.preflight.check import Report, check
-from airflow_provider_connect.sources._mixpanel.preflight.probe import clock_difference
+from airflow_provider_connect.sources._mixpanel.preflight.check import MixpanelReport, check_connection
+from airflow_provider_connect.sources._mixpanel.preflight.probe import clock_ahead_seconds
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from tests.equipment.mixpanel import ENGAGE, connection
 from tests.equipment.quota import Keys
@@ -71,24 +71,24 @@ def to(region: str = "us", **extra: Any) -> Connection:
     return Connection(conn_id="m", conn_type="mixpanel", login=AT_HOME.username, password=CANARY, extra=fields)
 
 
-def row(report: Report, about: str) -> Finding:
-    (found,) = (finding for finding in report.findings if finding.about == about)
+def row(report: MixpanelReport, about: str) -> Finding:
+    (found,) = (finding for finding in report.findings if finding.subject == about)
     return found
 
 
-def levels(report: Report) -> dict[str, str]:
-    return {finding.about: finding.level for finding in report.findings}
+def levels(report: MixpanelReport) -> dict[str, str]:
+    return {finding.subject: finding.level for finding in report.findings}
 
 
 def test_a_connection_that_works_costs_one_request_which_other_tasks_see(regions: dict[str, Region]) -> None:
     regions["us"].server.account = AT_HOME
     before, keys, there = regions["us"].asked, Keys(), to()
-    report = check(there, store=keys)
+    report = check_connection(there, store=keys)
     assert report.passed
     assert set(levels(report).values()) == {"ok"}
     assert regions["us"].asked == before + 1
-    assert report.requests == {"export": 1}
-    assert row(report, "quota").found.startswith("59 of 60 requests an hour are left")
+    assert report.requests_by_api == {"export": 1}
+    assert row(report, "quota").result.startswith("59 of 60 requests an hour are left")
     quota = quota_of(there, "export")
     assert quota is not None
     assert [key.removeprefix(prefix_of(quota)).partition("/")[0] for key in keys.all] == ["sent"]
@@ -98,21 +98,21 @@ def test_a_connection_that_works_costs_one_request_which_other_tasks_see(regions
 
 def test_a_project_of_another_region_is_found_there(regions: dict[str, Region]) -> None:
     regions["eu"].server.account = AT_HOME
-    report = check(to("us"), store=Keys())
+    report = check_connection(to("us"), store=Keys())
     assert not report.passed
     assert (row(report, "credentials").level, row(report, "region").level) == ("ok", "problem")
-    assert row(report, "region").found == "the project answers in 'eu'"
+    assert row(report, "region").result == "the project answers in 'eu'"
     assert row(report, "region").todo == "set region=eu in the connection"
     assert CANARY not in str(report)
-    right = check(to("eu"), store=Keys())
+    right = check_connection(to("eu"), store=Keys())
     assert right.passed
 
 
 def test_credentials_that_no_region_knows_are_wrong(regions: dict[str, Region]) -> None:
     before = {name: region.asked for name, region in regions.items()}
-    report = check(to("in"), store=Keys())
+    report = check_connection(to("in"), store=Keys())
     assert row(report, "credentials").level == "problem"
-    assert "us and eu were asked too" in row(report, "region").found
+    assert "us and eu were asked too" in row(report, "region").result
     assert {name: region.asked - before[name] for name, region in regions.items()} == {"us": 1, "eu": 1, "in": 1}
     assert CANARY not in str(report)
 
@@ -120,57 +120,57 @@ def test_credentials_that_no_region_knows_are_wrong(regions: dict[str, Region]) 
 def test_a_region_in_trouble_is_not_taken_for_one_that_said_no(regions: dict[str, Region]) -> None:
     regions["eu"].server.faults.replace([Fault("status", status=503)])
     regions["eu"].server.account = AT_HOME
-    report = check(to("us"), store=Keys())
-    unknown = [finding.found for finding in report.findings if finding.about == "region"]
+    report = check_connection(to("us"), store=Keys())
+    unknown = [finding.result for finding in report.findings if finding.subject == "region"]
     assert any("region 'eu' could not be asked" in found and "503" in found for found in unknown)
 
 
 def test_credentials_for_an_own_host_go_nowhere_else(regions: dict[str, Region]) -> None:
     before = {name: region.asked for name, region in regions.items()}
     with StandIn(SMALL, account=ELSEWHERE) as own:
-        report = check(connection(own), store=Keys())
+        report = check_connection(connection(own), store=Keys())
     assert row(report, "credentials").level == "problem"
-    assert "no other region was asked" in row(report, "region").found
+    assert "no other region was asked" in row(report, "region").result
     assert {name: region.asked for name, region in regions.items()} == before
 
 
 @pytest.mark.parametrize("stream", ["engage", "insights", "segmentation"])
 def test_a_plan_without_the_query_api_fails_its_streams_alone(regions: dict[str, Region], stream: Any) -> None:
     regions["us"].server.account = Account(secret=CANARY, access="no_query_plan")
-    report = check(to(), MixpanelOptions(stream=stream), store=Keys())
+    report = check_connection(to(), MixpanelOptions(stream=stream), store=Keys())
     assert levels(report) | {"plan": "problem", "credentials": "ok"} == levels(report)
-    assert "Growth or Enterprise" in row(report, "plan").found
-    assert report.requests == {"query": 1}
-    assert check(to(), store=Keys()).passed
-    assert check(to(), MixpanelOptions(stream="annotations"), store=Keys()).passed
+    assert "Growth or Enterprise" in row(report, "plan").result
+    assert report.requests_by_api == {"query": 1}
+    assert check_connection(to(), store=Keys()).passed
+    assert check_connection(to(), MixpanelOptions(stream="annotations"), store=Keys()).passed
 
 
 def test_a_source_that_counts_days_needs_an_api_that_was_not_asked(regions: dict[str, Region]) -> None:
     regions["us"].server.account = Account(secret=CANARY, access="no_query_plan")
-    report = check(to(), MixpanelSource(split_rows=1_000_000), store=Keys())
+    report = check_connection(to(), MixpanelSource(split_rows=1_000_000), store=Keys())
     assert row(report, "split_rows").level == "unknown"
     assert '{"stream": "segmentation"}' in row(report, "split_rows").todo
-    assert "split_rows" not in levels(check(to(), MixpanelSource(), store=Keys()))
+    assert "split_rows" not in levels(check_connection(to(), MixpanelSource(), store=Keys()))
 
 
 def test_an_account_without_a_role_is_told_from_wrong_credentials(regions: dict[str, Region]) -> None:
     regions["us"].server.account = Account(secret=CANARY, access="no_role")
     before = regions["eu"].asked
-    report = check(to(), store=Keys())
+    report = check_connection(to(), store=Keys())
     assert levels(report) | {"role": "problem", "credentials": "ok", "project id": "unknown"} == levels(report)
     assert regions["eu"].asked == before
 
 
 def test_another_projects_id_is_refused_with_both_causes(regions: dict[str, Region]) -> None:
     regions["us"].server.account = AT_HOME
-    report = check(to(project_id="7"), store=Keys())
-    assert "check project_id" in row(report, "role").found
+    report = check_connection(to(project_id="7"), store=Keys())
+    assert "check project_id" in row(report, "role").result
     assert not report.passed
 
 
 def test_what_a_connection_lacks_is_told_without_a_request(regions: dict[str, Region]) -> None:
     before = regions["us"].asked
-    report = check(Connection(conn_id="m", login="me", extra={}), store=Keys())
+    report = check_connection(Connection(conn_id="m", login="me", extra={}), store=Keys())
     assert not report.passed
     assert "password is empty" in str(report)
     assert "no project_id" in str(report)
@@ -181,10 +181,10 @@ def test_a_refusal_for_the_limit_shows_its_counters_and_tells_the_tasks(regions:
     keys = Keys()
     with StandIn(SMALL, account=AT_HOME, limits=Limits(queries_per_hour=1)) as busy:
         there = connection(busy)
-        assert check(there, store=keys).passed
-        report = check(there, store=keys)
+        assert check_connection(there, store=keys).passed
+        report = check_connection(there, store=keys)
     assert row(report, "quota").level == "later"
-    assert "2/1 queries running in the last hour" in row(report, "quota").found
+    assert "2/1 queries running in the last hour" in row(report, "quota").result
     assert any("/said/" in key for key in keys.all)
 
 
@@ -193,10 +193,10 @@ def test_a_used_up_hour_is_told_without_passing_the_limit(regions: dict[str, Reg
     quota = quota_of(there, "export")
     assert quota is not None
     keys.add(prefix_of(quota) + Hold("other", time.time(), 60, 1).name)
-    report = check(there, store=keys)
+    report = check_connection(there, store=keys)
     assert row(report, "quota").level == "later"
-    assert "nothing was asked" in row(report, "quota").found
-    assert report.requests == {}
+    assert "nothing was asked" in row(report, "quota").result
+    assert report.requests_by_api == {}
     assert regions["us"].asked == before
 
 
@@ -210,7 +210,7 @@ class Gone(Keys):
 def test_a_count_that_cannot_be_reached_does_not_hinder_the_check(regions: dict[str, Region]) -> None:
     regions["us"].server.account = AT_HOME
     for store in (Gone(), None):
-        report = check(to(), store=store)
+        report = check_connection(to(), store=store)
         assert report.passed
         assert row(report, "quota").level == "unknown"
         assert "hush-hush" not in str(report)
@@ -219,22 +219,22 @@ def test_a_count_that_cannot_be_reached_does_not_hinder_the_check(regions: dict[
 def test_a_project_secret_without_a_project_leaves_no_keys_behind(regions: dict[str, Region]) -> None:
     regions["us"].server.account = Account(secret="-", project_secret=CANARY)
     keys = Keys()
-    report = check(Connection(conn_id="m", password=CANARY, extra={}), store=keys)
+    report = check_connection(Connection(conn_id="m", password=CANARY, extra={}), store=keys)
     assert report.passed, str(report)
-    assert row(report, "project id").found == "not needed with a project secret"
+    assert row(report, "project id").result == "not needed with a project secret"
     assert keys.all == set()
 
 
 @pytest.mark.parametrize("seconds", [-3700, -40, 0, 40, 3700])
 def test_a_clock_that_differs_is_told_with_the_difference(seconds: int) -> None:
     with StandIn(SMALL, now=lambda: dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds)) as server:
-        found = row(check(connection(server)), "clock")
+        found = row(check_connection(connection(server)), "clock")
     if not seconds:
         assert found.level == "ok"
         return
     assert found.level == "note"
-    assert "ahead of" if seconds > 0 else "behind" in found.found
-    shown = int(found.found.split(" s ")[0].split()[-1].replace(",", ""))
+    assert "ahead of" if seconds > 0 else "behind" in found.result
+    shown = int(found.result.split(" s ")[0].split()[-1].replace(",", ""))
     assert abs(shown - abs(seconds)) <= 2
 
 
@@ -244,7 +244,7 @@ def test_a_clock_difference_is_never_more_than_the_true_one(ahead: int, took: fl
     true = NOW + dt.timedelta(seconds=took * part)
     written = true.strftime("%a, %d %b %Y %H:%M:%S GMT")
     shift = dt.timedelta(seconds=ahead)
-    found = clock_difference(written, NOW + shift, NOW + dt.timedelta(seconds=took) + shift)
+    found = clock_ahead_seconds(written, NOW + shift, NOW + dt.timedelta(seconds=took) + shift)
     assert found is not None
     assert min(0, ahead) <= found <= max(0, ahead)
     assert abs(found) >= abs(ahead) - took - 1
@@ -252,7 +252,7 @@ def test_a_clock_difference_is_never_more_than_the_true_one(ahead: int, took: fl
 
 @pytest.mark.parametrize("date", ["", "soon", "Thu, 99 Jul 2026 03:00:00 GMT"])
 def test_a_missing_date_is_no_difference(date: str) -> None:
-    assert clock_difference(date, NOW, NOW) is None
+    assert clock_ahead_seconds(date, NOW, NOW) is None
 
 
 PACIFIC = Project(events_per_day=150, regime="project_local", timezone="US/Pacific")
@@ -286,15 +286,15 @@ def test_times_are_compared_with_what_is_configured(
     regions["us"].server.account = AT_HOME
     regions["us"].server.project = project
     source = MixpanelSource(zone=zone, timestamps=timestamps)
-    found = row(check(to(), source, store=Keys(), clock=lambda: NOW), TIMES)
+    found = row(check_connection(to(), source, store=Keys(), clock=lambda: NOW), TIMES)
     assert (found.level, todo in found.todo, bool(todo) == bool(found.todo)) == (level, True, True), found
     by_connection = to() if timestamps is None else to(timestamps=timestamps)
-    assert row(check(by_connection, MixpanelSource(zone=zone), clock=lambda: NOW), TIMES) == found
+    assert row(check_connection(by_connection, MixpanelSource(zone=zone), clock=lambda: NOW), TIMES) == found
 
 
 def test_the_values_of_events_stay_out_of_the_report(regions: dict[str, Region]) -> None:
     regions["us"].server.account = AT_HOME
-    report = str(check(to(), store=Keys(), clock=lambda: NOW))
+    report = str(check_connection(to(), store=Keys(), clock=lambda: NOW))
     (line, *_) = SMALL.lines(NOW.date() - dt.timedelta(days=2))
     event = json.loads(line)
     for value in (event["event"], *(value for value in event["properties"].values() if isinstance(value, str))):
@@ -304,45 +304,47 @@ def test_the_values_of_events_stay_out_of_the_report(regions: dict[str, Region])
 def test_a_cut_export_is_a_smaller_sample_and_a_page_is_trouble(regions: dict[str, Region]) -> None:
     regions["us"].server.account = AT_HOME
     regions["us"].server.faults.replace([Fault("cut_gzip", at=0.9), Fault("html"), Fault("refuse")])
-    assert check(to(), store=Keys()).passed
+    assert check_connection(to(), store=Keys()).passed
     for told in ("in trouble", "without an answer"):
-        report = check(to(), store=Keys())
+        report = check_connection(to(), store=Keys())
         assert not report.passed
-        assert told in row(report, "answer").found
+        assert told in row(report, "answer").result
 
 
 @pytest.mark.parametrize("kind", ["html_as_text", "error_document"])
 def test_an_answer_of_the_query_api_has_to_be_one(regions: dict[str, Region], kind: str) -> None:
     regions["us"].server.account = AT_HOME
-    assert check(to(), MixpanelOptions(stream="cohorts"), store=Keys()).passed
+    assert check_connection(to(), MixpanelOptions(stream="cohorts"), store=Keys()).passed
     regions["us"].server.faults.replace([Fault(kind, path="/api/query/cohorts/list"), Fault(kind, path=ENGAGE)])
-    assert not check(to(), MixpanelOptions(stream="cohorts"), store=Keys()).passed
+    assert not check_connection(to(), MixpanelOptions(stream="cohorts"), store=Keys()).passed
 
 
 def test_the_page_shows_what_a_report_says(monkeypatch: pytest.MonkeyPatch) -> None:
     source = MixpanelSource(zone="US/Pacific", timestamps="utc")
     with StandIn(PACIFIC, account=AT_HOME, now=lambda: NOW) as server:
         monkeypatch.setitem(access.HOSTS, "us", server.url)
-        report = check(to(), source, store=Keys(), clock=lambda: NOW)
+        report = check_connection(to(), source, store=Keys(), clock=lambda: NOW)
     page = (Path(__file__).parents[5] / "docs" / "mixpanel.md").read_text()
     for finding in report.findings:
-        text = f"{finding.found}. To do: {finding.todo}" if finding.todo else finding.found
-        shown = rf"source: {re.escape(finding.about)} +\| {finding.level} +\| {re.escape(text)}\n"
+        text = f"{finding.result}. To do: {finding.todo}" if finding.todo else finding.result
+        shown = rf"source: {re.escape(finding.subject)} +\| {finding.level} +\| {re.escape(text)}\n"
         assert re.search(shown, page), finding
 
 
 def test_without_a_source_the_regime_is_told_and_what_is_still_to_be_set(regions: dict[str, Region]) -> None:
     regions["us"].server.account = AT_HOME
-    utc = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
+    utc = row(check_connection(to(), store=Keys(), clock=lambda: NOW), TIMES)
     assert (utc.level, "timestamps=utc" in utc.todo) == ("ok", True)
-    assert row(check(to(timestamps="utc"), store=Keys(), clock=lambda: NOW), TIMES).todo == ""
-    assert row(check(to(timestamps="project_local"), store=Keys(), clock=lambda: NOW), TIMES).level == "problem"
+    assert row(check_connection(to(timestamps="utc"), store=Keys(), clock=lambda: NOW), TIMES).todo == ""
+    assert (
+        row(check_connection(to(timestamps="project_local"), store=Keys(), clock=lambda: NOW), TIMES).level == "problem"
+    )
     regions["us"].server.project = Project(events_per_day=150, regime="project_local", timezone="Asia/Tokyo")
-    tokyo = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
-    assert "9:00 h ahead of UTC" in tokyo.found
+    tokyo = row(check_connection(to(), store=Keys(), clock=lambda: NOW), TIMES)
+    assert "9:00 h ahead of UTC" in tokyo.result
     assert "timestamps=project_local" in tokyo.todo
     assert "zone on each source" in tokyo.todo
     regions["us"].server.project = PACIFIC
-    behind = row(check(to(), store=Keys(), clock=lambda: NOW), TIMES)
+    behind = row(check_connection(to(), store=Keys(), clock=lambda: NOW), TIMES)
     assert behind.level == "unknown"
-    assert "about 7:00 h after their time" in behind.found
+    assert "about 7:00 h after their time" in behind.result

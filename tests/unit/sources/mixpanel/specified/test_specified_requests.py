@@ -13,8 +13,8 @@ from airflow_provider_connect.polling.findings import ProposalRequest
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
 from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
-from airflow_provider_connect.sources._mixpanel.preflight.check import check
-from airflow_provider_connect.sources._mixpanel.propose import proposed
+from airflow_provider_connect.sources._mixpanel.preflight.check import check_connection
+from airflow_provider_connect.sources._mixpanel.proposals import propose_from_sample
 from airflow_provider_connect.sources._mixpanel.streams import STREAMS
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.window import Day
@@ -159,14 +159,16 @@ def test_counts_are_asked_for_as_specified(standin: StandIn, options: dict[str, 
 @pytest.mark.parametrize("stream", ["export", "engage", "annotations"])
 def test_a_check_of_each_api_is_asked_for_as_specified(standin: StandIn, stream: Any) -> None:
     with recorded_requests() as sent:
-        assert check(connection(standin), MixpanelOptions(stream=stream)).passed
+        assert check_connection(connection(standin), MixpanelOptions(stream=stream)).passed
     require_specified(sent)
 
 
 @pytest.mark.parametrize("stream", ["export", "engage"])
 def test_a_sample_to_promote_is_asked_for_as_specified(standin: StandIn, stream: Any) -> None:
     with recorded_requests() as sent:
-        proposed(connection(standin), ProposalRequest(stream=stream, day=DAYS[0].date, records=50, columns=9))
+        propose_from_sample(
+            connection(standin), ProposalRequest(stream=stream, day=DAYS[0].date, records=50, columns=9)
+        )
     require_specified(sent)
 
 

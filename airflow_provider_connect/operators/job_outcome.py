@@ -1,0 +1,186 @@
+"""What a Spark job did: its report, checked against the sink's ledger before it is believed; or why it left none."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from pydantic import ValidationError
+
+from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.job import SETTLED, DayReport, JobConfig, JobReport
+from airflow_provider_connect.sink import Ledger
+from airflow_provider_connect.stage.storage import Folder
+
+_COLUMNS = (
+    "day",
+    "status",
+    "rows",
+    "duplicates",
+    "rejected",
+    "MB read",
+    "retries",
+    "poll s",
+    "publish s",
+    "generation",
+)
+
+
+def read_report(config: JobConfig) -> JobReport | None:
+    """Return the report of a job that has ended; None if there is none, or only another attempt's."""
+    text = _read(config.report)
+    if text is None:
+        return None
+    try:
+        report = JobReport.model_validate_json(text)
+    except ValidationError:
+        return None
+    return report if report.attempt == config.attempt else None
+
+
+def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
+    """Check a report of success against the days that were asked for, and against the sink's ledger.
+
+    A superseded day that was never published has no row in the ledger; a later day must have one instead.
+
+    :raises RetriableError: if a day is missing from either.
+    """
+    outcomes = {day.day: day for day in report.days}
+    lost = [str(day) for day in config.all_days if not _is_settled(outcomes.get(day.date))]
+    if lost:
+        raise RetriableError(f"the Spark job ended without an error, but did not report these days as done: {lost}")
+    published = [outcome for outcome in report.days if outcome.status != "superseded"]
+    absent = [str(outcome.day) for outcome in published if not _is_in(ledger, outcome)]
+    if absent:
+        raise RetriableError(f"the Spark job reported days as published that the sink's ledger does not have: {absent}")
+    superseded = [outcome.day for outcome in report.days if outcome.status == "superseded"]
+    newest = max(ledger.days(), default=None) if superseded else None
+    stranded = [str(day) for day in superseded if newest is None or newest <= day]
+    if stranded:
+        raise RetriableError(
+            f"the Spark job reported days as superseded, and the sink's ledger has no later day: {stranded}"
+        )
+
+
+def format_days(report: JobReport) -> str:
+    """Return the days of a report as a table in text."""
+    rows = [_COLUMNS, *(_cells(day) for day in report.days)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join(lines)
+
+
+def _cells(day: DayReport) -> tuple[str, ...]:
+    return (
+        str(day.day),
+        f"{day.status} (lookback)" if day.lookback else day.status,
+        f"{day.rows_written:,}",
+        f"{day.duplicates:,}",
+        f"{day.rejected:,}",
+        f"{day.raw_bytes / 1e6:,.1f}",
+        str(day.retries),
+        f"{day.poll_seconds:.1f}",
+        f"{day.publish_seconds:.1f}",
+        "-" if day.generation is None else str(day.generation),
+    )
+
+
+def _is_settled(outcome: DayReport | None) -> bool:
+    return outcome is not None and outcome.status in SETTLED
+
+
+def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
+    # Asked for "day", as for a snapshot the ledger may answer with another day's row. Only the generation counts.
+    newest = ledger.newest(outcome.day, "day")
+    return newest is not None and newest.generation >= (outcome.generation or 1)
+
+
+def _read(location: str) -> str | None:
+    """Return a report's text, and delete it: in a shared place nobody else would."""
+    place, _, name = location.rpartition("/")
+    folder = Folder(place)
+    try:
+        text = folder.read(name).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    folder.delete(name)
+    return text
+
+
+_CODES = re.compile(r"\bError code is: (-?\d+)\.(?: Kubernetes spark exit code is: (-?\d+))?")
+_OUTPUT = "Last spark-submit output:\n"
+_CAUSE = re.compile(r"^(?:Caused by: |Exception in thread \S+ )?(?:\w+\.)*[\w$]*(?:Error|Exception)\b")
+_OUT_OF_HEAP = 52  # org.apache.spark.util.SparkExitCode.OOM
+_CRASHES = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV, signal.SIGILL, signal.SIGFPE)
+_AFTERWARDS = "What is published stays, and the next try goes on from there"
+
+
+def explain_exit(failure: Exception) -> RetriableError | None:
+    """Return the error that says why Spark's driver is gone; None if the failure did not come from spark-submit.
+
+    :param failure: what the Spark provider raised: the command line, the exit code, and the end of the output.
+    """
+    code = _code(failure)
+    if code is None:
+        return None
+    if (killed := _killed(code, "before its job could report")) is not None:
+        return RetriableError(killed)
+    return RetriableError(f"spark-submit ended with code {code} before its job could report{_said(str(failure))}.")
+
+
+def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
+    """Return the error that a job reported; if its JVM was killed, say so first, as the job only saw Spark vanish.
+
+    Errors that have nothing to do with that stay as they are: a person must act, a day is bad, or it was published
+    meanwhile.
+    """
+    code = None if failure is None else _code(failure)
+    if code is None or type(reported) not in (RetriableError, ConnectError):
+        return reported
+    if (killed := _killed(code, "while its job was at work")) is None:
+        return reported
+    retry_after = reported.retry_after_seconds if isinstance(reported, RetriableError) else None
+    return RetriableError(f"{killed} Its job said: {reported}", retry_after_seconds=retry_after)
+
+
+def _code(failure: Exception) -> int | None:
+    """Return the exit code from the Spark provider's message; None if it has none."""
+    found = _CODES.search(str(failure))
+    # On Kubernetes spark-submit itself may succeed, and report the exit code of the driver's pod.
+    return None if found is None else int(found[1]) or int(found[2] or 0)
+
+
+def _killed(code: int, when: str) -> str | None:
+    """Say how the JVM was killed; None if it was not. ``when`` becomes part of the sentence."""
+    if code == _OUT_OF_HEAP:
+        return f"Spark's JVM ran out of its heap {when}: give it more with driver_memory=. {_AFTERWARDS}."
+    # A shell reports a signal as its number plus 128.
+    number = -code if code < 0 else code - 128
+    return f"{_what(number, when)} {_AFTERWARDS}." if number in signal.valid_signals() else None
+
+
+def _said(text: str) -> str:
+    """Return the line of spark-submit's output that names the cause: the first exception, else the last line."""
+    lines = [line.strip() for line in text.partition(_OUTPUT)[2].splitlines() if line.strip()]
+    if not lines:
+        return "; see its output above"
+    causes = [line for line in lines if _CAUSE.match(line)]
+    return f": {(causes or lines[-1:])[0][:300]}; its output above says more"
+
+
+def _what(number: int, when: str) -> str:
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    if number == signal.SIGKILL:
+        return (
+            f"Spark's driver, its JVM or its Python, was killed (SIGKILL) {when}: almost always "
+            "because the machine or the container ran out of memory (its events, or 'dmesg', say so). Give the worker "
+            "more memory, or let fewer tasks run at once (a pool, max_active_runs)."
+        )
+    if number in _CRASHES:
+        return (
+            f"Spark's driver crashed ({name}) {when}: its output above, or hs_err_pid*.log in the "
+            "task's working folder, says where. A full disk or memory has the same effect."
+        )
+    return (
+        f"Spark's driver was ended from outside ({name}) {when}: somebody, or whoever manages this machine, stopped it."
+    )

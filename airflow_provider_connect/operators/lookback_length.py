@@ -1,0 +1,104 @@
+"""How many days a run must look back: what the last days' rows say about how late they came.
+
+A day that is loaded once more N days later gets the rows that came until then. Nobody sees what comes later still, so
+that N could never grow. So ``"measured"`` also loads the day :data:`.MAX_LATE_DAYS` before once more, as a probe. That day
+is *whole* then. The probe also brings what the short lookback left: N decides how soon a late row is there, not whether
+it ever is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_connect.completeness import rows_from_vendor
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.stage.counts import LATE_COUNTS, MAX_LATE_DAYS
+from airflow_provider_connect.window import ONE_DAY, Day
+
+MEASURED_DAYS = 14
+"""How many of the newest whole days count: two weeks hold each weekday twice."""
+
+MIN_WHOLE_DAYS = 7
+"""How many whole days there must be."""
+
+LATE_ROWS_ONE_IN = 10_000
+"""Which share of the sent rows may come later than a lookback reaches: one in so many. The probe brings these."""
+
+
+@dataclass(frozen=True)
+class LookbackLength:
+    """What was found.
+
+    :param days: how many days to look back.
+    :param text: why, for the log.
+    """
+
+    days: int
+    reason: str
+
+
+def days_to_measure(days: Sequence[Day]) -> tuple[Day, ...]:
+    """Return the days before a window whose ledger rows :func:`measure_lookback` needs, oldest first."""
+    before = range(MAX_LATE_DAYS + MEASURED_DAYS, 0, -1)
+    return tuple(Day(date=days[0].date - ONE_DAY * back, zone=days[0].zone) for back in before)
+
+
+def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
+    """Return the days before a window that are whole once they are loaded with it."""
+    shifted = (Day(date=day.date - ONE_DAY * MAX_LATE_DAYS, zone=day.zone) for day in days)
+    return tuple(day for day in shifted if day.date < days[0].date and day.hours > 0)
+
+
+def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> LookbackLength:
+    """Return how many days a run must look back, from 1 to :data:`.MAX_LATE_DAYS`; that many if too little is known.
+
+    Too short a lookback would be a guess, and one of full length costs requests for a few days only: it loads just the
+    days from which one learns.
+
+    :param days: see :func:`days_to_measure`.
+    :param rows: what the ledger has of them.
+    """
+    known = {row.day: row for row in rows if _tells_late_rows(row)}
+    there = [(day, known[day.date]) for day in days if day.date in known]
+    whole = [row for day, row in there if _is_whole(day, row)][-MEASURED_DAYS:]
+    young = [row for day, row in there if not _is_whole(day, row)]
+    if len(whole) < MIN_WHOLE_DAYS:
+        return LookbackLength(
+            MAX_LATE_DAYS,
+            f"{MAX_LATE_DAYS} days, the most there are: only {len(whole)} of the days from {days[0]} to {days[-1]} were "
+            f"loaded {MAX_LATE_DAYS} days after their end or later, with late rows counted, and {MIN_WHOLE_DAYS} are needed to "
+            "tell",
+        )
+    # Of a younger day more may come, so it can only make the lookback longer.
+    found, shown = max(((_needed(some), some) for some in (whole, young)), key=lambda each: each[0])
+    total, late = sum(rows_from_vendor(row) for row in shown), [_late(shown, name) for name in LATE_COUNTS]
+    what = f"of {total:,} rows of {len(shown)} days from {shown[0].day} to {shown[-1].day}"
+    rest = f"{late[found - 1]:,} came {found} days after their own was over, or later"
+    return LookbackLength(found, f"{found} days: {what}, {rest}; 1 in {LATE_ROWS_ONE_IN:,} may")
+
+
+def _tells_late_rows(row: LedgerRow) -> bool:
+    """Tell whether a row has late rows, and the rows that these are some of: those that the vendor sent.
+
+    Late rows are counted as they come, before shapes. Some versions of this package did not record how many rows shapes
+    left out, and such a row may have fewer rows than late ones.
+    """
+    late = row.counts.get(LATE_COUNTS[0])
+    return late is not None and rows_from_vendor(row) > 0 and late <= rows_from_vendor(row)
+
+
+def _is_whole(day: Day, row: LedgerRow) -> bool:
+    asked = row.polled_at or row.published_at
+    return asked is not None and asked >= Day(date=day.date + ONE_DAY * MAX_LATE_DAYS, zone=day.zone).end
+
+
+def _needed(rows: Sequence[LedgerRow]) -> int:
+    """Return the shortest lookback that leaves no more than the share that may be left."""
+    total = sum(rows_from_vendor(row) for row in rows)
+    enough = (n for n, name in enumerate(LATE_COUNTS, start=1) if _late(rows, name) * LATE_ROWS_ONE_IN <= total)
+    return next(enough, MAX_LATE_DAYS)
+
+
+def _late(rows: Sequence[LedgerRow], name: str) -> int:
+    return sum(row.counts.get(name, 0) for row in rows)

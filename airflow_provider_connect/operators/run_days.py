@@ -1,0 +1,105 @@
+"""Which days a task is for: those given, else of the run's partition key, else of its data interval.
+
+Never of its logical date: a run triggered by hand for the logical date D has the data interval of the day before D. The
+data interval says which day is meant, for scheduled, backfilled and manual runs alike.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.window import (
+    ONE_DAY,
+    Day,
+    days_of_window,
+    first_and_last_date,
+    parse_days,
+    parse_first_and_last,
+    start_of,
+    zone,
+)
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import DagRunProtocol
+
+
+def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> list[Day]:
+    """Return the days to move, oldest first.
+
+    Days that lie ahead are refused before any is made: a mistyped year would be hundreds of thousands. Whether a day
+    that has begun can be read already is for the source to say.
+
+    :param days: the operator's rendered option; None or empty means the run's own day.
+    :param run: ``context["dag_run"]``.
+    :param zone_name: the source's zone, whose calendar days are meant.
+    :raises ConfigError: if the run names no day, its interval is not a whole number of them, or one of them has not
+        begun.
+    """
+    if days is not None and not isinstance(days, str):
+        raise ConfigError(f"days must be text such as '2026-10-05' or '2026-10-05..2026-10-11', not {type(days)}")
+    if days and days.strip():
+        _require_begun(*parse_first_and_last(days), zone_name, current_time)
+        return parse_days(days, zone_name)
+    if run.partition_key:
+        day = _day_of_key(run.partition_key, zone_name)
+        _require_begun(day.date, day.date, zone_name, current_time)
+        return [day]
+    if run.data_interval_start is None or run.data_interval_end is None:
+        raise ConfigError(
+            f"run {run.run_id!r} has no data interval and no partition key, so it does not say which day to move: "
+            f"use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, trigger with "
+            "data_interval_start and data_interval_end, or give days="
+        )
+    window = (run.data_interval_start, run.data_interval_end, zone_name)
+    _require_begun(*first_and_last_date(*window), zone_name, current_time)
+    return days_of_window(*window)
+
+
+def _require_begun(first: dt.date, last: dt.date, zone_name: str, now: dt.datetime) -> None:
+    if start_of(last, zone_name) <= now:
+        return
+    ahead = max(first, now.astimezone(zone(zone_name)).date())
+    while (start := start_of(ahead, zone_name)) <= now:
+        ahead += ONE_DAY
+    days = str(last) if ahead == last else f"{ahead}..{last}"
+    raise ConfigError(f"days {days} lie ahead: in {zone_name} they begin at {start.isoformat()}")
+
+
+def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time: dt.datetime) -> dt.datetime | None:
+    """Return when the days may be asked for; None if they may be already.
+
+    :param ready_after: how long after a day's end its source may still be short of rows; None never waits.
+    """
+    if ready_after is None:
+        return None
+    moment = days[-1].end + ready_after
+    return moment if moment > current_time else None
+
+
+def format_days(days: Sequence[Day]) -> str:
+    """Return days that follow one another the way the operator's ``days=`` writes them."""
+    return str(days[0]) if len(days) == 1 else f"{days[0]}..{days[-1]}"
+
+
+def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
+    """Return the first whole day in the zone at or after a DAG's start date, which is the first day it wants."""
+    if start is None:
+        return None
+    date = start.astimezone(zone(zone_name)).date()
+    return date if start_of(date, zone_name) >= start else date + ONE_DAY
+
+
+def _day_of_key(key: str, zone_name: str) -> Day:
+    try:
+        moment = dt.datetime.fromisoformat(key)
+    except ValueError:
+        raise ConfigError(f"partition key {key!r} is not a day: it must look like 2026-10-05, or give days=") from None
+    # A key without a zone names a day, whatever zone the timetable counts in.
+    date = moment.date() if moment.tzinfo is None else moment.astimezone(zone(zone_name)).date()
+    starts = moment.time() == dt.time() if moment.tzinfo is None else start_of(date, zone_name) == moment
+    if not starts:
+        raise ConfigError(f"partition key {key!r} is not the start of a day in {zone_name}: give days=")
+    return Day(date=date, zone=zone_name)

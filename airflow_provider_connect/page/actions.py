@@ -1,0 +1,116 @@
+"""What the page's buttons do: what Airflow does, through Airflow's own API and with the viewer's own rights."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from airflow_provider_connect.page.airflow_api import RefusedError, quote_path
+from airflow_provider_connect.page.airflow_links import dag_url, run_url
+from airflow_provider_connect.page.facts.runs import first_and_last_start
+from airflow_provider_connect.page.facts.stream import Stream, StreamName
+from airflow_provider_connect.page.stream_detail import MAX_DAYS
+from airflow_provider_connect.page.stream_list import load_stream, load_streams
+from airflow_provider_connect.page.task_discovery import find_tasks
+from airflow_provider_connect.page.viewer import Viewer
+from airflow_provider_connect.window import ONE_DAY, start_of
+
+PAGE_HEADER = "x-connect"
+
+
+class ClearRequest(BaseModel):
+    """Which day to load again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dag_id: str
+    task_id: str
+    day: dt.date
+    map_index: int = Field(default=-1, ge=-1)
+
+
+class BackfillRequest(BaseModel):
+    """Which days of a DAG to run, both ends included, and which of those that have run."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    dag_id: str
+    first: dt.date = Field(alias="from")
+    last: dt.date = Field(alias="to")
+    reprocess: Literal["none", "completed", "failed"] = "none"
+
+
+def require_own_page(headers: Mapping[str, str]) -> None:
+    """Refuse what another site's page sends through the viewer's browser, which adds their cookie.
+
+    No page of another origin can send our header, or JSON, without asking this server first, which never agrees.
+
+    :raises RefusedError: if this may not come from our own page.
+    """
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    site = headers.get("sec-fetch-site", "same-origin")
+    if headers.get(PAGE_HEADER) != "1" or kind != "application/json" or site != "same-origin":
+        raise RefusedError(403, f"Only the page itself may do this: send JSON with the header {PAGE_HEADER}: 1")
+
+
+async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
+    """Clear the task of the run that a day belongs to, so that Airflow runs it again.
+
+    :raises RefusedError: if there is no such run, or the viewer may not.
+    """
+    since = start_of(request.day, "UTC") - ONE_DAY
+    name = StreamName(request.dag_id, request.task_id, request.map_index)
+    stream = await load_stream(viewer, name, since)
+    run_id = run_to_clear(stream, request.day)
+    if run_id is None:
+        raise RefusedError(409, f"No run of DAG {request.dag_id!r} is known for {request.day}: start a backfill of it")
+    body = {
+        "dry_run": False,
+        "dag_run_id": run_id,
+        "task_ids": [request.task_id if request.map_index < 0 else [request.task_id, request.map_index]],
+        "only_failed": False,
+        "reset_dag_runs": True,
+    }
+    answer = await viewer.airflow.post(quote_path("dags", request.dag_id, "clearTaskInstances"), body)
+    if not answer["total_entries"]:
+        raise RefusedError(409, f"Run {run_id!r} has no task {request.task_id!r} to clear")
+    done = f"{request.day} is cleared: Airflow runs it again"
+    return {"done": done, "url": run_url(request.dag_id, run_id)}
+
+
+def run_to_clear(stream: Stream, day: dt.date) -> str | None:
+    """Return the run whose own day it is: that of the newest failure, else of the newest publish."""
+    for run in (*stream.failed_runs, *stream.active_runs):
+        if run.covers(day):
+            return run.run_id
+    own = [each for each in stream.reports if each.day == day and each.is_own_day]
+    return max(own, key=lambda each: each.reported_at).run_id if own else None
+
+
+async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
+    """Start a backfill of days in the zone of the DAG's streams; before their first run, it is not known.
+
+    :raises RefusedError: if the days are none, Airflow has one under way, or the viewer may not.
+    """
+    if request.first > request.last or (request.last - request.first).days >= MAX_DAYS:
+        raise RefusedError(422, f"{request.first} to {request.last} are no days, or more than {MAX_DAYS}")
+    dag = await viewer.airflow.get(quote_path("dags", request.dag_id))
+    tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [request.dag_id])
+    streams = await load_streams(viewer, {request.dag_id: dag}, tasks)
+    if not streams:
+        raise RefusedError(404, f"DAG {request.dag_id!r} has no stream")
+    zone = next((each.connectors.timezone for each in streams if each.connectors.timezone is not None), None)
+    begin, end = first_and_last_start(request.first, request.last, zone)
+    body = {
+        "dag_id": request.dag_id,
+        "from_date": begin.isoformat(),
+        "to_date": end.isoformat(),
+        "reprocess_behavior": request.reprocess,
+        "max_active_runs": dag.get("max_active_runs") or 1,
+    }
+    await viewer.airflow.post("backfills", body)
+    done = f"A backfill of {request.first} to {request.last} is started"
+    return {"done": done, "url": f"{dag_url(request.dag_id)}/backfills"}

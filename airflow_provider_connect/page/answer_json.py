@@ -1,0 +1,104 @@
+"""What is known, as the JSON that the page shows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from typing import Any
+
+from airflow_provider_connect.page.airflow_api import AirflowApi
+from airflow_provider_connect.page.airflow_links import run_url, task_url
+from airflow_provider_connect.page.airflow_queries import load_failed_reports, load_failure_message
+from airflow_provider_connect.page.facts.calendar import CalendarDay
+from airflow_provider_connect.page.facts.reports import RunDayReport
+from airflow_provider_connect.page.facts.runs import TaskRun
+from airflow_provider_connect.page.facts.stream import Stream
+
+_LONGEST_TEXT = 500
+
+
+def stream_json(stream: Stream) -> dict[str, Any]:
+    """Return one line of the list of streams."""
+    source, sink, state = stream.connectors.source, stream.connectors.sink, stream.state
+    last = None if stream.last_day is None else stream.newest_reports.get(stream.last_day)
+    return {
+        "id": stream.id,
+        "dag_id": stream.dag["dag_id"],
+        "task_id": stream.task_id,
+        "map_index": stream.map_index,
+        "source": source.name if source else None,
+        "stream": source.stream_key if source else None,
+        "kind": source.kind if source else None,
+        "sink": sink.name if sink else None,
+        "target": sink.target if sink else None,
+        "timezone": stream.zone,
+        "last_day": iso_text(stream.last_day),
+        "position": iso_text(stream.position),
+        "lag_days": stream.lag_days,
+        "state": state.name,
+        "state_text": state.text[:_LONGEST_TEXT],
+        "reported_at": iso_text(stream.reported_at),
+        "rows_last_day": last.rows if last else None,
+        "rejected_last_day": last.rejected if last else None,
+        "can_edit": stream.can_edit,
+    }
+
+
+def iso_text(value: dt.date | dt.datetime | None) -> str | None:
+    """Return a day or an instant as ISO 8601 text; an instant in UTC."""
+    if isinstance(value, dt.datetime):
+        return value.astimezone(dt.UTC).isoformat()
+    return None if value is None else value.isoformat()
+
+
+def day_json(stream: Stream, day: CalendarDay) -> dict[str, Any]:
+    """Return one day of the calendar."""
+    report, run = day.report, day.run
+    run_id = run.run_id if run is not None else (report.run_id if report is not None else None)
+    return {
+        "day": iso_text(day.day),
+        "state": day.state,
+        "generation": report.generation if report else None,
+        "rows": report.rows if report else None,
+        "bytes": report.size_bytes if report else None,
+        "rejected": report.rejected if report else None,
+        "reloaded": report is not None and (report.generation or 0) > 1,
+        "run_id": run_id,
+        "run_url": None if run_id is None else run_url(stream.dag["dag_id"], run_id),
+        "link": report.link if report else None,
+        "reported_at": iso_text(_told_at(day)),
+        "warnings": list(report.warnings) if report else [],
+    }
+
+
+def generation_json(stream: Stream, report: RunDayReport) -> dict[str, Any]:
+    """Return what one run told of a day."""
+    dag_id = stream.dag["dag_id"]
+    return {
+        "generation": report.generation,
+        "status": report.status,
+        "run_id": report.run_id,
+        "run_url": run_url(dag_id, report.run_id),
+        "task_url": task_url(dag_id, report.run_id, stream.task_id, report.map_index),
+        "rows": report.rows,
+        "bytes": report.size_bytes,
+        "rejected": report.rejected,
+        "published_at": iso_text(report.reported_at),
+        "link": report.link,
+        "warnings": [*report.warnings, *([report.message] if report.message else [])],
+        "rejects": list(report.rejects),
+    }
+
+
+async def run_json(airflow: AirflowApi, stream: Stream, run: TaskRun, day: dt.date) -> dict[str, Any]:
+    """Return a run that is not done with a day, with what it told of it before it failed."""
+    told = RunDayReport(day, run.state, run.run_id, run.map_index, run.state_since or stream.as_of)
+    if run.phase == "failed":
+        told = next((each for each in await load_failed_reports(airflow, run) if each.day == day), told)
+        told = told if told.message else replace(told, message=await load_failure_message(airflow, run))
+    return generation_json(stream, told) | {"published_at": None, "task_at": iso_text(run.state_since)}
+
+
+def _told_at(day: CalendarDay) -> dt.datetime | None:
+    times = [day.report.reported_at if day.report else None, day.run.state_since if day.run else None]
+    return max((each for each in times if each is not None), default=None)

@@ -1,0 +1,104 @@
+"""One stream in full: its days within a window, what rows to expect, the quota, and a backfill under way."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from typing import Any
+
+from airflow_provider_connect.errors import ConnectError
+from airflow_provider_connect.page.airflow_api import RefusedError, quote_path
+from airflow_provider_connect.page.airflow_queries import add_figures, read_variables
+from airflow_provider_connect.page.answer_json import day_json, generation_json, iso_text, run_json, stream_json
+from airflow_provider_connect.page.backfills import backfill_json
+from airflow_provider_connect.page.facts.calendar import BAND_LOOKBACK_DAYS, calendar_days, row_bands
+from airflow_provider_connect.page.facts.quota import public_connection, quota_usage
+from airflow_provider_connect.page.facts.reports import RunDayReport
+from airflow_provider_connect.page.facts.stream import Stream, StreamName
+from airflow_provider_connect.page.stream_list import load_stream
+from airflow_provider_connect.page.viewer import Viewer
+from airflow_provider_connect.polling.quota.book import prefix_of
+from airflow_provider_connect.registry import quota_of
+from airflow_provider_connect.window import ONE_DAY
+
+MAX_DAYS = 3660
+_DEFAULT_DAYS = 366
+
+
+async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, last: dt.date | None) -> dict[str, Any]:
+    """Return one stream, with its days from ``first`` to ``last``, both included; by default those of the last year.
+
+    :raises RefusedError: if the window is none, or longer than :data:`MAX_DAYS`.
+    """
+    end = last or viewer.requested_at.date()
+    begin = first or max(dt.date.min + ONE_DAY * BAND_LOOKBACK_DAYS, end - ONE_DAY * (_DEFAULT_DAYS - 1))
+    _require_window(begin, end)
+    since = _midnight(begin) - ONE_DAY * BAND_LOOKBACK_DAYS
+    stream = await load_stream(viewer, name, since)
+    quota, backfill = await asyncio.gather(_quota(viewer, stream), backfill_json(viewer, stream))
+    days = calendar_days(stream, begin, end)
+    rows = {day: report.rows for day, report in stream.newest_reports.items() if report.rows is not None}
+    return {
+        "as_of": viewer.requested_at.isoformat(),
+        "stream": stream_json(stream),
+        "origin": iso_text(stream.offset.origin if stream.offset else None),
+        "from": iso_text(begin),
+        "to": iso_text(end),
+        "days": [day_json(stream, day) for day in days],
+        "band": [
+            {"day": iso_text(band.day), "low": band.low, "high": band.high}
+            for band in row_bands(rows, (day.day for day in days))
+        ],
+        "quota": quota,
+        "backfill": backfill,
+    }
+
+
+async def show_day(viewer: Viewer, name: StreamName, day: dt.date) -> dict[str, Any]:
+    """Return one day with all that was told of it, the newest first, and with the runs that are not done with it."""
+    stream = await load_stream(viewer, name, _midnight(day))
+    (found,) = calendar_days(stream, day, day)
+    told = sorted((each for each in stream.reports if each.day == day), key=_newest_first)
+    told = list(await asyncio.gather(*(add_figures(viewer.airflow, name.dag_id, name.task_id, each) for each in told)))
+    runs = [run for run in (*stream.active_runs, *stream.failed_runs) if run.covers(day)]
+    entries = await asyncio.gather(*(run_json(viewer.airflow, stream, run, day) for run in runs))
+    return {
+        "as_of": viewer.requested_at.isoformat(),
+        "day": day_json(stream, found),
+        "generations": [*entries, *(generation_json(stream, each) for each in told)],
+    }
+
+
+def _require_window(first: dt.date, last: dt.date) -> None:
+    if first > last:
+        raise RefusedError(422, f"from={first} is after to={last}")
+    if (last - first).days >= MAX_DAYS:
+        raise RefusedError(422, f"{first} to {last} are more than {MAX_DAYS} days: ask for fewer")
+
+
+def _newest_first(report: RunDayReport) -> tuple[int, float]:
+    return -(report.generation or 0), -report.reported_at.timestamp()
+
+
+def _midnight(day: dt.date) -> dt.datetime:
+    """Return an instant at which the day has begun nowhere yet."""
+    return dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC) - ONE_DAY
+
+
+async def _quota(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
+    """Return what is in use of the source's quota; None if it has none, or the viewer may not know.
+
+    The connection says which quota it is. Airflow shows it without its secrets, to those who may see it.
+    """
+    source = stream.connectors.source
+    if source is None:
+        return None
+    told = await viewer.airflow.get_if_allowed(quote_path("connections", source.conn_id))
+    if told is None:
+        return None
+    try:
+        quota = quota_of(source, public_connection(told))
+    except ConnectError:
+        return None
+    found = None if quota is None else await read_variables(viewer.airflow, prefix_of(quota))
+    return None if quota is None or found is None else quota_usage(quota, found, viewer.requested_at)

@@ -1,0 +1,205 @@
+"""What a reader needs of the ledger, and of the spans of partitions that it names.
+
+The sink reads more of the ledger with its own code; a test compares the two. Spans are of many topics at once: whose
+records they hold, and which are missing or hidden.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from airflow_provider_connect.clients.kafka.errors import ClientErrors, classify
+from airflow_provider_connect.clients.kafka.topic_reader import open_topic
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+
+PartitionId = tuple[str, int]
+"""A topic and the number of a partition."""
+T = TypeVar("T")
+ACTION = "reading the days"
+_BATCH = 1000
+_LOOK_SECONDS = 0.1
+
+
+class SpanIndex(Generic[T]):
+    """Tells whose spans hold an offset; spans may overlap."""
+
+    def __init__(self, spans: Iterable[tuple[T, Mapping[PartitionId, tuple[int, int]]]]) -> None:
+        by_place: dict[PartitionId, list[tuple[int, int, T]]] = {}
+        for holder, places in spans:
+            for place, (first, end) in places.items():
+                by_place.setdefault(place, []).append((first, end, holder))
+        self._by_place = {place: _steps(held) for place, held in by_place.items()}
+
+    def holders_at(self, place: PartitionId, offset: int) -> tuple[T, ...]:
+        """Return the holders of an offset."""
+        edges, held = self._by_place.get(place, ([], []))
+        at = bisect_right(edges, offset) - 1
+        return held[at] if at >= 0 else ()
+
+
+def _steps(spans: list[tuple[int, int, T]]) -> tuple[list[int], list[tuple[T, ...]]]:
+    """Return where spans begin or end, and who holds the offsets from there to the next such place."""
+    edges = sorted({edge for first, end, _ in spans for edge in (first, end)})
+    begun: dict[int, list[tuple[int, T]]] = {}
+    for first, end, holder in spans:
+        begun.setdefault(first, []).append((end, holder))
+    held: list[tuple[T, ...]] = []
+    current: list[tuple[int, T]] = []
+    for edge in edges:
+        current = [(end, holder) for end, holder in current if end > edge] + begun.get(edge, [])
+        held.append(tuple(holder for _, holder in current))
+    return edges, held
+
+
+def read_messages(
+    reader: Consumer, spans: Mapping[PartitionId, tuple[int, int]], timeout_seconds: float, client_errors: ClientErrors
+) -> Iterator[Message]:
+    """Yield the committed records of each span; a partition whose span is read is not read further."""
+    from confluent_kafka import TopicPartition
+
+    reader.assign([TopicPartition(*place, first) for place, (first, _) in spans.items()])
+    unread = {place: end for place, (_, end) in spans.items()}
+    deadline = time.monotonic() + timeout_seconds
+    while unread:
+        batch = reader.consume(_BATCH, _LOOK_SECONDS)
+        for message in batch:
+            place, offset = partition_of(message), message.offset() or 0
+            reached = offset + 1 if message.error() is None else _end_of(message)
+            if place not in unread:
+                continue
+            if message.error() is None and offset < unread[place]:
+                yield message
+            if reached >= unread[place]:
+                del unread[place]
+                reader.pause([TopicPartition(*place)])
+        if any(message.error() is None for message in batch):
+            deadline = time.monotonic() + timeout_seconds
+        elif time.monotonic() > deadline:
+            raise client_errors.lasting_error(ACTION) or _stuck(reader, unread, timeout_seconds)
+
+
+def _end_of(message: Message) -> int:
+    """Return the offset up to which an error says that its partition was read; -1 for a passing error.
+
+    :raises ConnectError: the error does not pass.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    error = message.error()
+    assert error is not None
+    if error.code() == KafkaError._PARTITION_EOF:
+        return message.offset() or 0
+    if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        raise _lost(*partition_of(message))
+    failure = classify(KafkaException(error), f"reading topic {message.topic()!r}")
+    # librdkafka looks for a group even though this consumer joins none, and reports that here.
+    if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED and not isinstance(failure, RetriableError):
+        raise failure
+    return -1
+
+
+def _stuck(reader: Consumer, unread: Mapping[PartitionId, int], timeout_seconds: float) -> Exception:
+    """Return the error for records that do not come: they are missing, or an open transaction hides them."""
+    from confluent_kafka import TopicPartition
+
+    for place, end in sorted(unread.items()):
+        marks = reader.get_watermark_offsets(TopicPartition(*place), cached=True)
+        if marks is not None and 0 <= marks[1] < end:
+            return _lost(*place)
+    topic, partition = min(unread)
+    return RetriableError(
+        f"topic {topic!r}, partition {partition} could not be read up to offset {unread[topic, partition]:,} for "
+        f"{timeout_seconds:.0f} s: an open transaction, which its timeout ends, "
+        "hides the rest; or the topic was deleted, or the broker does not answer. Try again"
+    )
+
+
+def _lost(topic: str, partition: int) -> DataError:
+    return DataError(
+        f"topic {topic!r}, partition {partition} lacks records that the ledger has: retention deleted them, or the "
+        "topic was recreated. Leave out the lost days, or clear their tasks to publish them again"
+    )
+
+
+def partition_of(message: Message) -> PartitionId:
+    return str(message.topic()), int(message.partition() or 0)
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """What a reader needs of a day's ledger record."""
+
+    generation: int
+    checks: int
+    rows: int
+    token: str
+    attempt: str | None
+    only_changes: bool
+    spans: Mapping[PartitionId, tuple[int, int]]
+    built_on: int | None
+    built_on_checks: int
+    beaten: frozenset[str]
+
+    @classmethod
+    def parse(cls, value: str | bytes) -> LedgerEntry:
+        """Read a record's value.
+
+        :raises ValueError, KeyError, TypeError, AttributeError: no Kafka sink wrote it.
+        """
+        entry = json.loads(value)
+        row = entry["row"]
+        counts = row.get("counts", {})
+        return cls(
+            int(row["generation"]),
+            int(row.get("checks", 0)),
+            int(row["rows"]),
+            row["token"],
+            row.get("attempt"),
+            bool(counts.get("unchanged") or counts.get("vanished")),
+            {
+                (topic, int(number)): (int(first), int(end))
+                for topic, partitions in entry.get("offsets", {}).items()
+                for number, (first, end) in partitions.items()
+            },
+            entry.get("built_on"),
+            int(entry.get("built_on_checks", 0)),
+            frozenset(entry.get("beaten", ())),
+        )
+
+    def supersedes(self, earlier: LedgerEntry) -> bool:
+        """Tell whether this later record counts instead of an earlier one.
+
+        Without transactions two runs may write a day's record on top of the same generation: then the first counts. A
+        record with more checks repeats the one before it; only who has confirmed the day is another.
+        """
+        again = (self.token, self.attempt, self.checks) == (earlier.token, earlier.attempt, earlier.checks)
+        if self.built_on is None or again:
+            return True
+        confirmation = f"{earlier.token}/{earlier.generation}/{earlier.checks}"
+        name = confirmation if earlier.checks else earlier.attempt
+        known = (self.built_on, self.built_on_checks)
+        return known >= (earlier.generation, earlier.checks) or name in self.beaten
+
+
+def ledger_records(connection: Connection, topic: str, timeout_seconds: float) -> Iterator[Message]:
+    """Yield the committed records of the ledger, up to its present end, uncommitted records included."""
+    with open_topic(connection, topic, timeout_seconds, "read_uncommitted", "ledger topic") as partitions:
+        numbers = partitions.partition_numbers()
+        if not numbers:
+            raise ConfigError(
+                f"ledger topic {topic!r} is missing: nothing is published yet, or the sink has another ledger_topic"
+            )
+        ends = {number: partitions.read_bounds(number)[1] for number in numbers}
+    with open_topic(connection, topic, timeout_seconds, "read_committed", "ledger topic") as partitions:
+        for batch in partitions.read_batches(dict.fromkeys(ends, 0), ends):
+            yield from batch

@@ -1,0 +1,114 @@
+"""A day without a transaction: its records are acknowledged first, and then the ledger decides whose day counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_provider_connect.clients.kafka.outbox import AcknowledgedOutbox, Outbox
+from airflow_provider_connect.errors import OvertakenError
+from airflow_provider_connect.publishing import overtaken_error
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._kafka.delivery import DayDelivery
+from airflow_provider_connect.sinks._kafka.ledger.records import DayEntry, DefinitionRecord
+from airflow_provider_connect.sinks._kafka.record_encoder import DayPlan
+from airflow_provider_connect.sinks._kafka.sender import SentShare, ShareSender
+from airflow_provider_connect.stage.manifest import StagedFile
+
+
+class AtLeastOnceDelivery(DayDelivery):
+    """Sends a day through idempotent producers."""
+
+    def begin(self, published_entry: DayEntry | None) -> DayPlan:
+        """Claim the day, and a generation under which nobody else sends records."""
+        claims, used = self.claims, 0
+        published_entry = self._mended()
+        while True:
+            read_to = dict(self.ledger.view.positions)
+            earlier = claims.newest_claim()
+            if (own := self.row_of_this_intent(published_entry)) is not None:
+                claims.write_claim(earlier, own.generation)
+                return replace(self.plan, generation=own.generation)
+            free = self.free_generation(published_entry.row if published_entry else None, earlier)
+            if claims.is_same_try(earlier):
+                read_to = {}  # the earlier try may have died before it read on
+            generation = max(free, used + 1)
+            claims.write_claim(earlier, generation)
+            if (lost_to := claims.find_conflicting_generation(generation, read_to)) is None:
+                return replace(self.plan, generation=generation)
+            used, published_entry = lost_to, self.read_published_entry()
+
+    def put(self, files: tuple[StagedFile, ...]) -> SentShare:
+        """Send a share, and wait until the broker has it."""
+        sender = ShareSender(self.options, self.plan, self._outbox(), files, self.plan.generation or 1)
+        return self.send(sender, self.cluster.end_offsets(self.topics))
+
+    def commit(self, receipts: list[SentShare]) -> LedgerRow:
+        """Write the day's record.
+
+        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        """
+        standing = self._mended()
+        if (own := self.require_not_overtaken(standing)) is not None:
+            return own
+        self.require_tolerated(receipts)
+        outbox = self._outbox()
+        total = SentShare.total(receipts, self.send_source_rejects(outbox))
+        entry = self.new_entry(self.plan.generation or 1, total, standing, self.publish.manifest.seen)
+        # Before the day: a publish that dies between the two is compared with once too often, and not once too seldom.
+        self.write_definition(outbox)
+        self._settle(entry, outbox)
+        return entry.row
+
+    def confirm(self) -> LedgerRow:
+        """Write the day's record once more, with one check more; the ledger's order decides, as at a commit."""
+        standing = self._mended()
+        if (own := self.row_of_this_intent(standing)) is not None:
+            return own
+        entry = self.new_confirmation(standing, in_transaction=False)
+        self._settle(entry, self._outbox())
+        return entry.row
+
+    def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
+        """Do the same, and write the other one again: no transaction takes back the record that came too late."""
+        try:
+            super().require_first_definition(outbox, first_definition)
+        except OvertakenError:
+            self.write_definition_record(outbox, first_definition)
+            raise
+
+    def _settle(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
+        """Write the day's record; where another one counts, that one again: compaction keeps a key's last.
+
+        Of two that were decided on the same generation the first in the ledger counts. So the ledger's own order
+        decides, and every reader of it finds the same.
+
+        :raises OvertakenError: another one counts.
+        """
+        counts = entry
+        while True:
+            self.write_record(outbox, counts)
+            outbox.flush()
+            last, counts = counts, self.read_published_entry() or counts
+            if counts.is_same_attempt(last):
+                break
+            counts = counts.rewritten_over(entry)
+        if counts.row_for_intent(entry.row.token) is None:
+            raise overtaken_error(self.publish, counts.row)
+
+    def _mended(self) -> DayEntry | None:
+        """Return the record that counts; where it is not its key's last, write it again, so that compaction keeps it.
+
+        The loser may have written the winner again behind a newer day's record, and died before it saw that.
+        """
+        standing = self.read_published_entry()
+        last = self.ledger.superseded_entry(self.publish.day.date)
+        if standing is None or last is None:
+            return standing
+        mended = standing.rewritten_over(last)
+        outbox = self._outbox()
+        self.write_record(outbox, mended)
+        outbox.flush()
+        return mended
+
+    def _outbox(self) -> AcknowledgedOutbox:
+        return AcknowledgedOutbox(self.cluster.connection, self.options.timeout_seconds, self.producer_settings())

@@ -1,0 +1,279 @@
+"""One attempt to publish a day: its plan, what the ledger says about it, and the record that will say it is done."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from airflow_provider_connect.clients.kafka.errors import FencedError
+from airflow_provider_connect.clients.kafka.outbox import Outbox
+from airflow_provider_connect.clients.kafka.topic_reader import EndOffsets, written_spans
+from airflow_provider_connect.clients.kafka.transaction import Transaction, transactional_id
+from airflow_provider_connect.publishing import confirmed_row, ledger_row, next_generation, require_definition
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._kafka.claims import DayClaims
+from airflow_provider_connect.sinks._kafka.cluster import Cluster
+from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetterSender
+from airflow_provider_connect.sinks._kafka.ledger.kafka_ledger import KafkaLedger
+from airflow_provider_connect.sinks._kafka.ledger.records import (
+    NO_DAY,
+    Claim,
+    DayEntry,
+    DefinitionRecord,
+    LedgerKey,
+    parse_record,
+)
+from airflow_provider_connect.sinks._kafka.record_encoder import DayPlan
+from airflow_provider_connect.sinks._kafka.sender import SentShare, ShareSender
+from airflow_provider_connect.sinks._kafka.snapshot_diff import SnapshotDiff
+from airflow_provider_connect.sinks._kafka.topic_rules import DEFAULT_MAX_MESSAGE_BYTES
+from airflow_provider_connect.stage.manifest import SeenPublish, StagedFile
+from airflow_provider_connect.stage.soft_deletes import SOFT_DELETED
+from airflow_provider_connect.wire import Wire
+
+_MAX_BATCH_BYTES = 1_000_000
+
+
+def _name(plan: DayPlan) -> str:
+    """Return what has one transactional id: a day, or all days of which each builds on the one before."""
+    if plan.publish.kind == "increment":
+        return "increment"
+    return "snapshot" if plan.content == "changes" else str(plan.publish.day)
+
+
+class DayDelivery(ABC):
+    """Publishes one day, in the way that its subclass stands for. The driver makes one, and so does each ``put``.
+
+    :param ledger: what an executor reads on from, in place of the cluster's own.
+    """
+
+    max_tries: ClassVar[int] = 1
+    """How often a share is sent whose outcome is unknown, that lost its turn, or whose topics' limits have changed."""
+
+    def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
+        self.cluster = cluster
+        self.options = cluster.options
+        self.plan = plan
+        self.publish = plan.publish
+        self.topics = sorted(set(plan.topic_by_value.values()))
+        self.ledger = ledger or cluster.ledger
+        self.ledger_key = self.ledger.key_for(self.publish.day.date)
+        self.id_parts = (*self.ledger_key[:3], _name(plan))
+        self.id = transactional_id(*self.id_parts)
+        self.claims = DayClaims(self.options, self.ledger, plan)
+
+    @abstractmethod
+    def begin(self, published_entry: DayEntry | None) -> DayPlan:
+        """Claim the day in the ledger; return the plan for every ``put``. Driver.
+
+        :param standing: the day's newest publish.
+        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        """
+
+    @abstractmethod
+    def put(self, files: tuple[StagedFile, ...]) -> SentShare:
+        """Send a share of the day. Executor."""
+
+    @abstractmethod
+    def commit(self, receipts: list[SentShare]) -> LedgerRow:
+        """Publish the day, where no transaction of a share has done so already. Driver."""
+
+    def confirm(self) -> LedgerRow:
+        """Write the day's record once more, with one check more. Driver.
+
+        :raises UndecidedError: whether it was committed is not known.
+        :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+        """
+        return self.confirm_in_transaction()
+
+    def confirm_in_transaction(self, after_fencing: Callable[[], None] | None = None) -> LedgerRow:
+        """Confirm the day as the only one who may write its record.
+
+        Whoever is sending it is fenced, and finds out that its answer may be the older one.
+
+        :param fenced: called when the day's id is taken.
+        """
+        transaction = self.transaction()
+        try:
+            with transaction:
+                if after_fencing is not None:
+                    after_fencing()
+                standing = self.read_published_entry()
+                if (own := self.row_of_this_intent(standing)) is not None:
+                    return own
+                entry = self.new_confirmation(standing, in_transaction=True)
+                transaction.begin()
+                self.write_record(transaction, entry)
+                transaction.flush()
+                transaction.commit()
+        except FencedError as error:
+            raise FencedError(self.claims.fencing_message(transaction, str(error))) from None
+        return entry.row
+
+    def abort(self) -> None:  # noqa: B027  # without a transaction nothing is left open
+        """End what executors left open that died, so that nobody waits for it. Driver."""
+
+    def transaction(self, part: int | None = None) -> Transaction:
+        """Return a producer with the transactional id of the day, or of a part of it."""
+        name = self.id if part is None else transactional_id(*self.id_parts, part)
+        return self.cluster.transaction(name, self.producer_settings(), description=self.claims.description)
+
+    def producer_settings(self) -> dict[str, Any]:
+        """Return the producer's settings."""
+        # A batch larger than its topic takes is refused with every record in it; a large record is a batch alone.
+        sizes = [limits.max_message_bytes for limits in self.plan.limits.values()]
+        return {
+            "message.max.bytes": max([DEFAULT_MAX_MESSAGE_BYTES, *sizes]),
+            "batch.size": min([_MAX_BATCH_BYTES, *sizes]),
+        }
+
+    def send(
+        self,
+        sender: ShareSender,
+        ends_before: EndOffsets,
+        snapshot: SnapshotDiff | None = None,
+        *,
+        with_source_rejects: bool = False,
+    ) -> SentShare:
+        """Send a share, and wait until the broker has all of it; say where it lies.
+
+        :param before: where the topics ended before.
+        :raises DataError: rows cannot become records, and are not tolerated.
+        :raises RetriableError: the broker is away, or the client took another number of records.
+        """
+        started = time.monotonic()
+        sent = sender.send(snapshot)
+        aside = self.send_source_rejects(sender.outbox) if with_source_rejects else 0
+        sender.outbox.flush()
+        sent.require_all(sender.files, sender.outbox, aside)
+        offsets = written_spans(ends_before, self.cluster.end_offsets(self.topics))
+        seconds = time.monotonic() - started
+        return replace(sent, rejected=sent.rejected + aside, offsets=offsets, seconds=seconds)
+
+    def read_published_entry(self) -> DayEntry | None:
+        """Read the day's newest publish; wait for open transactions that hide it."""
+        return self.ledger.entries(self.ledger_key).get(self.ledger_key)
+
+    def row_of_this_intent(self, published_entry: DayEntry | None) -> LedgerRow | None:
+        """Return what this attempt's intent has published already; None if nothing."""
+        return published_entry.row_for_intent(self.publish.intent.token) if published_entry else None
+
+    def require_not_overtaken(self, published_entry: DayEntry | None) -> LedgerRow | None:
+        """Return what this intent has published already; None if it has published nothing, and still may.
+
+        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        """
+        if (own := self.row_of_this_intent(published_entry)) is None:
+            self.next_generation(published_entry.row if published_entry else None)
+        return own
+
+    def next_generation(self, newest_row: LedgerRow | None, used_generation: int = 0) -> int:
+        """Return the generation to publish: see :func:`.publishing.next_generation`. The ledger was just read.
+
+        :raises OvertakenError: somebody else has published since, or brought another definition into force.
+        """
+        require_definition(self.publish, self.ledger.known_definition())
+        return next_generation(self.publish, newest_row, used_generation, erased=self.ledger.known_erase_list().version)
+
+    def free_generation(self, newest_row: LedgerRow | None, claim: Claim | None) -> int:
+        """Return a generation that no other intent, and no other try with other files, has sent records of.
+
+        :param newest: the day's newest publish: what counts is published; a claim alone stands in nobody's way.
+        :raises OvertakenError: as for :meth:`next_generation`.
+        """
+        free = self.next_generation(newest_row, claim.highest_generation if claim else 0)
+        return claim.generation if claim and claim.generation and self.claims.is_same_try(claim) else free
+
+    def new_entry(
+        self,
+        generation: int,
+        sent: SentShare,
+        published_entry: DayEntry | None = None,
+        decided_on: SeenPublish | None = None,
+    ) -> DayEntry:
+        """Return the ledger's record of what was sent.
+
+        :param standing: what it follows: the day's newest generation.
+        :param built_on: what it was decided on, where no transaction decided; see :class:`.Entry`.
+        """
+        counts = self.publish.manifest.polled.all_counts | {
+            "rejected": sent.rejected,
+            "tombstones": sent.tombstones,
+            "unchanged": sent.unchanged,
+            "vanished": sent.vanished,
+            **({SOFT_DELETED: sent.soft_deleted} if self.options.deletes == "soft" else {}),
+            "publish_ms": int(sent.seconds * 1000),
+        }
+        row = ledger_row(self.publish, generation, rows=sent.rows, counts=counts, reference=self.id)
+        covered = published_entry.covered_generations() if published_entry else ()
+        columns = {field.name: str(field.type) for field in self.publish.schema}
+        return DayEntry(
+            row=row,
+            offsets=sent.offsets,
+            columns=columns,
+            covered=covered,
+            built_on=decided_on.generation if decided_on else None,
+            built_on_checks=decided_on.checks if decided_on else 0,
+        )
+
+    def new_confirmation(self, published_entry: DayEntry | None, *, in_transaction: bool) -> DayEntry:
+        """Return the ledger's record of a day that is unchanged.
+
+        :param standing: the day's newest.
+        :raises OvertakenError: somebody else has published or confirmed the day since this attempt looked.
+        """
+        require_definition(self.publish, self.ledger.known_definition())
+        row = confirmed_row(
+            self.publish, published_entry.row if published_entry else None, self.ledger.known_erase_list().version
+        )
+        assert published_entry is not None
+        return published_entry.confirmation(row, in_transaction=in_transaction)
+
+    def write_record(self, outbox: Outbox, record: Wire, key: LedgerKey | None = None) -> None:
+        """Hand a record of the ledger to a producer; that of the day by default."""
+        outbox.send(self.options.ledger_topic, (key or self.ledger_key).encode(), record.model_dump_json().encode(), [])
+
+    def write_definition(self, outbox: Outbox) -> None:
+        """Hand the publish's definition to a producer, where another one, or another task's, is in force.
+
+        Days that do not take turns with each other may change it at the same time. Each looks again when its record is
+        in the ledger: the first record counts.
+
+        :raises OvertakenError: somebody else has brought another definition into force.
+        """
+        publish, ledger = self.publish, self.ledger
+        read_to = dict(ledger.view.positions)  # before the next look, as other threads read on as well
+        known = ledger.known_definition()
+        require_definition(publish, known)
+        if publish.definition is None or known == (publish.definition, publish.intent.task_digest):
+            return
+        self.write_definition_record(outbox, DefinitionRecord(definition=publish.definition, run=publish.intent.run))
+        first, *_ = ledger.records_since(ledger.key_for(NO_DAY, "in_force"), read_to)
+        self.require_first_definition(outbox, parse_record(DefinitionRecord, first, ledger.ledger_topic))
+
+    def write_definition_record(self, outbox: Outbox, record: DefinitionRecord) -> None:
+        """Write the definition in force, and wait until the ledger has the record."""
+        self.write_record(outbox, record, self.ledger.key_for(NO_DAY, "in_force"))
+        outbox.flush()
+
+    def require_first_definition(self, outbox: Outbox, first_definition: DefinitionRecord) -> None:
+        """Require that no other definition was written before this publish's.
+
+        :raises OvertakenError: another definition was written first.
+        """
+        require_definition(self.publish, first_definition.as_definition)
+
+    def send_source_rejects(self, outbox: Outbox) -> int:
+        """Send what the source set aside to the dead letters; return how many."""
+        return DeadLetterSender(self.plan, outbox, self.options.topic).send_source_rejects()
+
+    def require_tolerated(self, receipts: list[SentShare]) -> None:
+        """Refuse a day whose shares together have set too many rows aside, though none alone did.
+
+        :raises DataError: there are too many.
+        """
+        rejected = sum(sent.rejected for sent in receipts)
+        self.options.tolerance.require(rejected, f"{self.claims.description}: {rejected:,} rows are no records")

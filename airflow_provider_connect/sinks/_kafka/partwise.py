@@ -1,0 +1,108 @@
+"""A day in parts: a transaction for each staged file, one to reserve the day before, and one to complete it behind."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import ClassVar
+
+from airflow_provider_connect.clients.kafka.errors import FencedError
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.sinks._kafka.delivery import DayDelivery
+from airflow_provider_connect.sinks._kafka.ledger.records import DayEntry
+from airflow_provider_connect.sinks._kafka.record_encoder import DayPlan
+from airflow_provider_connect.sinks._kafka.sender import SentShare, ShareSender
+from airflow_provider_connect.stage.manifest import StagedFile
+
+
+class PartwiseDelivery(DayDelivery):
+    """Sends a day file by file. What is published decides: a claim alone is in nobody's way."""
+
+    max_tries: ClassVar[int] = 3
+
+    def begin(self, published_entry: DayEntry | None) -> DayPlan:
+        """Claim the day, end what others are sending of it, and reserve a generation.
+
+        After that no part of an earlier claim is committed any more: its producers are fenced, and new ones see that
+        the claim is another's. So what lies between the offsets in the ledger is of one generation.
+        """
+        with self.transaction() as transaction:
+            earlier = self.claims.newest_claim()
+            earlier_parts = earlier.parts if earlier else 0
+            self._end_parts(earlier_parts)  # what they have open hides what is published of the day
+            published_entry = self.read_published_entry()
+            if (own := self.row_of_this_intent(published_entry)) is not None:
+                return replace(self.plan, generation=own.generation)
+            generation = self.free_generation(published_entry.row if published_entry else None, earlier)
+            transaction.begin()
+            claim = self.claims.new_claim(earlier, generation, parts=len(self.publish.manifest.polled.files))
+            self.write_record(transaction, claim, self.claims.ledger_key)
+            transaction.commit()
+        self._end_parts(earlier_parts)
+        return replace(self.plan, generation=generation)
+
+    def put(self, files: tuple[StagedFile, ...]) -> SentShare:
+        """Send and commit one file; nothing of one that is published already.
+
+        :raises UndecidedError: whether it was committed is not known.
+        :raises RetriableError: another run has claimed the day.
+        """
+        part = [file.path for file in self.publish.manifest.polled.files].index(files[0].path)
+        generation = self.plan.generation or 1
+        if not self.claims.is_held():
+            # A zombie that took the part's id would fence who sends it rightfully.
+            newest = self.ledger.entry(self.publish.day.date)
+            if self.require_not_overtaken(newest) is None:
+                self.claims.require_held()
+        key = self.ledger_key._replace(kind="part", part=part)
+        transaction = self.transaction(part)
+        try:
+            with transaction:
+                entries = self.ledger.entries(self.ledger_key, key)
+                standing, known = entries.get(self.ledger_key), entries.get(key)
+                if self.require_not_overtaken(standing) is not None and standing is not None:
+                    return SentShare.from_entry(standing)  # whoever completes the day finds it there
+                self.claims.require_held()
+                if known is not None and known.row.generation == self.plan.generation:
+                    return SentShare.from_entry(known)
+                before = self.cluster.end_offsets(self.topics)
+                transaction.begin()
+                sent = self.send(ShareSender(self.options, self.plan, transaction, files, generation), before)
+                entry = self.new_entry(generation, sent)
+                self.write_record(transaction, entry, key)
+                transaction.commit()
+        except FencedError as error:
+            raise FencedError(self.claims.fencing_message(transaction, str(error))) from None
+        return replace(sent, entry=entry)
+
+    def commit(self, receipts: list[SentShare]) -> LedgerRow:
+        """Write the day's record; the day is published then.
+
+        :raises OvertakenError: somebody else has published the day since this attempt looked.
+        """
+        with self.transaction() as transaction:
+            standing = self.read_published_entry()
+            if (own := self.require_not_overtaken(standing)) is not None:
+                return own
+            self.claims.require_held()
+            self.require_tolerated(receipts)
+            transaction.begin()
+            rejected = self.send_source_rejects(transaction)
+            entry = self.new_entry(self.plan.generation or 1, SentShare.total(receipts, rejected), standing)
+            self.write_record(transaction, entry)
+            self.write_definition(transaction)
+            transaction.flush()
+            transaction.commit()
+        return entry.row
+
+    def abort(self) -> None:
+        """End what executors left open that died; nothing where another run has claimed the day meanwhile."""
+        if self.claims.is_held():
+            self._end_parts(len(self.publish.manifest.polled.files))
+
+    def _end_parts(self, parts: int) -> None:
+        def end(part: int) -> None:
+            self.transaction(part).fence()
+
+        with ThreadPoolExecutor(8) as pool:  # each waits for a quarter of a second
+            list(pool.map(end, range(parts)))

@@ -1,0 +1,256 @@
+"""Makes records of staged rows: topic, key, value, headers and time; and names the rows that cannot become one."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_connect.clients.kafka.outbox import Headers
+from airflow_provider_connect.sink import Publish, StreamKey
+from airflow_provider_connect.sinks._kafka.converters import KeyEncoder
+from airflow_provider_connect.sinks._kafka.ledger.view import LedgerHandover
+from airflow_provider_connect.sinks._kafka.topic_rules import TopicLimits
+from airflow_provider_connect.stage.key_digest import RECORD_KEY
+from airflow_provider_connect.stage.rows import row_as_json
+from airflow_provider_connect.values.converters import SchemaRef
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks._kafka.options import KafkaOptions
+
+KEY_STAGE, VALUE_STAGE, PUT_STAGE = "KEY_CONVERTER", "VALUE_CONVERTER", "TASK_PUT"
+"""Where a row failed, in Connect's words."""
+
+_HEADERS_BYTES = 128
+"""Of the headers that differ from record to record: names, lengths, position and schema version."""
+_FRAMING_BYTES = 512
+"""What a record takes beside key, value and headers, with room to spare: librdkafka neither takes nor refuses one just
+below a topic's limit, but waits until its time is up (https://github.com/confluentinc/confluent-kafka-python/issues/476).
+"""
+
+
+@dataclass(frozen=True)
+class DayPlan:
+    """What ``begin`` found out for one publish; every ``put`` gets it.
+
+    :param content: what is sent: every row, or of a snapshot what changed.
+    :param routes: topic for each value of the column that the topic's name has in it; the key None where it has none.
+    :param refs: the registered schema of each topic's values.
+    :param key_refs: that of its keys.
+    :param limits: what each topic takes.
+    :param dead_letters: the topic of dead letters; None where there can be none.
+    :param generation: reserved by ``begin``; None where the transaction itself finds it.
+    :param handed: what the driver had read of the ledger before it wrote its claim there.
+    :param begun: names this ``begin`` in its claim and in the tickets of its executors. Two tries that publish the same
+        frozen files have the same intent and attempt, and one of them may be a zombie.
+    """
+
+    publish: Publish
+    content: Literal["rows", "changes"]
+    topic_by_value: dict[str | None, str]
+    value_schemas: dict[str, SchemaRef]
+    limits: dict[str, TopicLimits]
+    dead_letter_topic: str | None
+    generation: int | None = None
+    handover: LedgerHandover | None = None
+    key_schemas: dict[str, SchemaRef] = field(default_factory=dict)
+    begin_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+@dataclass(frozen=True)
+class RejectedRow:
+    """A row that cannot become a record of its topic.
+
+    :param position: of the row in the day.
+    :param column: that is to blame; None where it is the whole record.
+    :param record: makes the row's JSON, for the dead letter alone.
+    """
+
+    position: int
+    topic: str
+    stage: str
+    column: str | None
+    reason: str
+    key: bytes | None
+    make_json: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class OutgoingRecords:
+    """Records of one topic, in their order.
+
+    :param headers: of each; None where there are none.
+    :param timestamps: milliseconds since 1970 of each, 0 where the row has none; None where nobody asks for them.
+    :param partitions: where each must go, -1 where the partitioner decides; None where it decides for all.
+    """
+
+    topic: str
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[Headers] | None
+    timestamps: list[int] | None
+    partitions: list[int] | None = None
+    refused: list[RejectedRow] = field(default_factory=list)
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """The size of all keys and values."""
+        return sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
+
+    def select(self, rows: list[int]) -> OutgoingRecords:
+        """Return some of the records."""
+        columns = ("keys", "values", "headers", "timestamps", "partitions")
+        chosen: dict[str, Any] = {
+            name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
+        }
+        return replace(self, **chosen)
+
+
+class RecordEncoder:
+    """Makes records of one day's rows, for one generation."""
+
+    def __init__(self, options: KafkaOptions, plan: DayPlan, generation: int) -> None:
+        self.options = options
+        self.plan = plan
+        self.converter = options.value_converter_for(plan.publish.schema, plan.publish.day.date)
+        self.key_encoder = options.key_encoder_for(plan.publish.schema)
+        identifying = (RECORD_KEY,) if RECORD_KEY in plan.publish.schema.names else options.key_fields
+        are_keys = (options.key_converter, options.key_fields) == ("string", identifying)
+        self._ids = None if are_keys else KeyEncoder("string", plan.publish.schema, identifying, "")
+        key = plan.publish.key
+        self.constant_headers: Headers = [
+            ("connect.connector", key.connector.encode()),
+            ("connect.stream", key.stream.encode()),
+            ("connect.day", str(plan.publish.day.date).encode()),
+            ("connect.generation", str(generation).encode()),
+        ]
+
+    def encode(self, batch: pa.RecordBatch, first_position: int) -> Iterator[OutgoingRecords]:
+        """Yield the batch's records, topic by topic.
+
+        :param start: position of the first row.
+        """
+        if len(self.plan.topic_by_value) == 1:
+            (topic,) = self.plan.topic_by_value.values()
+            yield self._outgoing(topic, batch, range(first_position, first_position + batch.num_rows))
+            return
+        import numpy as np
+
+        column = batch.column(self.options.route_column).to_pylist()
+        rows: dict[str, list[int]] = {}
+        for index, value in enumerate(column):
+            rows.setdefault(self.plan.topic_by_value[value if value is None else str(value)], []).append(index)
+        for topic, indices in rows.items():
+            positions = np.asarray(indices, dtype=np.int64)
+            yield self._outgoing(topic, batch.take(positions), (positions + first_position).tolist())
+
+    def _outgoing(self, topic: str, batch: pa.RecordBatch, positions: Sequence[int]) -> OutgoingRecords:
+        made = self.converter.encode(batch, self.plan.value_schemas.get(topic))
+        named = self.key_encoder.encode(batch, self.plan.key_schemas.get(topic))
+        gone = self._gone(batch)
+        values = [None if row in gone else value for row, value in enumerate(made.values)] if gone else made.values
+        stamps = self._timestamps(batch)
+        bad: dict[int, tuple[str, str | None, str]] = {
+            row: (VALUE_STAGE, *why) for row, why in made.refused.items() if row not in gone
+        }
+        bad |= {row: (KEY_STAGE, *why) for row, why in named.refused.items()}
+        ids = self._event_ids(batch, named.values) if self.options.headers else []
+        bad |= self._not_taken(topic, named.values, values, ids, stamps)
+        headers = self._headers(topic, ids, positions) if self.options.headers else None
+        refusals = [
+            RejectedRow(positions[row], topic, *why, named.values[row], partial(row_as_json, batch, row))
+            for row, why in sorted(bad.items())
+        ]
+        made_of_all = OutgoingRecords(topic, named.values, values, headers, stamps, refused=refusals)
+        return made_of_all.select([row for row in range(batch.num_rows) if row not in bad]) if bad else made_of_all
+
+    def _gone(self, batch: pa.RecordBatch) -> set[int]:
+        """Return the rows that the source says are deleted."""
+        if self.options.delete_where is None:
+            return set()
+        return {row for row, gone in enumerate(batch.column(self.options.delete_where).to_pylist()) if gone}
+
+    def _timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
+        if self.options.timestamp_field is None:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = batch.column(self.options.timestamp_field).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+        # librdkafka takes 0 for the time of sending, which NULL means here: 1970's first instant cannot be sent.
+        found: list[int] = pc.fill_null(pc.if_else(pc.equal(column, 0), -1, column), 0).to_pylist()
+        return found
+
+    def _event_ids(self, batch: pa.RecordBatch, named: list[bytes | None]) -> list[bytes | None]:
+        """Return what identifies each row, as text: its ``record_key``; the key where the source gives none."""
+        return named if self._ids is None else self._ids.encode(batch, None).values
+
+    def _headers(self, topic: str, ids: list[bytes | None], positions: Sequence[int]) -> list[Headers]:
+        constant = list(self.constant_headers)
+        if (ref := self.plan.value_schemas.get(topic)) is not None:
+            constant.append(("connect.schema_version", str(ref.version).encode()))
+        return [
+            [*constant, ("connect.event_id", event_id or b""), ("connect.position", b"%d" % position)]
+            for event_id, position in zip(ids, positions, strict=True)
+        ]
+
+    def _not_taken(
+        self,
+        topic: str,
+        named: list[bytes | None],
+        values: list[bytes | None],
+        ids: list[bytes | None],
+        stamps: list[int] | None,
+    ) -> dict[int, tuple[str, str | None, str]]:
+        """Find what the topic would refuse: too large, without a key where it is compacted, too far from now."""
+        limits = self.plan.limits[topic]
+        framing = _FRAMING_BYTES
+        if self.options.headers:
+            framing += _HEADERS_BYTES + sum(len(name) + len(value or b"") for name, value in self.constant_headers)
+        bad: dict[int, tuple[str, str | None, str]] = {
+            row: (
+                PUT_STAGE,
+                None,
+                f"{size:,} bytes with headers and framing, and topic {topic!r} takes {limits.max_message_bytes:,}",
+            )
+            for row, size in _too_large([named, values, *([ids] if ids else [])], framing, limits.max_message_bytes)
+        }
+        if limits.is_compacted:
+            keyless = (row for row, key in enumerate(named) if key is None)
+            bad |= dict.fromkeys(keyless, (PUT_STAGE, None, "no key, and the topic is compacted"))
+        if stamps is not None:
+            bad |= {row: (PUT_STAGE, self.options.timestamp_field, why) for row, why in _too_far(stamps, limits)}
+        return bad
+
+
+def _too_large(parts: Sequence[list[bytes | None]], framing: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield rows whose parts and framing are more than ``most`` bytes, each with its size."""
+    longest = sum(max(map(len, filter(None, part)), default=0) for part in parts)
+    if framing + longest <= most:
+        return
+    for row, pieces in enumerate(zip(*parts, strict=True)):
+        size = framing + sum(map(len, filter(None, pieces)))
+        if size > most:
+            yield row, size
+
+
+def _too_far(stamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, str]]:
+    now = int(time.time() * 1000)
+    latest, earliest = now + limits.timestamp_after_max_ms, now - limits.timestamp_before_max_ms
+    for row, at in enumerate(stamps):
+        if at < 0:
+            yield row, "a time before 1970, or its first millisecond, which no record can have"
+        elif at and not earliest <= at <= latest:
+            yield row, "a time farther from now than the topic's message.timestamp limits allow"
+
+
+def is_written_by(headers: Any, stream_key: StreamKey) -> bool:
+    """Tell from a record's headers whether a stream wrote it."""
+    found = dict(headers or [])
+    mine = (stream_key.connector.encode(), stream_key.stream.encode())
+    return (found.get("connect.connector"), found.get("connect.stream")) == mine

@@ -1,0 +1,230 @@
+"""Sends the rows of staged files: as records, as dead letters, or not at all where a snapshot changed nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.kafka.outbox import Headers, Outbox
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.sinks._kafka.dead_letters import DeadLetterSender
+from airflow_provider_connect.sinks._kafka.ledger.records import DayEntry
+from airflow_provider_connect.sinks._kafka.record_encoder import DayPlan, OutgoingRecords, RecordEncoder, RejectedRow
+from airflow_provider_connect.sinks._kafka.snapshot_diff import SnapshotDiff
+from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.rows import read_batches
+from airflow_provider_connect.stage.soft_deletes import DELETED, DELETED_AT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.sinks._kafka.options import KafkaOptions
+
+BATCH_BYTES = 3_000_000
+SLICE_BYTES = 4_500_000
+"""Of the values that are encoded at once. A slice costs some milliseconds whatever its size; at 8 MB a task takes 60 MB
+more. A batch of a staged day is smaller than that in its file, and mostly becomes one slice.
+"""
+_FIRST_ROWS = 1000
+_GROWTH = 8
+_CHUNK = 1000
+_READY_BYTES = 16_000_000
+"""How much is encoded before a day's turn, so that others need not wait for it; as Python's objects it is more."""
+
+
+@dataclass(frozen=True)
+class SentShare:
+    """What became of one share.
+
+    :param rows: that became records, or were records already.
+    :param tombstones: records without a value among them.
+    :param unchanged: of a snapshot: rows whose record the topic has already.
+    :param vanished: of a snapshot: keys that got a tombstone; beside the rows.
+    :param soft_deleted: how many of these got their last value once more.
+    :param entry: what its own transaction wrote into the ledger; None where it had none.
+    """
+
+    rows: int
+    rejected: int
+    tombstones: int = 0
+    unchanged: int = 0
+    vanished: int = 0
+    soft_deleted: int = 0
+    offsets: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    seconds: float = 0.0
+    entry: DayEntry | None = None
+
+    @classmethod
+    def from_entry(cls, entry: DayEntry) -> SentShare:
+        """Return what an earlier try has sent, as the ledger has it."""
+        counts = entry.row.counts
+        counted = {name: counts.get(name, 0) for name in ("rejected", "tombstones")}
+        seconds = counts.get("publish_ms", 0) / 1000
+        return cls(entry.row.rows, **counted, offsets=entry.offsets, seconds=seconds, entry=entry)
+
+    @classmethod
+    def total(cls, receipts: list[SentShare], source_rejects: int) -> SentShare:
+        """Sum the shares into their day; spans of the same partition become one that holds them all."""
+        offsets: dict[str, dict[int, tuple[int, int]]] = {}
+        for sent in receipts:
+            for topic, partitions in sent.offsets.items():
+                known = offsets.setdefault(topic, {})
+                for partition, (first, end) in partitions.items():
+                    low, high = known.get(partition, (first, end))
+                    known[partition] = (min(low, first), max(high, end))
+        return cls(
+            rows=sum(sent.rows for sent in receipts),
+            rejected=sum(sent.rejected for sent in receipts) + source_rejects,
+            tombstones=sum(sent.tombstones for sent in receipts),
+            offsets=offsets,
+            seconds=sum(sent.seconds for sent in receipts),  # of all transactions: what one would have taken
+        )
+
+    def require_all(self, files: tuple[StagedFile, ...], outbox: Outbox, source_rejects: int = 0) -> None:
+        """Refuse to commit fewer or more records than the staged rows make.
+
+        :raises RetriableError: the client took another number.
+        """
+        staged = sum(file.rows for file in files)
+        expected = staged - self.unchanged + self.vanished + self.soft_deleted + source_rejects
+        if self.rows + self.rejected != staged or outbox.accepted_records != expected:
+            raise RetriableError(
+                f"{staged:,} rows were staged and {expected:,} records should be sent, but the client took "
+                f"{outbox.accepted_records:,}: nothing is committed"
+            )
+
+
+class ShareSender:
+    """Sends one share through one producer, as records of one generation."""
+
+    def __init__(
+        self, options: KafkaOptions, plan: DayPlan, outbox: Outbox, files: tuple[StagedFile, ...], generation: int
+    ) -> None:
+        self.options = options
+        self.plan = plan
+        self.outbox = outbox
+        self.files = files
+        self._records = RecordEncoder(options, plan, generation)
+        self._rejected = 0
+        self._outgoing = self._encoded()
+
+    def encode_ahead(self) -> None:
+        """Read and encode the first rows, as many as memory allows; nothing is sent yet."""
+        ready, size_bytes = [], 0
+        for outgoing in self._outgoing:
+            ready.append(outgoing)
+            size_bytes += outgoing.size_bytes
+            if size_bytes >= _READY_BYTES:
+                break
+        self._outgoing = chain(_emptied(ready), self._outgoing)
+
+    def send(self, snapshot: SnapshotDiff | None = None) -> SentShare:
+        """Hand over every row; the broker may not have them yet.
+
+        :param snapshot: what the topic holds, where only what changed is to be sent.
+        :raises DataError: rows cannot become records, and are not tolerated.
+        """
+        rows = tombstones = 0
+        total = sum(file.rows for file in self.files)
+        for outgoing in self._outgoing:
+            rows += len(outgoing.values)
+            tombstones += outgoing.values.count(None)
+            if outgoing.refused:
+                self.set_aside(outgoing.refused)
+            self._hand_over(outgoing if snapshot is None else snapshot.select_changes(outgoing))
+            self.outbox.require_time_left(rows, total)
+        sent = SentShare(rows, self._rejected, tombstones)
+        if snapshot is None:
+            return sent
+        vanished = self._bury_vanished(snapshot)
+        softly = vanished if self.options.deletes == "soft" else 0
+        return replace(sent, unchanged=snapshot.unchanged_rows, vanished=vanished, soft_deleted=softly)
+
+    def set_aside(self, refused: list[RejectedRow]) -> None:
+        """Count rows that are no records, and send them to the dead letters.
+
+        :raises DataError: the options do not allow them, or not so many.
+        """
+        self._rejected += len(refused)
+        first = refused[0]
+        what = f"row {first.position}" + (f", column {first.column!r}" if first.column else "") + f": {first.reason}"
+        what = f"{len(refused)} rows are no records for topic {first.topic!r}, the first: {what}"
+        self.options.tolerance.require(self._rejected, what)
+        DeadLetterSender(self.plan, self.outbox, self.options.topic).send_refused(refused)
+
+    def _encoded(self) -> Iterator[OutgoingRecords]:
+        """Yield records slice by slice; how many rows a slice has follows from what those of the last came to.
+
+        A Parquet file does not tell: repeated texts and NULLs are nothing in it, and whole values in a record.
+        """
+        rows = _FIRST_ROWS
+        for file in self.files:
+            for start, batch in read_batches(self.plan.publish.stage, file.path, BATCH_BYTES):
+                done = 0
+                while done < batch.num_rows:
+                    some = _at_most(batch.slice(done, rows), SLICE_BYTES)
+                    size_bytes = 0
+                    for outgoing in self._records.encode(some, start + done):
+                        size_bytes += outgoing.size_bytes
+                        yield outgoing
+                    done += some.num_rows
+                    fitting = SLICE_BYTES * some.num_rows // max(1, size_bytes)
+                    rows = max(1, min(fitting, _GROWTH * some.num_rows))
+
+    def _hand_over(self, outgoing: OutgoingRecords) -> None:
+        keys, values = outgoing.keys, outgoing.values
+        each = outgoing.size_bytes // max(1, len(values))
+        for first in range(0, len(values), _CHUNK):
+            chunk = slice(first, first + _CHUNK)
+            if outgoing.headers is None and outgoing.timestamps is None and outgoing.partitions is None:
+                records = [{"key": key, "value": value} for key, value in zip(keys[chunk], values[chunk], strict=True)]
+                self.outbox.send_batch(outgoing.topic, records, each * len(records))
+                continue
+            headers = outgoing.headers[chunk] if outgoing.headers is not None else [[]] * len(values[chunk])
+            stamps = outgoing.timestamps[chunk] if outgoing.timestamps is not None else [0] * len(values[chunk])
+            partitions = outgoing.partitions[chunk] if outgoing.partitions is not None else [-1] * len(values[chunk])
+            size_bytes = each * len(stamps)
+            self.outbox.send_with_headers(
+                outgoing.topic, keys[chunk], values[chunk], headers, stamps, partitions, size_bytes
+            )
+
+    def _bury_vanished(self, snapshot: SnapshotDiff) -> int:
+        """Send a tombstone for every key that the snapshot lacks, into the partition where its record lies.
+
+        A soft delete sends its last value first: what a reader needs who wants to know what is gone.
+        """
+        snapshot.require_unique()
+        (topic,) = self.plan.topic_by_value.values()
+        headers = self._records.constant_headers  # compared snapshots have headers
+        vanished = 0
+        for partition, key, value, kept in snapshot.read_vanished():
+            if self.options.deletes == "soft":
+                self.outbox.send(topic, key, value, [*headers, *kept, *self._marks], partition)
+            self.outbox.send(topic, key, None, headers, partition)
+            vanished += 1
+        return vanished
+
+    @property
+    def _marks(self) -> Headers:
+        """The headers of a last value: when the source was asked that no longer had the row."""
+        publish = self.plan.publish
+        day = dt.datetime.combine(publish.day.date, dt.time(), tzinfo=dt.UTC)
+        at = (publish.manifest.polled_at or day).astimezone(dt.UTC)
+        return [(DELETED, b"true"), (DELETED_AT, f"{at:%Y-%m-%dT%H:%M:%S.%fZ}".encode())]
+
+
+def _emptied(ready: list[OutgoingRecords]) -> Iterator[OutgoingRecords]:
+    """Yield what is ready, and let go of it."""
+    ready.reverse()
+    while ready:
+        yield ready.pop()
+
+
+def _at_most(batch: pa.RecordBatch, size_bytes: int) -> pa.RecordBatch:
+    """Return the first rows of a batch, as many as hold so much in memory, or one."""
+    while batch.num_rows > 1 and batch.nbytes > size_bytes:
+        batch = batch.slice(0, max(1, min(batch.num_rows // 2, batch.num_rows * size_bytes // batch.nbytes)))
+    return batch

@@ -1,0 +1,92 @@
+"""Asks the Query API: one request, one whole answer, and refusals that say what to do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from airflow_provider_connect.clients.http.asking.call import Call, Reply
+from airflow_provider_connect.errors import ConnectError, RetriableError
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._mixpanel.access import MixpanelAccess
+from airflow_provider_connect.sources._mixpanel.options import MixpanelOptions
+from airflow_provider_connect.sources._mixpanel.refusals import refusal_error
+from airflow_provider_connect.window import Day
+
+
+def current_time() -> dt.datetime:
+    """Return the present instant; tests replace this clock."""
+    return dt.datetime.now(dt.UTC)
+
+
+class MixpanelClient:
+    """One poll's way to the API; several threads may ask at once."""
+
+    def __init__(self, options: MixpanelOptions, access: MixpanelAccess, day: Day, tally: Tally) -> None:
+        from airflow_provider_connect.clients.http.json_api import JsonApi  # noqa: PLC0415  # DAG files import this
+
+        self.options = options
+        self.day = day
+        self.tally = tally
+        self._access = access
+        self._api = JsonApi(access, timeouts=options.timeouts, follows_redirects=False)
+        self.clock = self._api.clock
+        self.close = self._api.close
+
+    def fetch(
+        self,
+        call: Call,
+        *,
+        counts_to_limit: bool = True,
+        refusal_error: Callable[[Reply], ConnectError | None] = lambda _: None,
+    ) -> bytes:
+        """Return the bytes of the document that answers a call.
+
+        :param call: ``{project_id}`` in its path is the connection's, which goes into the query of other paths.
+        :param is_counted: whether it counts to the project's limit of queries.
+        :param refusal: returns the error that a refusal is; None for what it means to every call.
+        :raises RetriableError: the API is away, in trouble or busy, or what it sent is not a whole document.
+        :raises ConfigError: it refuses the request, the credentials or the plan.
+        """
+        project_id = self._access.project_id
+        params, path = dict(call.params), call.url.replace("{project_id}", project_id or "")
+        if path == call.url and project_id is not None:
+            params["project_id"] = project_id
+        reply = self._api.ask(
+            replace(call, url=path, params=params, is_repeatable=False),
+            on_sent=self.tally.request if counts_to_limit else None,
+            on_received=self.tally.received,
+            error_of=lambda reply: refusal_error(reply) or self._refusal(reply, call.about),
+        )
+        return reply.body
+
+    def parse_json(self, data: bytes) -> Any:
+        """Read a document.
+
+        :raises RetriableError: it is not JSON, or tells of trouble; :class:`ConfigError` if that is a person's.
+        """
+        try:
+            document = json.loads(data)
+        except (ValueError, RecursionError):  # its text would be part of the message
+            raise self.incomplete_answer_error(len(data)) from None
+        if isinstance(document, dict) and document.get("error"):
+            raise refusal_error(200, data.decode("utf-8", "replace"), self._access, now=current_time())
+        return document
+
+    def incomplete_answer_error(self, size_bytes: int) -> RetriableError:
+        """Return the error for an answer that is not a JSON document of the shape asked for."""
+        return RetriableError(
+            f"Mixpanel ({self._access.server_text}) sent no whole answer ({size_bytes} bytes): a proxy or a login page may "
+            "answer in its place"
+        )
+
+    def _refusal(self, reply: Reply, about: str) -> ConnectError | None:
+        if reply.status == 200:
+            return None if reply.body else self.incomplete_answer_error(0)
+        after, cut = reply.header("Retry-After"), reply.is_cut
+        return refusal_error(
+            reply.status, reply.text, self._access, now=current_time(), retry_after=after, is_cut=cut, subject=about
+        )

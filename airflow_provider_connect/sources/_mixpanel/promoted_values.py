@@ -1,0 +1,106 @@
+"""Makes promoted columns from decoded properties: exact, or null and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.sources._mixpanel.columns import PromotedProperty
+from airflow_provider_connect.sources._mixpanel.records import NotARecordError, RecordColumns
+from airflow_provider_connect.values.json.slices import members
+from airflow_provider_connect.values.json.typed import (
+    decimal_digits,
+    read_dates,
+    read_decimals,
+    read_instants,
+    read_plain,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NESTED = {dict, list}
+
+
+class PromotedColumns:
+    """Makes the promoted columns of any records of one poll.
+
+    :param null_texts: texts that mean null.
+    :param count: adds a number to a count of the report.
+    """
+
+    def __init__(
+        self, promoted: Sequence[PromotedProperty], null_texts: Collection[str], add_count: Callable[[str, int], None]
+    ) -> None:
+        self._promoted = promoted
+        self._null_texts = frozenset(null_texts)
+        self._count = add_count
+        self._sources = {one.property: PropertyTexts(one.property) for one in promoted}
+
+    def build(self, values: Mapping[str, list[Any]], records: RecordColumns) -> dict[str, pa.Array]:
+        """Return the columns by name.
+
+        :param values: the decoded values by property.
+        """
+        columns = {}
+        for name, column, kind in self._promoted:
+            found = values[name]
+            if self._null_texts:
+                missing = found.count(None)
+                found = [None if isinstance(one, str) and one in self._null_texts else one for one in found]
+                self._count(f"promote_null_text.{name}", found.count(None) - missing)
+            columns[column], misfits = self._typed(name, kind, found, records)
+            self._count(f"promote_null.{name}", misfits)
+        return columns
+
+    def _typed(self, name: str, kind: str, values: list[Any], records: RecordColumns) -> tuple[pa.Array, int]:
+        if kind == "timestamp":
+            return read_instants(values)
+        if kind == "date":
+            return read_dates(values)
+        if (digits := decimal_digits(kind)) is not None:
+            sources = self._sources[name].find_texts(
+                records, [row for row, one in enumerate(values) if type(one) is float]
+            )
+            return read_decimals(values, sources, *digits)
+        types = set(map(type, values))
+        if kind == "string" and not types.isdisjoint(_NESTED):
+            nested = [row for row, one in enumerate(values) if type(one) in _NESTED]
+            sources = self._sources[name].find_texts(records, nested)
+            values = [sources.get(row, one) for row, one in enumerate(values)]
+            types = set(map(type, values))
+        return read_plain(values, kind, types)
+
+
+class PropertyTexts:
+    """Finds the JSON text of one property: what decoding changes, such as the digits of a number, is still there."""
+
+    def __init__(self, name: str) -> None:
+        import msgspec
+
+        wanted = msgspec.defstruct(
+            "Wanted", [("value", msgspec.Raw, msgspec.Raw())], rename={"value": name}.get, gc=False
+        )
+        self._name = name
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(wanted).decode
+        self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+    def find_texts(self, records: RecordColumns, rows: list[int]) -> dict[int, str]:
+        """Return the text of each of these rows; a row whose text cannot be found has none."""
+        import numpy as np
+        import pyarrow as pa
+
+        if not rows:
+            return {}
+        texts = records.properties_of_rows(np.array(rows, np.int64)).cast(pa.binary()).to_pylist()
+        found = {row: self._of(text) for row, text in zip(rows, texts, strict=True)}
+        return {row: text for row, text in found.items() if text is not None}
+
+    def _of(self, properties: bytes) -> str | None:
+        try:
+            return bytes(self._decode(properties).value).decode()
+        except self._malformed:  # what msgspec does not read, such as lone surrogates
+            with suppress(NotARecordError):
+                return dict(members(properties.decode())).get(self._name)
+        return None

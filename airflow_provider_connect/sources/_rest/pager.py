@@ -1,0 +1,308 @@
+"""Goes from page to page as it is declared: what the next request is, and whether there is one. No network here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+
+from airflow_provider_connect.clients.http.asking.call import Call
+from airflow_provider_connect.clients.http.client import form_body, json_body
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.sources._rest.paging import (
+    Cursor,
+    Flag,
+    LastKey,
+    LinkHeader,
+    NextLink,
+    Offset,
+    PageNumber,
+    Paging,
+    ShortPage,
+    Single,
+    Total,
+)
+from airflow_provider_connect.sources._rest.placeholders import Asked
+from airflow_provider_connect.values.json.paths import MISSING, path_steps
+
+EMPTY_PAGES = 10
+"""How many pages without records may follow each other while a total or a flag says that there are more."""
+EMPTY_PAGES_WITH_TOKENS = 100
+"""The same where each names the next one by a token of its own: searches may skip much before they find something."""
+_MAY_RUN_OUT = ("empty_page", "short_page")
+_LINK = re.compile(r'<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
+_REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
+
+
+class PageFacts(NamedTuple):
+    """What decides whether another page follows, and which.
+
+    :param served: how many records the page has, before any is dropped.
+    :param head: what stands at the places that the paging names.
+    :param last_key: what stands in the last record at :func:`.last_place`; None if there is nothing.
+    """
+
+    served: int
+    head: Mapping[str, Any]
+    headers: Mapping[str, str]
+    url: str
+    last_key: Any = None
+
+
+def places(paging: Paging) -> list[str]:
+    """Return the places of a page that the paging needs."""
+    if isinstance(paging, Single):
+        return []
+    found = [paging.at] if isinstance(paging, NextLink | Cursor) else []
+    if isinstance(paging.ends, Flag | Total):
+        found.append(paging.ends.at)
+    return [place for place in found if place is not None]
+
+
+class Walk:
+    """One way through the pages of one answer."""
+
+    def __init__(self, paging: Paging, asked: Asked, about: str, *, begun_at: tuple[str, ...] = ()) -> None:
+        """Begin before the first page.
+
+        :param begun_at: where listings before this one ended at their cap, and this one begins.
+        """
+        self._begun_at = begun_at
+        self._end: Any = None
+        self._paging = paging
+        self._asked = asked
+        self._about = about
+        self._pages = self._served = self._largest = self._empty_pages = 0
+        self._url = ""
+        self._total = 0
+
+    @property
+    def announced(self) -> int:
+        """How many records all pages have together, if the API says so; else 0."""
+        return 0 if self._begun_at else self._total
+
+    def call(self, token: str | None) -> Call:
+        """Return the request for the page that a token names; None names the first."""
+        paging, asked = self._paging, self._asked
+        about = f"{self._about}, page {self._pages + 1}"
+        if token is not None and isinstance(paging, LinkHeader | NextLink):
+            # The link has its own query: ours would stand in it twice.
+            return self._made(self._linked(token), (), asked.headers, asked.body, about)
+        params, headers, body = list(asked.params), dict(asked.headers), asked.body
+        if isinstance(paging, Offset | PageNumber):
+            params += [(paging.param, token or str(paging.first)), *paging.asked_size]
+        elif isinstance(paging, LastKey) and token is not None:
+            params.append((paging.param, token))
+        elif isinstance(paging, Cursor) and token is not None:
+            if paging.param is not None:
+                params.append((paging.param, token))
+            elif paging.send_header is not None:
+                headers[paging.send_header] = token
+            else:
+                body = _put(body, path_steps(paging.put or ""), token)
+        return self._made(asked.path, tuple(params), headers, body, about)
+
+    def _linked(self, link: str) -> str:
+        try:
+            return urljoin(self._url, link)
+        except ValueError:
+            raise self._odd("links to a next page whose address cannot be read") from None
+
+    def _made(
+        self, url: str, params: tuple[tuple[str, str], ...], headers: dict[str, str], body: Any, about: str
+    ) -> Call:
+        asked = self._asked
+        sent = form_body(asked.form) if asked.form is not None else None if body is None else json_body(body)
+        is_stable = isinstance(self._paging, Single) or self._paging.stable or not self._pages
+        return Call(
+            url,
+            method=asked.method,
+            params=params,
+            headers=headers,
+            body=sent,
+            is_repeatable=is_stable,
+            about=about,
+        )
+
+    def after(self, page: PageFacts) -> str | None:
+        """Return what names the page after this one; None if this is the last one.
+
+        :raises RetriableError: the page does not say what it has to, or contradicts itself.
+        :raises ConfigError: it never will, as it is declared.
+        """
+        paging = self._paging
+        self._pages += 1
+        self._served += page.served
+        self._url = page.url
+        self._empty_pages = 0 if page.served else self._empty_pages + 1
+        if isinstance(paging, Single):
+            return None
+        if self._is_capped:
+            self._end = page.last_key
+            return None
+        if self._is_last(page):
+            return None
+        token = self._token(page)
+        if token is None and paging.ends.rule == "no_token":
+            return None
+        self._require_progress(paging.ends.rule)
+        if token is None:
+            raise self._odd(
+                f"names no next page, though its end rule {paging.ends.rule!r} says that there is one; if a missing "
+                "token means the end, set ends='no_token'"
+            )
+        return token
+
+    @property
+    def _is_capped(self) -> bool:
+        cap = None if isinstance(self._paging, Single | LastKey) else self._paging.cap
+        return cap is not None and self._served >= cap.records
+
+    def beyond(self) -> Walk | None:
+        """Return the way through what lies beyond the cap, once this one has come to its end; None if it is whole.
+
+        :raises ConfigError: it reached the cap, and what lies beyond cannot be had as it is declared.
+        :raises RetriableError: the last record does not say where to go on.
+        """
+        paging = self._paging
+        if isinstance(paging, Single | LastKey) or paging.cap is None or not self._is_capped:
+            return None
+        cap = paging.cap
+        reached = f"{self._about}: {self._served:,} records came, and the API lists {cap.records:,} at the most"
+        if cap.param is None or cap.field is None:
+            raise ConfigError(
+                f"{reached}: what lies beyond is missing. Ask for less at once, or set cap.param and cap.field, by "
+                "which the listing goes on"
+            )
+        if isinstance(self._end, bool) or not isinstance(self._end, str | int) or self._end == "":
+            raise self._odd(
+                f"has neither text nor a whole number in its last record at {cap.field!r}, from where to go on"
+            )
+        begin = str(self._end)
+        if begin in self._begun_at:
+            raise ConfigError(
+                f"{reached}: they end with the same {cap.field!r} with which a listing before them ended. Either the "
+                f"listing is not sorted by it, or {cap.param!r} is not where it begins, or more records than that are "
+                "alike there: ask for less at once"
+            )
+        params = [(name, value) for name, value in self._asked.params if name != cap.param]
+        asked = self._asked._replace(params=(*params, (cap.param, begin)))
+        about = f"{self._about.partition(', listing')[0]}, listing {len(self._begun_at) + 2}"
+        return Walk(paging, asked, about, begun_at=(*self._begun_at, begin))
+
+    def require_end(self, *, may_run_out: bool) -> None:
+        """Make sure that an answer which is declared to have no records may be the end here.
+
+        :param may_run_out: whether it may, under an end rule that knows no other end than running out.
+        :raises RetriableError: the page before it promised more.
+        """
+        if isinstance(self._paging, Single):
+            return
+        if not self._pages and (may_run_out or not self._begun_at):
+            return
+        if not may_run_out or self._paging.ends.rule not in _MAY_RUN_OUT:
+            self._pages += 1
+            raise self._odd(
+                f"is an answer without records by a rule of errors, though the end rule {self._paging.ends.rule!r} "
+                "said that there is more"
+            )
+
+    def _require_progress(self, rule: str) -> None:
+        most = EMPTY_PAGES_WITH_TOKENS if rule == "no_token" else EMPTY_PAGES
+        if self._empty_pages >= most:
+            raise self._odd(
+                f"has no records, and neither had the {most - 1} before it, though by the end rule {rule!r} there are "
+                "more: reading would never end. The next try begins at the first page; if it happens again, another "
+                "rule tells the last page"
+            )
+
+    def _is_last(self, page: PageFacts) -> bool:
+        assert not isinstance(self._paging, Single)
+        ends = self._paging.ends
+        if ends.rule == "empty_page":
+            return not page.served
+        if isinstance(ends, ShortPage):
+            return self._is_short(page, ends)
+        if isinstance(ends, Flag):
+            flag = page.head[ends.at]
+            if flag is MISSING:
+                raise self._odd(f"has nothing at {ends.at!r}, which is to say whether there are more")
+            if isinstance(ends.last, bool) and not isinstance(flag, bool):
+                raise self._odd(f"has neither true nor false at {ends.at!r}, which is to say whether there are more")
+            return type(flag) is type(ends.last) and bool(flag == ends.last)
+        return isinstance(ends, Total) and self._is_total(page, ends)
+
+    def _is_short(self, page: PageFacts, ends: ShortPage) -> bool:
+        if ends.serves is not None and page.served > ends.serves:
+            raise ConfigError(
+                f"{self._about}: page {self._pages} has {page.served} records, and ShortPage says that the API serves "
+                f"{ends.serves} on a full page: correct serves"
+            )
+        self._largest = max(self._largest, page.served)
+        return page.served < (ends.serves or self._largest) or not page.served
+
+    def _is_total(self, page: PageFacts, ends: Total) -> bool:
+        told = page.head[ends.at] if ends.at is not None else page.headers.get(str(ends.header).lower(), MISSING)
+        total = whole_number(told)
+        if total is None:
+            raise self._odd(f"says no total in {ends.at or ends.header!r}; if it need not, use another rule")
+        self._total = total if ends.of == "records" else 0
+        reached = self._served if ends.of == "records" else self._pages
+        if reached < total and (
+            self._empty_pages >= EMPTY_PAGES
+            or (not page.served and isinstance(self._paging, Offset | LastKey))  # would ask for the same again
+        ):
+            raise self._odd(
+                f"has no records, and neither had {self._empty_pages - 1} before it: the API tells a total of "
+                f"{total:,} {ends.of} and gave {reached:,}"
+            )
+        return reached >= total
+
+    def _token(self, page: PageFacts) -> str | None:
+        paging = self._paging
+        if isinstance(paging, Offset):
+            return str(paging.first + self._served)
+        if isinstance(paging, PageNumber):
+            return str(paging.first + self._pages)
+        if isinstance(paging, LinkHeader):
+            return linked(page.headers.get("link", ""), paging.rel)
+        if isinstance(paging, LastKey):
+            told, where = page.last_key, f"its last record at {paging.field!r}"
+        elif isinstance(paging, Cursor) and paging.header is not None:
+            told, where = page.headers.get(paging.header.lower()), f"header {paging.header!r}"
+        else:
+            assert isinstance(paging, Cursor | NextLink)
+            told, where = page.head[paging.at or ""], repr(paging.at)
+        if told is None or told is MISSING or told is False or told == "":  # 0 is a token
+            return None
+        if isinstance(told, bool) or not isinstance(told, str | int):
+            raise self._odd(f"has neither text nor a whole number as the next page's token: {where}")
+        return str(told)
+
+    def _odd(self, what: str) -> RetriableError:
+        return RetriableError(f"{self._about}: page {self._pages} {what}")
+
+
+def linked(header: str, rel: str) -> str | None:
+    """Return the address that a header Link names for a relation (RFC 8288); None if there is none."""
+    for address, parameters in _LINK.findall(header):
+        found = _REL.search(parameters)
+        if found and rel.lower() in (found[1] or found[2]).lower().split():
+            return str(address)
+    return None
+
+
+def whole_number(told: Any) -> int | None:
+    """Return a number as JSON or a header has it, if it is whole and not negative; else None."""
+    if isinstance(told, str) and re.fullmatch(r"[0-9]{1,18}", told.strip()):
+        return int(told)
+    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else None
+
+
+def _put(body: Any, way: tuple[str, ...], value: Any) -> Any:
+    """Return a body with a value at a place; objects on the way are made where there are none."""
+    if not way:
+        return value
+    inside = body if isinstance(body, dict) else {}
+    return {**inside, way[0]: _put(inside.get(way[0]), way[1:], value)}

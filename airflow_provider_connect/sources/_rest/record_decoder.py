@@ -1,0 +1,299 @@
+"""Decodes what the declared columns need of records: all records of a page at once where that can be had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from airflow_provider_connect.sources._rest.page_parser import Cut
+from airflow_provider_connect.sources._rest.records import Records
+from airflow_provider_connect.values.json.paths import MISSING, path_steps, value_at_steps
+from airflow_provider_connect.values.json.slices import SURROGATES, JsonSlicer, NotJsonError, decode_utf8, parse_json
+from airflow_provider_connect.values.json.typed import decimal_digits
+
+_MOST_OTHERS = 64
+
+Columns = list[tuple[Any, ...]]
+
+
+class Undeclared(NamedTuple):
+    """Fields that no column needs.
+
+    :param records: how many have any.
+    """
+
+    records: int
+    names: list[str]
+
+
+class Decoded(NamedTuple):
+    """The values of a page's records.
+
+    :param values: for each column, one of each record: decoded, or the field's bytes where the column needs its JSON
+        text (``b""`` if missing). Of a record that cannot be read it is None.
+    :param bad: by the record's number, why it cannot be read.
+    :param surrogates: how many records hold half a surrogate pair, which is U+FFFD in columns.
+    :param undeclared: none where nobody asks.
+    """
+
+    values: dict[str, list[Any]]
+    bad: dict[int, str]
+    surrogates: int
+    undeclared: Undeclared
+
+
+def needs_text(kind: str) -> bool:
+    """Tell whether a column is made of its field's JSON text: decoding would lose digits, or the form."""
+    return kind == "json" or decimal_digits(kind) is not None
+
+
+class _Quick:
+    """Decodes the records of a page in one go, if nothing is odd about any of them.
+
+    :param fields: which a column needs, and how they are decoded.
+    :param knows_all: whether to see as well which records have fields that no column needs; it knows those that came so
+        far.
+    :param is_partial: whether objects are read only in part: then their text has to be looked at as well.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], *, knows_all: bool, is_partial: bool) -> None:
+        import msgspec
+
+        self.knows_all = knows_all
+        self._is_partial = is_partial
+        self._fields = dict(fields)
+        self._others: dict[str, Any] = {}
+        self._decoder: Any = None
+        self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+        self.learn(())
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Know these other fields, too."""
+        import msgspec
+
+        self._others |= dict.fromkeys(names, msgspec.Raw)
+        self._decoder = None
+        if len(self._others) <= _MOST_OTHERS:  # records that always have new ones cost less where nothing is known
+            with suppress(ValueError):
+                form: Any = _form(self._fields | self._others, is_strict=self.knows_all)
+                self._decoder = msgspec.json.Decoder(list[form])
+
+    def columns(self, listed: bytes) -> tuple[Columns, Undeclared] | None:
+        """Return the records' values by field; None if a record is odd, or has a field that is not known."""
+        if self._decoder is None:
+            return None
+        try:
+            if self._is_partial:
+                listed.decode()  # msgspec reads over bytes that are no text
+            rows: list[Any] = self._decoder.decode(listed)
+        except self._malformed:
+            return None
+        found = _columns(rows)
+        others = dict(zip(self._others, found[len(self._fields) :], strict=True))
+        have = sorted(name for name, values in others.items() if any(values))
+        if any(all(others[name]) for name in have):
+            return found, Undeclared(len(rows), have)
+        return found, Undeclared(sum(map(any, zip(*(others[name] for name in have), strict=True))), have)
+
+
+class Decoder:
+    """Decodes the records of one source."""
+
+    def __init__(self, records: Records, slices: JsonSlicer) -> None:
+        import msgspec
+
+        self._slices = slices
+        self._ways = {name: path_steps(column.at or name) for name, column in records.columns.items()}
+        self._texts = {name for name, column in records.columns.items() if needs_text(column.type)}
+        fields = list(dict.fromkeys(way[0] for way in self._ways.values()))
+        self._raw = {way[0] for name, way in self._ways.items() if name in self._texts}
+        self._fields = {field: msgspec.Raw if field in self._raw else Any for field in fields}
+        form: Any = _form(self._fields)
+        self._nothing = form()
+        self._all = msgspec.json.Decoder(list[form])
+        self._one = msgspec.json.Decoder(form)
+        self._getters = {name: self._getter(name) for name in self._ways}
+        # Of objects that columns look into, msgspec makes no more than what they look for.
+        inner = {field: names for field in fields if (names := self._inside(field))}
+        quick = self._fields | {field: _form(dict.fromkeys(names, Any)) | None for field, names in inner.items()}
+        # A field that is read over for its text may hold bytes that are none, and another column look into it.
+        self._looks_into_texts = any(
+            way[0] in self._raw and name not in self._texts for name, way in self._ways.items()
+        )
+        is_partial = bool(inner) or self._looks_into_texts
+        self._quick = _Quick(quick, knows_all=records.undeclared != "json", is_partial=is_partial)
+        self._quick_getters = self._getters | {
+            name: _attribute(f"f{inner[way[0]].index(way[1])}") for name, way in self._ways.items() if way[0] in inner
+        }
+        self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+    def decode(self, cut: Cut) -> Decoded:
+        """Return the values of a page with records."""
+        bad: dict[int, str] = {}
+        surrogates = 0
+        unread: list[int] = []
+        getters = self._quick_getters
+        if (found := self._quick.columns(cut.listed)) is None:
+            getters, found = self._getters, self._columns(cut, unread)
+        by_field = dict(zip(self._fields, found[0], strict=False))
+        values = {name: get(by_field[self._ways[name][0]]) for name, get in getters.items()}
+        for number in unread:
+            try:
+                found_here, has_surrogates = self._slowly(bytes(cut.records[number]))
+            except NotJsonError as error:
+                bad[number] = str(error)
+                found_here, has_surrogates = dict.fromkeys(self._ways), False
+            surrogates += has_surrogates
+            for name, value in found_here.items():
+                values[name][number] = value
+        return Decoded(values, bad, surrogates, found[1])
+
+    def _columns(self, cut: Cut, unread: list[int]) -> tuple[Columns, Undeclared]:
+        """Return the records' values by field, as far as msgspec reads them one by one.
+
+        :param unread: gets the numbers of the other records.
+        """
+        undeclared = self._undeclared(cut) if self._quick.knows_all else Undeclared(0, [])
+        try:
+            self._require_text(cut.listed)
+            return _columns(self._all.decode(cut.listed)), undeclared
+        except self._malformed:
+            rows = []
+            for number, record in enumerate(cut.records):
+                try:
+                    self._require_text(record)
+                    rows.append(self._one.decode(record))
+                except self._malformed:
+                    rows.append(self._nothing)
+                    unread.append(number)
+            return _columns(rows), undeclared
+
+    def _require_text(self, encoded: Any) -> None:
+        if self._looks_into_texts:
+            bytes(encoded).decode()
+
+    def _undeclared(self, cut: Cut) -> Undeclared:
+        names: set[str] = set()
+        records = 0
+        for record in cut.records:
+            try:
+                others = self._slices.members(record).keys() - self._fields.keys()
+            except ValueError:
+                continue  # what is no object is told as that
+            records += bool(others)
+            names |= others
+        self._quick.learn(names)
+        return Undeclared(records, sorted(names))
+
+    def source(self, record: Any, name: str) -> str | None:
+        """Return the JSON text of a column's field in a record; None if it cannot be found."""
+        try:
+            raw = self._slices.value_at(record, self._ways[name])
+            return None if raw is MISSING else bytes(raw).decode()
+        except (ValueError, RecursionError):
+            return None
+
+    def _inside(self, field: str) -> list[str]:
+        """Return what columns look for inside a field, if that is all that is wanted of it, one level down."""
+        ways = [way for way in self._ways.values() if way[0] == field]
+        if field in self._raw or any(len(way) != 2 or way[1].isdigit() for way in ways):
+            return []
+        return list(dict.fromkeys(way[1] for way in ways))
+
+    def _getter(self, name: str) -> Callable[[Sequence[Any]], list[Any]]:
+        """Return what makes the values of a column of those of the field where its way begins."""
+        way, is_text = self._ways[name], name in self._texts
+        if way[0] not in self._raw:
+            return list if len(way) == 1 else _deeper(way[1:])
+
+        def text_of(raw: Any) -> bytes:
+            text = bytes(raw)
+            if len(way) == 1 or not text:
+                return text
+            part = self._slices.value_at(text, way[1:])
+            return b"" if part is MISSING else bytes(part)
+
+        if is_text:
+            return lambda values: list(map(text_of, values))
+        return lambda values: [_loaded(text_of(value)) for value in values]
+
+    def _slowly(self, record: bytes) -> tuple[dict[str, Any], bool]:
+        """Read a record that msgspec does not.
+
+        :raises NotJsonError: it is no JSON object, either.
+        """
+        document = parse_json(decode_utf8(record))
+        if not isinstance(document, dict):
+            raise NotJsonError("it is no JSON object")
+        values: dict[str, Any] = {}
+        has_surrogates = False
+        for name, way in self._ways.items():
+            value = value_at_steps(document, way)
+            if name in self._texts:
+                raw = self._slices.value_at(record, way)
+                value = b"" if raw is MISSING else bytes(raw)
+            elif isinstance(value, str) and SURROGATES.search(value):
+                value, has_surrogates = SURROGATES.sub("\ufffd", value), True
+            values[name] = value
+        return values, has_surrogates
+
+
+def _form(fields: Mapping[str, Any], *, is_strict: bool = False) -> Any:
+    """Return a form of records that has these fields.
+
+    :raises ValueError: msgspec cannot look for a field of such a name.
+    """
+    import msgspec
+
+    attributes = {f"f{at}": name for at, name in enumerate(fields)}
+    return msgspec.defstruct(
+        "Wanted",
+        [
+            (attribute, fields[name], msgspec.Raw() if fields[name] is msgspec.Raw else None)
+            for attribute, name in attributes.items()
+        ],
+        rename=attributes.get,
+        gc=False,
+        forbid_unknown_fields=is_strict,
+    )
+
+
+def _attribute(name: str) -> Callable[[Sequence[Any]], list[Any]]:
+    """Return what takes an attribute of values; None of those that are None."""
+    get = attrgetter(name)
+
+    def attribute(values: Sequence[Any]) -> list[Any]:
+        if None in values:
+            return [None if value is None else get(value) for value in values]
+        return list(map(get, values))
+
+    return attribute
+
+
+def _columns(rows: list[Any]) -> Columns:
+    from msgspec.structs import astuple
+
+    return list(zip(*map(astuple, rows), strict=True))
+
+
+def _deeper(way: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]]:
+    """Return what finds values inside decoded ones; None where there is nothing."""
+    first, is_last = way[0], len(way) == 1
+
+    def all_inside(values: Sequence[Any]) -> list[Any]:
+        if is_last:  # and nearly all are objects
+            return [value.get(first) if type(value) is dict else value_at_steps(value, way) for value in values]
+        return [value_at_steps(value, way) for value in values]
+
+    return all_inside
+
+
+def _loaded(text: bytes) -> Any:
+    """Return a value; of a number that is too long its text, which fits no column but one of texts."""
+    try:
+        return json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return text

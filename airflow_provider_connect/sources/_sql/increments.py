@@ -1,0 +1,110 @@
+"""Increments: which rows a day reads of a table that is followed, by the database's own clock."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from typing import NamedTuple
+
+from airflow_provider_connect.clients.sql.database import Database
+from airflow_provider_connect.errors import RowsLostError
+from airflow_provider_connect.sources._sql.cursors import NO_ROWS, SqlCursor, make_cursor
+from airflow_provider_connect.sources._sql.guards import replica_lag
+from airflow_provider_connect.sources._sql.options import SqlOptions
+from airflow_provider_connect.sources._sql.reset_detection import reset_reason
+from airflow_provider_connect.sources._sql.table_shape import TableShape
+from airflow_provider_connect.window import Day
+
+
+class RowSelection(NamedTuple):
+    """Which rows are read.
+
+    :param where: their condition; "" for all.
+    :param is_whole: whether they are all rows that there are, or were when somebody looked.
+    """
+
+    condition: str
+    has_all_rows: bool
+
+
+class IncrementTracker:
+    """What the days of one poller read. Several threads may ask.
+
+    :param compares_rows: as for :func:`.chunks.chunk_conditions`.
+    """
+
+    def __init__(self, options: SqlOptions, *, compares_rows: bool) -> None:
+        self._options = options
+        self._compares_rows = compares_rows
+        self._lock = threading.Lock()
+        self._spans: dict[Day, tuple[str | None, str]] = {}
+
+    def has_span(self, day: Day) -> bool:
+        """Tell whether a day's ends are fixed."""
+        with self._lock:
+            return day in self._spans
+
+    def is_finished(self, after: str | None, to: str | None) -> bool:
+        """Tell whether the stream has all that it gets, so that nobody asks for more."""
+        return to is None and after is not None and not self._options.start_mode.loads_new
+
+    def set_span(self, day: Day, after: str | None, to: str) -> str:
+        """Keep where a day begins and ends, and return the end."""
+        with self._lock:
+            self._spans[day] = after, to
+        return to
+
+    def find_end(
+        self, database: Database, found: TableShape, after: str | None, to: str | None, *, where: str, now: dt.datetime
+    ) -> str:
+        """Return where an increment ends; before where it begins, if the table is read anew.
+
+        :param where: the user's own condition.
+        :param now: by the database's clock.
+        :raises ConfigError: the cursor's columns cannot be followed, or have changed since, or the table began anew.
+        """
+        cursor = self._cursor(database, found)
+        if to is None:
+            to = self._now(database, cursor, after, where, now)
+        cursor.condition(database, after, to)  # now, while a position that does not fit can be told
+        return to
+
+    def _now(self, database: Database, cursor: SqlCursor, after: str | None, where: str, now: dt.datetime) -> str:
+        options = self._options
+        relation = database.relation(options.table_or_query)
+        until = now - dt.timedelta(seconds=options.timestamp_delay_seconds)
+        if options.timestamp_column is not None:
+            until -= replica_lag(database)  # what a replica lacks is like what is not committed yet
+        end = cursor.find_end(database, relation, after, where=where, until=until)
+        if (
+            after is None
+            or end != after
+            or not (why := reset_reason(database, cursor, options.table_or_query, after, now))
+        ):
+            return end
+        if not options.start_mode.reloads_when_lost:
+            raise RowsLostError(
+                f"{options.stream_key} cannot be followed any more: {why}, so rows to come would be passed by. Set "
+                "it forward again; or set snapshot_mode='when_needed', which loads all rows again; or load into a "
+                "target of its own"
+            )
+        return cursor.find_end(database, relation, None, where=where, until=until)
+
+    def select_rows(self, database: Database, found: TableShape, day: Day) -> RowSelection:
+        """Return which rows a day reads."""
+        with self._lock:
+            after, to = self._spans[day]
+        cursor = self._cursor(database, found)
+        where = cursor.condition(database, after, to)
+        if where == NO_ROWS or (after is None and not self._options.start_mode.loads_existing):
+            return RowSelection(NO_ROWS, has_all_rows=False)
+        return RowSelection(where, cursor.has_all_rows(after, to))
+
+    def _cursor(self, database: Database, found: TableShape) -> SqlCursor:
+        return make_cursor(
+            database,
+            timestamp=found.timestamp_column,
+            incrementing=found.incrementing_column,
+            db_timezone=self._options.clock_zone,
+            compares_rows=self._compares_rows,
+        )

@@ -1,0 +1,141 @@
+"""The ways to read a table, as data: which options go with each, and what the options' values are called elsewhere.
+
+The tables of ``docs/sql.md`` say the same; a test holds them together. DAG files import this.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel
+
+Mode = Literal["incrementing", "timestamp", "timestamp+incrementing"]
+SnapshotModeName = Literal["initial", "no_data", "initial_only", "when_needed"]
+OptionUse = Literal["needed", "yes", "no"]
+
+
+class ReadMethod(NamedTuple):
+    """One way to read a table.
+
+    :param option: the option that chooses it; ``value`` is the one that it then has, "" for any.
+    :param needs: the options that it cannot do without.
+    :param takes: those that it goes with; all others mean nothing to it.
+    """
+
+    option: str
+    value: str
+    requires: tuple[str, ...] = ()
+    accepts: tuple[str, ...] = ()
+
+    def option_use(self, option: str) -> OptionUse:
+        """Return whether it goes with an option."""
+        if option in self.requires:
+            return "needed"
+        return "yes" if option in self.accepts else "no"
+
+    def __str__(self) -> str:
+        """Return it as it stands in code."""
+        return f"{self.option}={self.value!r}" if self.value else self.option
+
+
+class StartMode(NamedTuple):
+    """How a stream with a ``mode`` begins and goes on.
+
+    :param begins_with_all: whether its first run reads all rows there are.
+    :param goes_on: whether later runs read what came since.
+    :param begins_anew: whether a run reads all rows again where what the ledger says cannot be followed any more.
+    """
+
+    loads_existing: bool
+    loads_new: bool = True
+    reloads_when_lost: bool = False
+
+
+_NUMBER, _TIME = ("incrementing_column",), ("timestamp_column",)
+_CURSOR, _CLOCK = ("snapshot_mode", "parallel_chunks", "consistency"), ("timestamp_delay_seconds", "db_timezone")
+READ_METHODS = (
+    ReadMethod("day_column", "", accepts=("db_timezone", "lookback_days")),
+    ReadMethod("snapshot", "replace", accepts=("parallel_chunks", "consistency")),
+    ReadMethod("snapshot", "daily", accepts=("parallel_chunks", "consistency")),
+    ReadMethod("mode", "incrementing", requires=_NUMBER, accepts=_CURSOR),
+    ReadMethod("mode", "timestamp", requires=_TIME, accepts=_CURSOR + _CLOCK),
+    ReadMethod("mode", "timestamp+incrementing", requires=_TIME + _NUMBER, accepts=_CURSOR + _CLOCK),
+)
+METHOD_OPTIONS = (
+    "timestamp_column",
+    "incrementing_column",
+    "timestamp_delay_seconds",
+    "db_timezone",
+    "snapshot_mode",
+    "parallel_chunks",
+    "consistency",
+    "lookback_days",
+)
+"""Those that do not go with every way; the last one is the operator's, which asks :attr:`.Source.reloads`."""
+SNAPSHOT_MODES: dict[SnapshotModeName, StartMode] = {
+    "initial": StartMode(loads_existing=True),
+    "no_data": StartMode(loads_existing=False),
+    "initial_only": StartMode(loads_existing=True, loads_new=False),
+    "when_needed": StartMode(loads_existing=True, reloads_when_lost=True),
+}
+FOREIGN_NAMES = {
+    ("mode", "bulk"): "snapshot='replace', in place of mode",
+    ("snapshot_mode", "always"): "snapshot='replace', in place of mode",
+    ("snapshot_mode", "schema_only"): "snapshot_mode='no_data'",
+    ("snapshot_mode", "never"): "snapshot_mode='no_data'",
+}
+"""What is called otherwise in Kafka Connect's JDBC source (``mode``) and in Debezium (``snapshot_mode``)."""
+_BELONGS = {
+    "timestamp_column": "it belongs to a mode with 'timestamp'",
+    "incrementing_column": "it belongs to a mode with 'incrementing'",
+    "timestamp_delay_seconds": "it belongs to a mode with 'timestamp'",
+    "db_timezone": "it says how day_column or timestamp_column is compared, and there is none",
+    "snapshot_mode": "it belongs to mode",
+    "consistency": "a day is read in one piece, and only snapshots and a stream's first run are cut",
+    "parallel_chunks": "a day is read in one piece, and only snapshots and a stream's first run are cut",
+}
+
+
+def refuse_foreign_name(option: str, value: object) -> object:
+    """Return an option's value, unless it is another project's name for something.
+
+    :raises ValueError: naming what it is called here.
+    """
+    if isinstance(value, str) and (ours := FOREIGN_NAMES.get((option, value))):
+        raise ValueError(f"{value!r} is here {ours}")
+    return value
+
+
+def read_methods(options: BaseModel) -> list[ReadMethod]:
+    """Return the ways that options choose; one if they are sound."""
+    return [
+        way for way in READ_METHODS if (value := getattr(options, way.option)) is not None and way.value in ("", value)
+    ]
+
+
+def read_method_problems(options: BaseModel) -> list[str]:
+    """Say which options are missing, or mean nothing; [] if all go together."""
+    ways, found = read_methods(options), []
+    if len(ways) != 1:
+        found.append("day_column: give either day_column, for days, or snapshot, or mode")
+    for option in METHOD_OPTIONS[:-1]:
+        cells = {way.option_use(option) for way in ways}
+        if is_set(options, option) and cells <= {"no"}:
+            found.append(f"{option}: {_BELONGS[option]}")
+        for way in ways:
+            if way.option_use(option) == "needed" and not is_set(options, option):
+                found.append(f"{option}: {way} needs it")
+    if "mode" in [way.option for way in ways]:
+        name: SnapshotModeName = getattr(options, "snapshot_mode")  # noqa: B009
+        cut = [] if SNAPSHOT_MODES[name].loads_existing else ["parallel_chunks", "consistency"]
+        found += [
+            f"{option}: snapshot_mode={name!r} begins with no row, so there is nothing to cut"
+            for option in cut
+            if is_set(options, option)
+        ]
+    return found
+
+
+def is_set(options: BaseModel, option: str) -> bool:
+    """Tell whether an option has another value than its default."""
+    return bool(getattr(options, option) != type(options).model_fields[option].default)

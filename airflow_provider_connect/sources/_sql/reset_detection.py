@@ -1,0 +1,59 @@
+"""Whether a table can still be followed: what is written to it now must come behind what was read.
+
+It cannot be if the counter of its numbers, or the database's clock, stands before the ledger's position: the table was
+emptied and counts from 1 again, or was restored, or the server is another one. That rows are gone proves nothing: an
+empty table, or one that lost its newest rows, goes on counting.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from airflow_provider_connect.clients.sql.database import ColumnCounter, Database, Query, Table
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.sources._sql.cursors import SqlCursor
+
+CLOCK_TOLERANCE = dt.timedelta(minutes=1)
+"""By how much the clocks of servers that stand in for each other may differ."""
+
+
+def reset_reason(
+    database: Database, cursor: SqlCursor, table_or_query: Table | Query, position: str, now: dt.datetime
+) -> str:
+    """Say why what is written now would be passed by; "" if it would not, or nobody can tell.
+
+    :param position: behind which no row came.
+    :param now: by the database's own clock.
+    """
+    values, column = cursor.parse_position(position), cursor.columns[0]
+    if not values:
+        return ""
+    at = cursor.position_time(position)
+    if at is not None:
+        ahead = at - now
+        return f"the database's clock, as {column.name!r} shows it, was set back" if ahead > CLOCK_TOLERANCE else ""
+    if not isinstance(table_or_query, Table):
+        return ""
+    greatest, counter = greatest_and_counter(database, table_or_query, column.name)
+    if counter is None or counter.last_number is None or counter.last_number >= int(str(values[0])):
+        return ""
+    # Where a row has a number that the counter did not give, as on a server that only gets another one's rows, it says
+    # nothing of those to come.
+    if greatest > counter.last_number:
+        return ""
+    return f"{counter.name}, which gives {column.name!r} its numbers, was set back before the last one that was read"
+
+
+def greatest_and_counter(database: Database, what: Table, column: str) -> tuple[int, ColumnCounter | None]:
+    """Return the greatest number that a table has, 0 without any, and then what its counter says."""
+    (greatest,) = database.one_row(database.select([f"max({database.quote(column)})"], database.relation(what)))
+    text = str(greatest)
+    return (int(text) if text.lstrip("-").isdecimal() else 0), readable_counter(database, what, column)
+
+
+def readable_counter(database: Database, what: Table, column: str) -> ColumnCounter | None:
+    """Return what gives a column its numbers; None if nobody can tell."""
+    try:
+        return database.column_counter(what, column)
+    except ConfigError:  # a server that only resembles the one whose catalog is asked
+        return None

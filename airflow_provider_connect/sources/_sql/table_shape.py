@@ -1,0 +1,225 @@
+"""What a database says of the table or query, held against the options: columns, key, the clock of the day column."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.sql.database import Database, Index, ReadColumn, SqlColumn, Table, ValueChoices
+from airflow_provider_connect.config import suggest_nearest
+from airflow_provider_connect.errors import ConfigError, refuse_any
+from airflow_provider_connect.sources._sql.day_bounds import ColumnClock, clock_of_type
+from airflow_provider_connect.sources._sql.keys import KeyClass, columns_before_prefix, key_class
+from airflow_provider_connect.sources._sql.options import RECORD_KEY, SqlOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EARLIER_KEY_METADATA = "earlier_key"
+"""The same for the key of versions up to 1.0.0rc1, if that key is a different one."""
+KEY_METADATA = "key"
+"""Entry of a schema's metadata: pairs of column and class that ``record_key`` is made of, as JSON. See ``keys.py``."""
+_DAY = "day"
+_TEXTS = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """What is read: plain data, which travels to tasks.
+
+    :param columns: those that become columns of the rows.
+    :param key: names of those that identify a row; () if nothing does.
+    :param is_unique: whether the database itself sees to it that a key comes once.
+    :param day: the day column; None for a snapshot.
+    :param indexes: of the table.
+    :param timestamp: the cursor's time; ``incrementing`` its number. None without such a cursor.
+    :param earlier_key: the key's columns in versions up to 1.0.0rc1; None if they are the same.
+    :param is_query: whether a query is read.
+    """
+
+    columns: tuple[SqlColumn, ...]
+    key: tuple[str, ...] = ()
+    is_unique: bool = False
+    day_column: SqlColumn | None = None
+    indexes: tuple[Index, ...] = ()
+    timestamp_column: SqlColumn | None = None
+    incrementing_column: SqlColumn | None = None
+    earlier_key: tuple[str, ...] | None = None
+    is_query: bool = False
+
+    @property
+    def to_params(self) -> dict[str, Any]:
+        """What a partition is told of it, as plain JSON."""
+        return {
+            "columns": [list(column) for column in self.columns],
+            "key": list(self.key),
+            "is_unique": self.is_unique,
+        }
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> TableShape:
+        """Return what :attr:`to_params` tells."""
+        columns = (SqlColumn(*column) for column in params["columns"])
+        return cls(tuple(columns), tuple(params["key"]), params["is_unique"])
+
+    @property
+    def key_columns(self) -> list[SqlColumn]:
+        """The columns of the key, in its order."""
+        by_name = {column.name: column for column in self.columns}
+        return [by_name[name] for name in self.key]
+
+    def is_range_indexed(self, column: SqlColumn) -> bool:
+        """Return whether an index of the table serves a range of a column."""
+        return any(index.is_ordered and index.columns[0] == column.name for index in self.indexes)
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """How the rows are read.
+
+    :param classes: of the key's columns.
+    """
+
+    columns: tuple[ReadColumn, ...]
+    schema: pa.Schema
+    key: tuple[str, ...]
+    key_classes: tuple[KeyClass, ...]
+
+
+def inspect_table(database: Database, options: SqlOptions) -> TableShape:
+    """Ask the database what there is.
+
+    :raises ConfigError: naming everything that does not fit.
+    """
+    if options.columns is None and isinstance(options.table_or_query, Table):
+        database.require_all_columns(options.table_or_query)
+    all_columns = {column.name: column for column in database.describe(options.table_or_query)}
+    problems = _missing("columns", options.columns or (), all_columns)
+    problems += _missing("key", options.key or (), all_columns)
+    ways = {name: getattr(options, name) for name in ("day_column", "timestamp_column", "incrementing_column")}
+    for option, name in ways.items():
+        problems += _missing(option, (name,) if name else (), all_columns)
+    refuse_any(problems)
+    columns = tuple(all_columns[name] for name in options.columns or all_columns)
+    refuse_any(_name_problems([column.name for column in columns]))
+    day, timestamp, incrementing = (all_columns[name] if name else None for name in ways.values())
+    table = options.table_or_query
+    if not isinstance(table, Table):
+        key = options.key or ()
+        return TableShape(
+            columns, key, day_column=day, timestamp_column=timestamp, incrementing_column=incrementing, is_query=True
+        )
+    primary = tuple(database.primary_key(table))
+    indexes = tuple(database.indexes(table))
+    key = options.key or primary
+    names = [column.name for column in columns]
+    if left_out := [name for name in key if name not in names]:
+        raise ConfigError(
+            f"columns: {', '.join(map(repr, left_out))} of the primary key has to be read, or name another key="
+        )
+    # A primary key that is not among them may be deferred, or stand for some of the rows only.
+    unique = [index.columns for index in indexes if index.is_unique]
+    nullable = {name for name in key if all_columns[name].is_nullable}
+    # An index lets NULL come often; that is a row without a key, which is refused in any case.
+    is_unique = any(set(each) <= set(key) for each in unique) and not nullable
+    return TableShape(
+        columns,
+        key,
+        is_unique=is_unique,
+        day_column=day,
+        indexes=indexes,
+        timestamp_column=timestamp,
+        incrementing_column=incrementing,
+        earlier_key=options.key or columns_before_prefix(primary, indexes),
+    )
+
+
+def row_layout(database: Database, found: TableShape, choices: ValueChoices) -> RowLayout:
+    """Return how the rows are read; the same on driver and executors.
+
+    :raises ConfigError: a column cannot be read, or cannot identify a row.
+    """
+    import pyarrow as pa
+
+    columns = tuple(database.read_columns(found.columns, choices))
+    by_name = {column.name: column for column in columns}
+    classes = tuple(key_class(column, by_name[column.name].type) for column in found.key_columns)
+    types = {column.name: column.type for column in found.columns}
+    fields = [
+        column.field.with_metadata((column.field.metadata or {}) | {b"comment": _comment(types[column.name])})
+        for column in columns
+    ]
+    if found.key:
+        comment = f"Identity of the row, 32 hex digits: made of {', '.join(found.key)}."
+        fields.append(pa.field(RECORD_KEY, pa.string(), nullable=False, metadata={"comment": comment}))
+    pairs = dict(zip(found.key, classes, strict=True))
+    earlier = {name: pairs[name] for name in (found.key if found.earlier_key is None else found.earlier_key)}
+    if found.is_query and database.queried_uuids_were_texts:
+        earlier = {name: "t" if letter == "u" else letter for name, letter in earlier.items()}
+    metadata = {KEY_METADATA: json.dumps([*pairs.items()])}
+    if earlier != pairs:
+        metadata[EARLIER_KEY_METADATA] = json.dumps([*earlier.items()])
+    return RowLayout(columns, pa.schema(fields, metadata=metadata), found.key, classes)
+
+
+def require_readable(database: Database, options: SqlOptions, layout: RowLayout) -> None:
+    """Ask for the rows as a poll does, and for none of them: a wrong ``where`` and a missing right are told now.
+
+    :raises ConfigError: they cannot be asked for.
+    """
+    where = f"(\n{options.where}\n)" if options.where else ""
+    relation = database.relation(options.table_or_query)
+    database.rows(database.select([column.expression for column in layout.columns], relation, where=where, limit=0))
+
+
+def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
+    """Return how the day column tells the day.
+
+    :raises ConfigError: it does not.
+    """
+    (read,) = database.read_columns([column], ValueChoices())
+    found = clock_of_type(read.type)
+    if found is None:
+        raise ConfigError(f"day_column: {column.name!r} of type {column.type} is neither a timestamp nor a date")
+    return found
+
+
+def can_split(found: TableShape, layout: RowLayout) -> bool:
+    """Tell whether ranges of the key hold every row: none is NULL, and its order is one that conditions know, too."""
+    from pyarrow import types
+
+    kinds = {column.name: column.type for column in layout.columns}
+    return bool(found.key) and all(
+        not column.is_nullable
+        and (
+            types.is_integer(kinds[column.name])
+            or types.is_decimal(kinds[column.name])
+            or types.is_date(kinds[column.name])
+            or (types.is_string(kinds[column.name]) and column.base.lower().startswith(_TEXTS))
+        )
+        for column in found.key_columns
+    )
+
+
+def _comment(kind: str) -> bytes:
+    return f"As the database has it: {kind or 'no declared type'}.".encode()
+
+
+def _missing(option: str, names: Sequence[str], known: dict[str, SqlColumn]) -> list[str]:
+    return [
+        f"{option}: there is no column {name!r}; {suggest_nearest(name, known)}" for name in names if name not in known
+    ]
+
+
+def _name_problems(names: Sequence[str]) -> list[str]:
+    todo = "leave it out with columns=, or give it another name in a query"
+    found = [
+        f"column {name!r} has the name of a column of this package's own: {todo}"
+        for name in names
+        if name.lower() in (_DAY, RECORD_KEY)
+    ]
+    doubled = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
+    return found + [f"columns whose names differ by case alone, as {name!r} does: {todo}" for name in doubled]

@@ -1,0 +1,53 @@
+"""The first step: what the ledger, and then the stage, know of days that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_provider_connect.errors import Failure
+from airflow_provider_connect.publishing import seen_publish
+from airflow_provider_connect.spark.context import JobContext
+from airflow_provider_connect.spark.days.publish import report_of_published
+from airflow_provider_connect.spark.days.sweep import delete_stage
+from airflow_provider_connect.spark.states import DayStager, DayState, StagedDay, UnpolledDay
+from airflow_provider_connect.stage.erase_list import EraseList
+from airflow_provider_connect.window import Day
+
+
+@dataclass(frozen=True)
+class DayLookup:
+    """Looks days up."""
+
+    context: JobContext
+    stager: DayStager
+
+    def read_erase_list(self) -> EraseList:
+        """Return the erase list that the days' rows are held against.
+
+        :raises ConnectError: the ledger is away, or the list is of other shapes.
+        """
+        outlet, shaping = self.context.outlet, self.context.intake.shaping
+        return outlet.publisher.ledger.erased().require_same_shapes(shaping.column_digest, outlet.sink.target)
+
+    def look_up(self, days: Sequence[Day], erased: EraseList) -> dict[Day, DayState]:
+        """Return a report for each day that is published already, else its state."""
+        return {day: self._state(day, erased) for day in days}
+
+    def _state(self, day: Day, erased: EraseList) -> DayState:
+        try:
+            ledger, job = self.context.outlet.publisher.ledger, self.context.job
+            if (row := ledger.published(day.date, job.intent.token)) is not None:
+                self._forget_leftovers(day)
+                return report_of_published(day, row)
+            newest = ledger.newest(day.date, self.context.intake.source.kind)
+            kept = self.stager.reusable_manifest(day, seen_publish(newest, erased.version))
+            return UnpolledDay(newest) if kept is None else StagedDay(kept, newest, is_from_earlier_try=True)
+        except Exception as error:  # noqa: BLE001  # it concerns this day alone
+            return Failure.from_error(error)
+
+    def _forget_leftovers(self, day: Day) -> None:
+        """Delete the staged files of drivers that published the day and died before they cleaned up."""
+        if not self.context.outlet.keeps_stage:
+            for leftover in self.stager.earlier_attempts.manifests(day):
+                delete_stage(self.context.outlet, leftover)

@@ -1,0 +1,86 @@
+"""The step from days to poll to frozen days: planned, polled, and named by a manifest, which is written last.
+
+Of an increment it is fixed first which rows of its stream a day reads.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from airflow_provider_connect.capabilities.poller import Follows
+from airflow_provider_connect.errors import ConfigError, Failure
+from airflow_provider_connect.registry import require_capability
+from airflow_provider_connect.sink import LedgerRow
+from airflow_provider_connect.spark.attempts import EarlierAttempts
+from airflow_provider_connect.spark.context import Intake
+from airflow_provider_connect.spark.days.plan import DayPlanner
+from airflow_provider_connect.spark.days.poll import PlanPoller
+from airflow_provider_connect.spark.states import DaysToPoll, PolledDays
+from airflow_provider_connect.stage.manifest import Manifest, SeenPublish, manifest_file
+from airflow_provider_connect.stage.spans import Restart, Span, next_span
+from airflow_provider_connect.window import Day
+
+
+@dataclass(frozen=True)
+class PolledStager:
+    """Freezes days as they were polled, each under an attempt of its own."""
+
+    intake: Intake
+    earlier_attempts: EarlierAttempts
+    planner: DayPlanner
+    poller: PlanPoller
+
+    def stage(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
+        """Poll days, and write their manifests."""
+        started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
+        spans = {day: span_of(self.intake, day, days.newest_rows[day], days.restart) for day in days.days}
+        answers = self.planner.splitter.poll_days(days, self._poll)
+        seconds = time.monotonic() - started
+        frozen: dict[Day, Manifest | Failure] = {}
+        for day, answer in answers.items():
+            if isinstance(answer, Failure):
+                frozen[day] = answer
+                continue
+            frozen[day] = manifest = Manifest(
+                day=day,
+                attempt=days.attempt_of(day),
+                fingerprint=self.earlier_attempts.fingerprint,
+                polled=answer.model_copy(update={"seconds": seconds}),
+                seen=days.seen_publish(day),
+                polled_at=self.planner.resumer.started_at(day) or polled_at,
+                span=spans[day],
+            )
+            text = manifest.model_dump_json().encode()
+            self.earlier_attempts.root.write(manifest_file(manifest.attempt), text, durable=True)
+        return frozen
+
+    def _poll(self, days: DaysToPoll) -> PolledDays:
+        return self.poller.poll(self.planner.plan(days))
+
+    def reusable_manifest(self, day: Day, seen: SeenPublish) -> Manifest | None:
+        """Return what an earlier try has polled. It is compared with the count that decided its partitions."""
+        manifest = self.earlier_attempts.reusable_manifest(day, seen)
+        if manifest is not None and manifest.polled.parts > 1:
+            self.planner.require_matching_counts([day])
+        return manifest
+
+
+def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart | None) -> Span | None:
+    """Return the span of a day: what it has read before, else the rows since the stream's newest; None of other kinds.
+
+    :param restart: position after an alarm.
+    :raises ConfigError: the ledger has no position to go on from.
+    """
+    if intake.source.kind != "increment":
+        return None
+    follower = require_capability(intake.poller, Follows, "its rows are increments")
+    try:
+        return next_span(newest, day.date, partial(follower.follow, day), restart)
+    except ValueError as error:
+        raise ConfigError(
+            f"{intake.source.stream_key} {day}: the publish that this one follows was no increment, and {error}: "
+            "load the stream into a target of its own"
+        ) from None

@@ -1,0 +1,125 @@
+"""The ways to read a table: every cell of what goes with what, and the page that says so."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.operators.arguments import require_reloadable
+from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources._sql.read_methods import (
+    FOREIGN_NAMES,
+    METHOD_OPTIONS,
+    READ_METHODS,
+    SNAPSHOT_MODES,
+    ReadMethod,
+    StartMode,
+)
+from airflow_provider_connect.sources.sql import SqlSource
+
+PAGE = Path(__file__).parents[4] / "docs" / "sql.md"
+VALUES: dict[str, Any] = {
+    "timestamp_column": "changed_at",
+    "incrementing_column": "id",
+    "timestamp_delay_seconds": 60,
+    "db_timezone": "US/Pacific",
+    "snapshot_mode": "when_needed",
+    "parallel_chunks": 2,
+    "consistency": "chunk",
+    "lookback_days": 1,
+}
+MODES = [way for way in READ_METHODS if way.option == "mode"]
+
+
+def options_of(way: ReadMethod) -> dict[str, Any]:
+    """Return what the way cannot do without."""
+    needed = {name: VALUES[name] for name in way.requires}
+    return {"conn_id": "c", "table": "orders", way.option: way.value or "at"} | needed
+
+
+def made(options: dict[str, Any]) -> str:
+    """Return what is said of options, the operator's among them; "" if they go together."""
+    lookback = options.pop("lookback_days", 0)
+    try:
+        source = SqlSource(**options)
+        if lookback:
+            require_reloadable(source, DeltaSink(path="/tmp/table"), lookback)
+    except ConfigError as error:
+        return str(error).removeprefix("SqlSource: options: ")
+    return ""
+
+
+@pytest.mark.parametrize(("way", "option"), list(product(READ_METHODS, METHOD_OPTIONS)), ids=str)
+def test_an_option_goes_with_a_way_as_the_table_says(way: ReadMethod, option: str) -> None:
+    options, cell = options_of(way), way.option_use(option)
+    if cell == "needed":
+        del options[option]
+        assert made(options) == f"{option}: {way} needs it"
+    else:
+        said = made(options | {option: VALUES[option]})
+        assert (not said) if cell == "yes" else said.startswith(option)
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(READ_METHODS, READ_METHODS)), ids=str)
+def test_one_way_alone_is_taken(first: ReadMethod, second: ReadMethod) -> None:
+    if first.option == second.option:
+        assert made(options_of(first)) == ""
+    else:
+        said = made(options_of(first) | options_of(second))
+        assert said == "day_column: give either day_column, for days, or snapshot, or mode"
+
+
+@pytest.mark.parametrize(("way", "mode", "chunks"), list(product(MODES, SNAPSHOT_MODES, (None, 2))), ids=str)
+def test_every_mode_goes_with_every_snapshot_mode(way: ReadMethod, mode: str, chunks: int | None) -> None:
+    said = made(options_of(way) | {"snapshot_mode": mode, "parallel_chunks": chunks})
+    wanted = "parallel_chunks: snapshot_mode='no_data'" if (mode, chunks) == ("no_data", 2) else ""
+    assert said.startswith(wanted)
+    assert bool(said) is bool(wanted)
+
+
+def test_all_that_does_not_go_together_is_said_at_once() -> None:
+    said = made(
+        {"conn_id": "c", "table": "t", "snapshot": "daily"} | {name: VALUES[name] for name in METHOD_OPTIONS[:-1]}
+    )
+    assert [part.split(":")[0] for part in said.split("; ")] == list(METHOD_OPTIONS[:5])
+
+
+def cells(*texts: str) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def quoted(text: str) -> str:
+    return f"`{text}`".replace("'", '"')
+
+
+def later(mode: StartMode) -> tuple[str, str]:
+    if not mode.loads_new:
+        return "nothing", "is not looked at"
+    return "what came since", "all rows are read again" if mode.reloads_when_lost else "the run fails"
+
+
+def test_the_page_has_the_same_tables() -> None:
+    names = [f"`{name}`" for name in METHOD_OPTIONS[:-1]]
+    wanted = [cells("way", *names, "the operator's `lookback_days`"), "|" + "---|" * (len(METHOD_OPTIONS) + 1)]
+    wanted += [cells(quoted(str(way)), *(way.option_use(option) for option in METHOD_OPTIONS)) for way in READ_METHODS]
+    modes = [
+        cells(
+            f'`"{name}"`' + " (default)" * (name == "initial"),
+            "all rows" if mode.loads_existing else "nothing",
+            *later(mode),
+            "yes" if mode.loads_existing else "no",
+        )
+        for name, mode in SNAPSHOT_MODES.items()
+    ]
+    elsewhere = {
+        cells(quoted(f"{option}={name!r}"), quoted(ours.split(",")[0]))
+        for (option, name), ours in FOREIGN_NAMES.items()
+    }
+    page = PAGE.read_text(encoding="utf-8")
+    assert "\n".join(wanted) + "\n\n" in page
+    assert "\n".join(modes) + "\n\n" in page
+    assert sorted(elsewhere - set(page.splitlines())) == []
