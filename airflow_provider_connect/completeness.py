@@ -45,12 +45,16 @@ OnBounds = Literal["fail", "warn"]
 Reconcile = Literal["off", "warn", "fail"]
 
 SHRINK_PERCENT = 50.0
-"""Deletions and the vendor's own deduplication remove a few percent of a day. A cut export lacks any part of it. Half of a
+"""Deletions and the vendor's own deduplication remove a few percent of a day.
+
+A cut export lacks any part of it. Half of a
 day is far above the first, and a larger loss is a fault that a person should see.
 """
 
 RECONCILE_PERCENT = 1.0
-"""Both figures are of one day and without duplicates. They may differ by rows that arrived between the two requests and by
+"""Both figures are of one day and without duplicates.
+
+They may differ by rows that arrived between the two requests and by
 rows that a vendor's reports leave out: far less than one percent. A cut answer usually lacks more.
 """
 
@@ -63,8 +67,8 @@ class RowBounds(Wire):
     """Limits of a day's rows around the mean of the days before.
 
     :param percent: of the mean, above and below. From 100 on, only a day with too many rows is out of bounds.
-    :param over_days: number of calendar days before the day. The ledger must have rows of at least half of them. Otherwise
-        there is no bound, and the report says so.
+    :param over_days: number of calendar days before the day. The ledger must have rows of at least half of them.
+        Otherwise there is no bound, and the report says so.
     :param on: ``fail`` (default) fails the day, ``warn`` publishes it with a warning.
     """
 
@@ -111,36 +115,38 @@ def findings(
     rules: Rules,
     replaced: LedgerRow | None,
     earlier: LedgerRow | None,
-    before: Sequence[LedgerRow] = (),
+    earlier_rows: Sequence[LedgerRow] = (),
     result: PollResult | None = None,
     has_rows: Callable[[], bool] = lambda: True,
 ) -> list[Finding]:
     """Return the problems of an answer.
 
-    Answers are compared with answers: the ledger knows how many rows were polled for the rows that a transform made. Only
-    ``row_bounds`` compares published rows, because no more may be known of earlier days.
+    Answers are compared with answers: the ledger knows how many rows were polled for the rows that a transform made.
+    Only ``row_bounds`` compares published rows, because no more may be known of earlier days.
 
-    :param replaced: the publish that this one would replace; None if there is none.
-    :param earlier: the same; for a day's first snapshot, the snapshot of the day before.
-    :param result: the result of a transform; None without one.
+    :param replaced: the publish that this one would replace, or None if there is none.
+    :param earlier: the same. For a day's first snapshot, the snapshot of the day before.
+    :param result: the result of a transform, or None without one.
     :param has_rows: returns True if any published day of the stream has a row. Called only for a publish without rows.
     """
     rows = rows_answered(polled)
-    found = [ignored_finding(day, polled, on_empty)]
-    if replaced is not None and not any(found):
-        found.append(emptied(day, polled, replaced, on_empty))
-        if result is not None and not any(found):
-            found.append(made_nothing(day, polled, result, replaced, on_empty))
-    if on_empty == "never" and not any(found):
-        found.append(refused_empty(day, polled, result))
-    if earlier is not None and not any(found) and (rows or on_empty != "accept"):
-        found.append(shrink_finding(day, rows, earlier, rules, erased=_newly_erased(polled, earlier)))
+    candidates = [ignored_finding(day, polled, on_empty)]
+    if replaced is not None and not any(candidates):
+        candidates.append(emptied(day, polled, replaced, on_empty))
+        if result is not None and not any(candidates):
+            candidates.append(made_nothing(day, polled, result, replaced, on_empty))
+    if on_empty == "never" and not any(candidates):
+        candidates.append(refused_empty(day, polled, result))
+    if earlier is not None and not any(candidates) and (rows or on_empty != "accept"):
+        candidates.append(shrink_finding(day, rows, earlier, rules, erased=_newly_erased(polled, earlier)))
     if rules.row_bounds is not None:
-        made = rows_before_filter(polled if result is None else result)
-        found.append(bounds_finding(day, made, before, rules.row_bounds, erased=polled.counts.get("erased", 0)))
-    if not any(found) and not (polled if result is None else result).rows_written and not has_rows():
-        found.append(never_had_rows(day, polled, result))
-    return [each for each in found if each is not None]
+        published_rows = rows_before_filter(polled if result is None else result)
+        candidates.append(
+            bounds_finding(day, published_rows, earlier_rows, rules.row_bounds, erased=polled.counts.get("erased", 0))
+        )
+    if not any(candidates) and not (polled if result is None else result).rows_written and not has_rows():
+        candidates.append(never_had_rows(day, polled, result))
+    return [finding for finding in candidates if finding is not None]
 
 
 def rows_answered(day: PollResult | LedgerRow) -> int:
@@ -175,8 +181,8 @@ def emptied(day: dt.date, polled: PollResult, earlier: LedgerRow, on_empty: OnEm
         return None
     return Finding(
         f"day {day}: the source answered {_emptily(polled)}, and would delete the {earlier.rows:,} published rows of "
-        f"{earlier.day} (generation {earlier.generation}): check why the source sent nothing; if that is right, set "
-        "the operator's on_empty='accept' and clear the task",
+        f"{earlier.day} (generation {earlier.generation}). Check why the source sent nothing. If the day is really "
+        "empty, set the operator's on_empty='accept' and clear the task",
         is_fatal=True,
     )
 
@@ -192,8 +198,8 @@ def made_nothing(
         return None
     return Finding(
         f"day {day}: the transform made no row of the {polled.rows_written:,} that were polled, and would delete the "
-        f"{earlier.rows:,} published rows of {earlier.day} (generation {earlier.generation}): check the transform, and "
-        "the tables that it reads; if that is right, set the operator's on_empty='accept' and clear the task",
+        f"{earlier.rows:,} published rows of {earlier.day} (generation {earlier.generation}). Check the transform and "
+        "the tables that it reads. If the result is right, set the operator's on_empty='accept' and clear the task",
         is_fatal=True,
     )
 
@@ -201,7 +207,7 @@ def made_nothing(
 def refused_empty(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding | None:
     """Refuse an empty answer or an empty result of a transform, whether or not the day was published before."""
     if not rows_answered(polled):
-        text, subject = f"the source answered {_emptily(polled)}", "the source, and the credentials' rights"
+        text, subject = f"the source answered {_emptily(polled)}", "the source and the credentials' permissions"
     elif result is not None and polled.rows_written and not result.rows_written:
         text = f"the transform made no row of the {polled.rows_written:,} that were polled"
         subject = "the transform, and the tables that it reads"
@@ -224,7 +230,7 @@ def never_had_rows(day: dt.date, polled: PollResult, result: PollResult | None) 
         text = f"the source answered {_emptily(polled)}"
     return Finding(
         f"day {day}: {text}, and no published day of this stream has a row. Check the options that decide which rows "
-        "there are, and the credentials' rights. To fail such days, set the operator's on_empty='never'",
+        "there are, and the credentials' permissions. To fail such days, set the operator's on_empty='never'",
         is_fatal=False,
     )
 
@@ -253,12 +259,15 @@ def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Find
     if not parents or polled.counts.get("ignored_parents", 0) < parents:
         return None
     text = (
-        f"day {day}: there is not a row, as the answers for all its {parents:,} parents were such as errors says to "
-        "ignore: check the credentials' rights, as some APIs answer as if nothing were there where a right is missing; "
+        f"day {day}: there are no rows, because the answers for all {parents:,} parents were errors that the option "
+        "errors ignores. Check the credentials' permissions: some APIs answer a missing permission as if the record "
+        "did not exist. "
     )
     if on_empty != "accept":
-        return Finding(text + "if it is right, set the operator's on_empty='accept' and clear the task", is_fatal=True)
-    return Finding(text + "it is published all the same, as on_empty='accept' says", is_fatal=False)
+        return Finding(
+            text + "If the day is really empty, set the operator's on_empty='accept' and clear the task", is_fatal=True
+        )
+    return Finding(text + "The day is published, because on_empty='accept'", is_fatal=False)
 
 
 def shrink_finding(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased: int = 0) -> Finding | None:
@@ -267,37 +276,37 @@ def shrink_finding(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *,
     :param earlier: the day's newest publish, or the snapshot before this one.
     :param erased: rows that the erase list removed from the answer and ``earlier`` still has.
     """
-    there = rows_answered(earlier)
-    lost = there - rows - erased
-    if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * there:
+    earlier_count = rows_answered(earlier)
+    lost = earlier_count - rows - erased
+    if rules.on_shrink == "accept" or lost * 100 <= rules.shrink_percent * earlier_count:
         return None
     shaped = ", with those that shapes leave out" if earlier.counts.get(FILTERED) else ""
     text = (
         f"day {day}: the source answered with {rows:,} rows"
-        f"{f' besides {erased:,} that were erased since' if erased else ''}, and {there:,} "
+        f"{f' ({erased:,} more were erased since)' if erased else ''}, and {earlier_count:,} "
         f"{'were polled for' if ROWS_POLLED in earlier.counts else 'are published of'} "
-        f"{earlier.day} (generation {earlier.generation}{shaped}): {_percent(lost, there)} fewer, and "
-        f"shrink_percent allows {rules.shrink_percent:g} %: check whether the answer was cut; "
+        f"{earlier.day} (generation {earlier.generation}{shaped}): {_percent(lost, earlier_count)} fewer, and "
+        f"shrink_percent allows {rules.shrink_percent:g} %. Check whether the answer was cut. "
     )
-    advice = "if it is right, set the operator's on_shrink='accept' or a higher shrink_percent, and clear the task"
+    advice = "If it is complete, set the operator's on_shrink='accept' or a higher shrink_percent, and clear the task"
     if rules.on_shrink == "fail":
         return Finding(text + advice, is_fatal=True)
-    return Finding(text + "it is published all the same, as on_shrink='warn' says", is_fatal=False)
+    return Finding(text + "The day is published, because on_shrink='warn'", is_fatal=False)
 
 
 def bounds_finding(
-    day: dt.date, rows: int, before: Sequence[LedgerRow], bounds: RowBounds, *, erased: int = 0
+    day: dt.date, rows: int, earlier_rows: Sequence[LedgerRow], bounds: RowBounds, *, erased: int = 0
 ) -> Finding | None:
     """Compare the rows of an answer with the mean of the days before.
 
-    :param erased: rows that the erase list removed from the answer. Only those above the mean of the earlier days count,
-        because these days lack their erased rows, too.
+    :param erased: rows that the erase list removed from the answer. Only those above the mean of the earlier days
+        count, because these days lack their erased rows, too.
     """
-    compared = [row for row in before if rows_before_filter(row)]
+    compared = [row for row in earlier_rows if rows_before_filter(row)]
     counts = [rows_before_filter(row) for row in compared]
     if len(counts) < bounds.least_days:
         return Finding(
-            f"day {day}: row_bounds says nothing about its {rows:,} rows: the ledger has rows of {len(counts)} of the "
+            f"day {day}: row_bounds was not applied to its {rows:,} rows: the ledger has rows of {len(counts)} of the "
             f"{bounds.over_days} days before, and {bounds.least_days} are needed",
             is_fatal=False,
         )
@@ -310,16 +319,16 @@ def bounds_finding(
     if abs(away) * 100 <= bounds.percent * total:
         return None
     text = (
-        f"day {day}: the source answered with {rows:,} rows{f' besides {erased:,} that are erased' if erased else ''}, "
+        f"day {day}: the source answered with {rows:,} rows{f' ({erased:,} more are erased)' if erased else ''}, "
         f"{_percent(abs(away), total)} "
         f"{'more' if away > 0 else 'fewer'} than the mean {total / len(counts):,.0f} of the {len(counts)} days with "
-        f"rows among the {bounds.over_days} before; row_bounds allows {bounds.percent:g} %: check whether the answer "
-        "is whole; "
+        f"rows among the {bounds.over_days} before. row_bounds allows {bounds.percent:g} %. Check whether the answer "
+        "is complete. "
     )
     if bounds.on == "fail":
-        advice = "if it is right, set RowBounds(on='warn') or a higher percent, and clear the task"
+        advice = "If it is, set RowBounds(on='warn') or a higher percent, and clear the task"
         return Finding(text + advice, is_fatal=True)
-    return Finding(text + "it is published all the same, as RowBounds(on='warn') says", is_fatal=False)
+    return Finding(text + "The day is published, because RowBounds(on='warn')", is_fatal=False)
 
 
 def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, mode: Reconcile) -> Finding | None:
@@ -333,27 +342,27 @@ def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, m
         return None
     share = f"{_percent(abs(away), count.rows)} " if count.rows else ""
     if count.is_most and away < 0:
-        share += "(of a count that holds what the source does not send any more, such as deleted rows) "
+        share += "(of a count that includes rows the source no longer sends, such as deleted ones) "
     text = (
         f"day {day}: the source answered with {rows:,} rows, and counts {count.rows:,} itself: {share}"
-        f"{'more' if away > 0 else 'fewer'}, and reconcile_percent allows {percent:g} %: check whether the answer is "
-        "whole; "
+        f"{'more' if away > 0 else 'fewer'}, and reconcile_percent allows {percent:g} %. Check whether the answer is "
+        "complete. "
     )
     if mode == "fail":
-        advice = "if it is right, set the operator's reconcile='warn' or a higher reconcile_percent, and clear the task"
+        advice = "If it is, set the operator's reconcile='warn' or a higher reconcile_percent, and clear the task"
         return Finding(text + advice, is_fatal=True)
-    return Finding(text + "it is published all the same, as reconcile='warn' says", is_fatal=False)
+    return Finding(text + "The day is published, because reconcile='warn'", is_fatal=False)
 
 
 def _newly_erased(polled: PollResult, earlier: LedgerRow) -> int:
     """Return how many more rows the erase list removed from an answer than from ``earlier``.
 
-    The count of ``earlier`` is not added to its rows instead: once the vendor has deleted these people, too, no answer has
-    their rows.
+    The count of ``earlier`` is not added to its rows instead: once the vendor has deleted these people, too, no answer
+    has their rows.
     """
     return max(polled.counts.get("erased", 0) - earlier.counts.get("erased", 0), 0)
 
 
-def _percent(part: int, whole: int) -> str:
+def _percent(part: int, total: int) -> str:
     """Return a share with enough digits to distinguish it from a limit just below."""
-    return f"{part / whole * 100:,.4g} %"
+    return f"{part / total * 100:,.4g} %"

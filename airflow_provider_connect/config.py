@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConfigError
 
 _AT_A_GLANCE = 50
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
-_TIME_SPAN = "; write it as ISO 8601 does: 'PT1H' for an hour, 'P1D' for a day"
+_TIME_SPAN = " (ISO 8601: 'PT1H' for an hour, 'P1D' for a day)"
 
 
 class Options(BaseModel):
@@ -34,7 +34,10 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     renamed: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Former names of options, each with the present name. A former name is accepted for one version, with a warning."""
+    """Former names of options, each with the present name.
+
+    A former name is accepted for one version, with a warning.
+    """
     removed: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Options of earlier versions, each with its replacement. They are refused."""
 
@@ -57,12 +60,12 @@ class Options(BaseModel):
     @classmethod
     def from_options(cls, options: dict[str, Any]) -> Self:
         """Make an instance from decoded JSON, with the constructor's errors. No text counts as a template."""
-        made = cls.__new__(cls)
+        instance = cls.__new__(cls)
         try:
-            BaseModel.__init__(made, **cls._with_present_names(options))
+            BaseModel.__init__(instance, **cls._with_present_names(options))
         except ValidationError as error:
             raise ConfigError(describe_problems(cls, error)) from None
-        return made
+        return instance
 
     @classmethod
     def _with_present_names(cls, options: dict[str, Any]) -> dict[str, Any]:
@@ -104,8 +107,8 @@ def has_template(value: Any) -> bool:
     if isinstance(value, BaseModel):
         value = vars(value)
     if isinstance(value, Mapping):
-        return any(has_template(each) for pair in value.items() for each in pair)
-    return isinstance(value, (list, tuple, set, frozenset)) and any(has_template(each) for each in value)
+        return any(has_template(item) for pair in value.items() for item in pair)
+    return isinstance(value, (list, tuple, set, frozenset)) and any(has_template(item) for item in value)
 
 
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
@@ -126,8 +129,8 @@ def describe_problems(model: type[BaseModel], error: ValidationError, templates:
 
     :param templates: options that cannot be validated before they are rendered.
     """
-    found = problems_of(model, error, templates)
-    return f"{model.__name__}: " + "; ".join(f"{'.'.join(map(str, at)) or 'options'}: {text}" for at, text in found)
+    problems = problems_of(model, error, templates)
+    return f"{model.__name__}: " + "; ".join(f"{'.'.join(map(str, at)) or 'options'}: {text}" for at, text in problems)
 
 
 def problems_of(
@@ -189,7 +192,7 @@ def _rendered(value: Any, render: Callable[[str], Any]) -> Any:
     if isinstance(value, BaseModel):
         value = {name: getattr(value, name) for name in value.model_fields_set}
     if isinstance(value, Mapping):
-        return {_rendered(key, render): _rendered(each, render) for key, each in value.items()}
+        return {_rendered(key, render): _rendered(item, render) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return type(value)(_rendered(each, render) for each in value)
+        return type(value)(_rendered(item, render) for item in value)
     return value

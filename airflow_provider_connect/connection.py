@@ -26,8 +26,8 @@ class Dataset(NamedTuple):
     @classmethod
     def from_uri(cls, uri: str) -> Dataset:
         """Return the dataset of a URI: its host and path. A local file has no host."""
-        scheme, _, rest = uri.partition("://")
-        host, _, path = rest.partition("/")
+        scheme, _, host_and_path = uri.partition("://")
+        host, _, path = host_and_path.partition("/")
         if not host:
             return cls(scheme, unquote(f"/{path}"))
         return cls(f"{_AS_NAMED.get(scheme, scheme)}://{host}", unquote(path))
@@ -39,8 +39,8 @@ _AS_NAMED = {"s3a": "s3", "gcs": "gs"}
 class Connection(Wire):
     """The fields of an Airflow connection that connectors use.
 
-    ``repr`` hides all fields that may be secret. A connection is pickled only into Spark tasks, in memory, and written only
-    by :func:`write_connections` and, sealed, by :func:`.submit.sealed.seal`.
+    ``repr`` hides all fields that may be secret. A connection is pickled only into Spark tasks, in memory, and written
+    only by :func:`write_connections` and, sealed, by :func:`.submit.sealed.seal`.
     """
 
     conn_id: str
@@ -53,7 +53,7 @@ class Connection(Wire):
     extra: dict[str, Any] = Field(default_factory=dict, repr=False)
 
     def option(self, name: str) -> str | None:
-        """Return a text field of the connection's extra; None if it is missing or empty.
+        """Return a text field of the connection's extra, or None if it is missing or empty.
 
         :raises ConfigError: the field is neither text nor a whole number.
         """

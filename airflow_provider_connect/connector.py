@@ -51,7 +51,10 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
     },
     "Sink": {"StagesMarks": "stages_marks"},
 }
-"""Capabilities of each contract, with their members. A capability without members was an attribute in earlier versions."""
+"""Capabilities of each contract, with their members.
+
+A capability without members was an attribute in earlier versions.
+"""
 
 
 class Connector(Options, ABC):
@@ -63,7 +66,7 @@ class Connector(Options, ABC):
         _refuse_outdated(cls)
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return this connector as an instance of a capability; None if these options do not have it."""
+        """Return this connector as an instance of a capability, or None if these options do not have it."""
         return self if isinstance(self, kind) else None
 
 
@@ -99,6 +102,6 @@ def _refuse_former_open(cls: type[Any]) -> None:
     except TypeError:
         raise ConfigError(
             f"{cls.__module__}.{cls.__qualname__} is written for an earlier version: write open(self, connection, "
-            "context), where context is an airflow_provider_connect.source.PollContext. The poller gets from it "
-            "what was set on its attributes spark, polls_at_once, looks_ahead and is_closed_before_polls"
+            "context), where context is an airflow_provider_connect.source.PollContext. It replaces the "
+            "poller's attributes spark, polls_at_once, looks_ahead and is_closed_before_polls"
         ) from None

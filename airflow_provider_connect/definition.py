@@ -198,8 +198,8 @@ def _login(connection: Connection) -> str:
 def _shown_host(host: str | None) -> str:
     """Return a host or URL without user, query and properties, which may hold credentials.
 
-    A password may contain any character, also one that ends it in a URL. If it cannot be separated from the rest, nothing
-    is shown.
+    A password may contain any character, also one that ends it in a URL. If it cannot be separated from the rest,
+    nothing is shown.
     """
     text = _USER.sub("//", host or "")
     shown = re.split(r"[?;#]", text, maxsplit=1)[0]

@@ -48,7 +48,7 @@ class RowsLostError(ConfigError):
 class RetriableError(ConnectError):
     """The same work may succeed later.
 
-    :param retry_after_seconds: pause that the other side requested; None if it requested none.
+    :param retry_after_seconds: pause that the other side requested, or None if it requested none.
     :param request_budget_spent: True if a poll gave up because its request budget was used up.
     """
 
@@ -71,7 +71,7 @@ class QuotaError(RetriableError):
 
     :param said: from the vendor's refusal: requests counted, limit, and seconds to wait. None if the job's own share is
         used up.
-    :param needs: fewest requests that the poll takes, if the quota ended halfway; 0 if unknown.
+    :param needs: fewest requests that the poll takes, if the quota ended halfway, or 0 if unknown.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class DataError(ConnectError):
 class OvertakenError(RetriableError):
     """Another task has published the day since this attempt began to poll, so this answer may be the older one.
 
-    :param by: token of that task's intent; "" if the ledger does not have it.
+    :param by: token of that task's intent, or "" if the ledger does not have it.
     :param may_poll_again: False if a later clear of the same run has published the day.
     :param is_erase: True if an erase came between. An erase does not poll the source.
     """
@@ -153,8 +153,10 @@ class Failure(Wire):
         """
         if not isinstance(error, ConnectError):
             frames = traceback.extract_tb(error.__traceback__)
-            place = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames[-4:]))
-            return cls(type="ConnectError", message=f"unexpected {type(error).__name__} at {place or 'unknown place'}")
+            location = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames[-4:]))
+            return cls(
+                type="ConnectError", message=f"unexpected {type(error).__name__} at {location or 'unknown place'}"
+            )
         return cls(
             type=next(parent.__name__ for parent in type(error).__mro__ if parent.__name__ in _BY_NAME),
             message=str(error),
@@ -168,7 +170,10 @@ class Failure(Wire):
 
     @property
     def forbids_more(self) -> bool:
-        """True if the job must not begin further days: the same refusal would follow, and the vendor may count the request."""
+        """True if the job must not begin further days.
+
+        The same refusal would follow, and the vendor may count the request.
+        """
         return self.type in ("ConfigError", "QuotaError") or bool(self.retry_after_seconds) or self.request_budget_spent
 
     def error(self) -> ConnectError:
@@ -188,8 +193,8 @@ class Failure(Wire):
 def worst_failure(failures: list[Failure]) -> Failure | None:
     """Return the failure that decides how a task with several failed days ends.
 
-    A :class:`ConfigError` comes first, because no retry helps. Retriable and unexpected errors come next, so that a retry
-    saves each day that it can. Among these the longest wait comes first, then a spent request budget.
+    A :class:`ConfigError` comes first, because no retry helps. Retriable and unexpected errors come next, so that a
+    retry saves each day that it can. Among these the longest wait comes first, then a spent request budget.
     """
     order = (
         "ConfigError", "RetriableError", "DeadlineError", "OvertakenError", "ConnectError", "QuotaError", "DataError",

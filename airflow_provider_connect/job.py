@@ -19,7 +19,9 @@ from airflow_provider_connect.wire import Wire
 
 
 class SealedConnections(Wire):
-    """Connections for a driver on another machine, in two halves. One half alone reveals nothing (:mod:`.submit.sealed`).
+    """Connections for a driver on another machine, in two halves.
+
+    One half alone reveals nothing (:mod:`.submit.sealed`).
 
     :param url: the sealed half, in the stage. The driver deletes it after reading, or the task when it ends.
     :param pad: the other half with its key, in hex. It travels in the job file, which a cluster may copy.
@@ -57,12 +59,13 @@ class JobConfig(Wire):
         publish.
     :param report: path or URL that the report is written to.
     :param on_empty: treatment of an answer without rows for a day that has published rows.
-    :param allowance: request limit of the job; None if the source has no quota.
+    :param allowance: request limit of the job, or None if the source has no quota.
     :param count_allowance: the same for the vendor's counts, if they have a quota of their own.
     :param rules: rules for an answer with rows.
     :param shape: shapes that the poll applies, in the form of :meth:`.Chain.serialize`.
     :param rejects_keep: content that the source's rejects keep of their records.
-    :param sealed_connections: where a driver on another machine finds the connections; None if they lie beside the job.
+    :param sealed_connections: where a driver on another machine finds the connections, or None if they lie beside the
+        job.
     :param transform: transformation of a staged day before its publish.
     :param definition: the parts of options, connection and shapes that decide the stream's rows.
     """
@@ -123,87 +126,88 @@ class DayReport(Wire):
         ...,
         "",
         "`published`; `already_published` by an earlier try of the same run; of a day of the lookback `unchanged` (the "
-        "source gave the published answer once more) or `overtaken` (somebody else has published or confirmed the day "
-        "since it was polled); `superseded` by a later snapshot; `failed`; `not_started`.",
+        "source returned the published answer again) or `overtaken` (another task has published or confirmed the day "
+        "since its poll); `superseded` by a later snapshot; `failed`; `not_started`.",
         "published",
     )
     lookback: bool = report_field(
         default=False, unit="", description="Whether it lies before the run's window.", example=False
     )
     generation: int | None = report_field(
-        None, "number", "Of the day's newest publish, by this job or another; null if there is none.", 2
+        None, "number", "Generation of the day's newest publish, by this job or another. Null without a publish.", 2
     )
     rows_read: int = report_field(0, "rows", "Records in the answer, before duplicates were dropped.", 10050)
     rows_written: int = report_field(0, "rows", "Rows of the day as it is published.", 10000)
     rows_before: int | None = report_field(
         None,
         "rows",
-        "Of the day's publish that this one followed, which it replaced where the sink replaces; null if it was the "
-        "first, or was published by an earlier try.",
+        "Rows of the previous publish, which this one replaced where the sink replaces. Null for a first publish, or "
+        "if an earlier try has published the day.",
         9990,
     )
-    duplicates: int = report_field(0, "rows", "Records that were dropped, for their key came before.", 50)
-    rejected: int = report_field(
-        0, "records", "Records that were set aside by source and sink (`errors_tolerance`).", 0
-    )
+    duplicates: int = report_field(0, "rows", "Records dropped as duplicates: their key had occurred before.", 50)
+    rejected: int = report_field(0, "records", "Records rejected by source and sink (`errors_tolerance`).", 0)
     counts: dict[str, int] = report_field(
         {},
         "each its own",
-        "What else source and sink have counted; their pages have the names. `erased` counts rows of those whom an "
-        "erase list keeps out.",
+        "Further counts of source and sink, named on their pages. `erased` counts rows that an erase list left out.",
         {"late_1_days": 12},
     )
     wire_bytes: int = report_field(0, "bytes", "Received from the source.", 1048576)
     raw_bytes: int = report_field(0, "bytes", "The same after decoding.", 9437184)
     stage_bytes: int = report_field(0, "bytes", "Of the day's files in the stage.", 2097152)
     retries: int = report_field(
-        0, "polls", "How often partitions were polled again; 0 if an earlier attempt's stage was used.", 1
+        0, "polls", "Repeated polls of partitions. 0 if an earlier attempt's stage was used.", 1
     )
     poll_seconds: float = report_field(
-        0.0, "seconds", "From the first request to the manifest; 0 if an earlier attempt's stage was used.", 41.3
+        0.0, "seconds", "From the first request to the manifest. 0 if an earlier attempt's stage was used.", 41.3
     )
     transform_seconds: float | None = report_field(
         None,
         "seconds",
-        "From the polled day to the manifest of its result, by whichever try made it; null without `transform=`.",
+        "From the polled day to the manifest of its result, in the try that made it. Null without `transform=`.",
         4.2,
     )
     polled_contents: str | None = report_field(
         None,
         "48 hex digits",
-        "With `transform=`, of all columns of all polled rows, whatever their order: equal ones say the same.",
+        "With `transform=`, digest of all columns of all polled rows in any order. Equal rows have equal digests.",
         "1f0c0a6f3b7d41a28f0e8b5a3c7d41a29d0c6be2f4a1735e",
     )
     result_contents: str | None = report_field(
         None,
         "48 hex digits",
-        "The same of the transform's result: where two runs polled the same and this differs, the transform is not "
+        "The same for the transform's result. If two runs polled equal rows and this differs, the transform is not "
         "deterministic, or another table that it reads has changed.",
         "7be2f4a1735e1f0c0a6f3b7d41a28f0e8b5a3c7d41a29d0c",
     )
     publish_seconds: float = report_field(0.0, "seconds", "From the sink's begin to its commit.", 0.8)
     earliest: dt.datetime | None = report_field(
-        None, "time, UTC", "Of the rows' times the first; null if they have none.", "2026-10-05T00:00:03Z"
+        None, "time, UTC", "First time of the rows. Null if they have none.", "2026-10-05T00:00:03Z"
     )
-    latest: dt.datetime | None = report_field(None, "time, UTC", "Of the rows' times the last.", "2026-10-05T23:59:58Z")
+    latest: dt.datetime | None = report_field(None, "time, UTC", "Last time of the rows.", "2026-10-05T23:59:58Z")
     digest: str | None = report_field(
         None,
         "32 hex digits",
-        "Of the keys of all rows, whatever their order: equal days have equal ones. Null if rows have no key.",
+        "Digest of the keys of all rows in any order. Equal days have equal digests. Null if rows have no key.",
         "8f0e8b5a3c7d41a29d0c6be2f4a1735e",
     )
     rejects: tuple[str, ...] = report_field(
-        (), "paths", "Files of records set aside, in the sink's stage.", ["_connect/attempts/…/rejects-00000-….parquet"]
+        (), "paths", "Files of rejected records, in the sink's stage.", ["_connect/attempts/…/rejects-00000-….parquet"]
     )
     reference: str | None = report_field(None, "", "The sink's own name for the publish.", "connect_20261006_8f0e8b5a")
-    link: str | None = report_field(None, "URL", "Where a person sees it, if there is such a page.", "https://…")
+    link: str | None = report_field(
+        None, "URL", "Page of the publish in the sink's console, if there is one.", "https://…"
+    )
     warnings: tuple[str, ...] = report_field(
         (),
         "",
-        "What looks wrong with a day that was published all the same.",
-        ["day 2026-10-05: …; it is published all the same, as on_shrink='warn' says"],
+        "Problems of a day that was published.",
+        ["day 2026-10-05: …. The day is published, because on_shrink='warn'"],
     )
-    failure: Failure | None = report_field(None, "", "Why it is not published: an error's type and message.", None)
+    failure: Failure | None = report_field(
+        None, "", "Reason why it is not published: an error's type and message.", None
+    )
 
     @classmethod
     def for_day(cls, day: Day, status: DayStatus, polled: PollResult | None = None, **fields: Any) -> DayReport:
@@ -242,7 +246,7 @@ class Totals(Wire):
         (),
         "",
         "Changed options that decide the stream's rows, such as `event` or `where`, with the command that lists the "
-        "days that were loaded otherwise.",
+        "days loaded with the former options.",
         ['event was ["signup"], and is ["signup", "page view"]. Loaded otherwise: 12 of 40 published days. …'],
     )
 
@@ -266,9 +270,9 @@ class JobReport(Wire):
     :param alone: days of groups that exceeded a deadline and are polled singly, if the job ended for lack of requests.
     :param count_said: the vendor's refusal of a count request, as in :class:`.QuotaError`.
     :param columns: columns of the source's rows with their Spark types, for lineage. Empty beyond a thousand columns.
-    :param staged_columns: the same for the published rows, if shapes changed the columns. ``made_of`` names the source's
-        columns of each.
-    :param result_columns: the same for a transform's result; None without a transform.
+    :param staged_columns: the same for the published rows, if shapes changed the columns. ``made_of`` names the
+        source's columns of each.
+    :param result_columns: the same for a transform's result, or None without a transform.
     :param warnings: changes of the stream's definition that fail nothing.
     """
 
@@ -318,6 +322,6 @@ class JobReport(Wire):
 
     def summary_of(self, failure: Failure) -> dict[str, Any]:
         """Return the short report of a failed task: the summary with the failure of each day and of the task."""
-        told: Any = {"failure": {"type", "message"}, **dict.fromkeys(TOLD, True)}
-        days = [day.model_dump(mode="json", include=told) for day in self.days]
+        included: Any = {"failure": {"type", "message"}, **dict.fromkeys(TOLD, True)}
+        days = [day.model_dump(mode="json", include=included) for day in self.days]
         return self.totals() | {"days": days, "failure": failure.model_dump(include={"type", "message"})}

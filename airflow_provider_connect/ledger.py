@@ -35,8 +35,8 @@ class Intent(Wire):
     """The task run that a day is published for. Retries and crashes keep it. A clear or a new run has another one.
 
     :param token: digest of (dag_id, run_id, task, map index, dag_run.start_date, dag_run.clear_number).
-    :param run: ``dag_id/run_id/task_id``, followed by ``[map index]`` for a mapped task. A clear keeps it, and so does a
-        run that is deleted and created again.
+    :param run: ``dag_id/run_id/task_id``, followed by ``[map index]`` for a mapped task. A clear keeps it, and so does
+        a run that is deleted and created again.
     :param clear_number: number of clears of the run. It starts at 0 again when the run is created again.
     """
 
@@ -71,9 +71,9 @@ class LedgerRow(Wire):
     :param counts: counts of the day's report, including ``rows_read``, ``duplicates`` and ``rejected``. The last one
         includes the rejects of the sink.
     :param answer: digest of the published answer, see :class:`.Publish`. None if unknown.
-    :param polled_at: time of the poll, UTC; of the last one if the day was confirmed. For people, like
+    :param polled_at: time of the poll, UTC. Of the last one if the day was confirmed. For people, like
         ``published_at``: no decision depends on a clock.
-    :param span: the range that an increment has read; None for other kinds.
+    :param span: the range that an increment has read, or None for other kinds.
     :param definition: digest of the :class:`.StreamDefinition` that the day was loaded with. None if an earlier version
         of this package published the day. An erase does not change it.
     :param reference: id of the publish in the sink, for people: a job or a transaction.
@@ -118,7 +118,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day; None if it was never published."""
+        """Return the newest published state of a day, or None if it was never published."""
 
     @abstractmethod
     def days(self) -> DaySet:
@@ -127,19 +127,19 @@ class Ledger(ABC):
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return the newest published state of each published day from ``first`` to ``last``, oldest first.
 
-        By default one read for each day. Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, and the
-        counts of late rows (:data:`.stage.counts.LATE_COUNTS`) and of rows left out (``shape_filtered``, ``erased``,
-        ``rows_polled``).
+        By default one read for each day. Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, and
+        the counts of late rows (:data:`.stage.counts.LATE_COUNTS`) and of rows left out (``shape_filtered``,
+        ``erased``, ``rows_polled``).
         """
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [row for day in days if (row := self.row(day)) is not None]
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the next publish of a day must follow; None if there is none.
+        """Return the publish that the next publish of a day must follow, or None if there is none.
 
-        This is the newest publish of the day. Where a snapshot replaces everything, it is the stream's newest snapshot, of any
-        day; rows that arrived after its ``polled_at`` count as late. For increments it is the newest publish of the day or, if
-        the day has none, the publish of the stream whose span has the highest number.
+        This is the newest publish of the day. Where a snapshot replaces everything, it is the stream's newest snapshot,
+        of any day. Rows that arrived after its ``polled_at`` count as late. For increments it is the newest publish of
+        the day or, if the day has none, the publish of the stream whose span has the highest number.
         """
         return self.row(day)
 
@@ -148,7 +148,7 @@ class Ledger(ABC):
         return EraseList()
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, of any day; None if no publish has one.
+        """Return the definition of the stream's newest publish, of any day, or None if no publish has one.
 
         Publishes without a definition are skipped: erases, and publishes of an earlier version of this package.
         """
@@ -160,7 +160,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the row that was published or confirmed for an intent on a day; None if there is none.
+        """Return the row that was published or confirmed for an intent on a day, or None if there is none.
 
         A later generation may have replaced it: the sink remembers the tokens of earlier generations.
 

@@ -65,7 +65,7 @@ class Patience:
     """One wait, begun on construction. ``tries`` counts the tries, including the present one.
 
     :param seconds: limit of tries and pauses together.
-    :param pauses: seconds between tries, in order; the last one repeats.
+    :param pauses: seconds between tries, in order. The last one repeats.
     :param jitter: each pause is multiplied by a random number between these two.
     :param tries: most tries, including the first.
     :param clock: None for :data:`CLOCK`.
@@ -116,16 +116,17 @@ class Patience:
         return self.left_seconds <= 0 or self.tries >= self._most_tries
 
     def next_pause(self, requested_seconds: float | None = None) -> float | None:
-        """Return the pause before the next try in seconds; None if no time is left for one.
+        """Return the pause before the next try in seconds, or None if no time is left for one.
 
-        :param requested_seconds: pause that the other side requested. It is kept, with jitter, if the remaining time allows.
+        :param requested_seconds: pause that the other side requested. It is kept, with jitter, if the remaining time
+            allows.
         """
-        asked, left = requested_seconds or 0.0, self.left_seconds
+        requested, remaining = requested_seconds or 0.0, self.left_seconds
         pause = self._pause()
-        if self.is_over or max(pause, asked) >= left:
+        if self.is_over or max(pause, requested) >= remaining:
             return None
         # The try that follows needs time too: chance adds at most half of what the asked pause leaves.
-        return max(pause, self._chance(asked, min(asked * _ASKED_FOR[1], (asked + left) / 2)))
+        return max(pause, self._chance(requested, min(requested * _ASKED_FOR[1], (requested + remaining) / 2)))
 
     def pause_as_requested(self, seconds: float) -> float:
         """Return a pause of at least the requested seconds, and at most half as long again.
@@ -149,7 +150,10 @@ class Patience:
         return True
 
     def wait_and_poll(self) -> bool:
-        """Pause before another look and return True. Return False immediately if the time was up at the previous look."""
+        """Pause before another look and return True.
+
+        Return False immediately if the time was up at the previous look.
+        """
         if self.is_over:
             return False
         self.sleep(min(self._pause(), self.left_seconds))

@@ -43,13 +43,13 @@ from airflow_provider_connect.stage.manifest import SeenPublish
 
 
 def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *, erased: int = 0) -> int:
-    """Return the generation under which a publish may be committed. Pure; called in the sink's commit step.
+    """Return the generation under which a publish may be committed. Pure. Called in the sink's commit step.
 
     The caller has checked before that this intent is not published yet.
 
-    :param newest: the publish that this one must follow, read in the commit step: the day's newest, or the stream's newest
-        if a snapshot replaces everything or an increment follows another day.
-    :param used: highest generation under which records were sent, published or not; 0 if records become visible only
+    :param newest: the publish that this one must follow, read in the commit step: the day's newest, or the stream's
+        newest if a snapshot replaces everything or an increment follows another day.
+    :param used: highest generation under which records were sent, published or not, or 0 if records become visible only
         with the publish.
     :param erased: version of the stream's erase list in that step.
     :raises SupersededError: this is a snapshot, and the target shows a later day's.
@@ -72,7 +72,9 @@ def seen_publish(newest: LedgerRow | None, erased: int = 0) -> SeenPublish:
 
 
 def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> None:
-    """Refuse a publish if the stream's definition has changed since its attempt looked. Pure; called in the commit step.
+    """Refuse a publish if the stream's definition has changed since its attempt looked.
+
+    Pure. Called in the commit step.
 
     The attempt then looks again, and compares its definition with the one in force.
 
@@ -96,7 +98,7 @@ def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
 
 
 def confirmed_row(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> LedgerRow:
-    """Return a day's row as this publish confirms it. Pure; called in the sink's confirmation step.
+    """Return a day's row as this publish confirms it. Pure. Called in the sink's confirmation step.
 
     The caller has checked before that this intent is not published yet.
 
@@ -121,33 +123,36 @@ def superseded_error(publish: Publish, newest: LedgerRow) -> SupersededError:
     """Return the error for a snapshot that is older than the published one."""
     return SupersededError(
         f"{publish.key} {publish.day}: a snapshot of {newest.day} is published already (generation "
-        f"{newest.generation}); what {publish.intent.run} staged is older and stays unpublished"
+        f"{newest.generation}). The snapshot that {publish.intent.run} staged is older and stays unpublished"
     )
 
 
 def overtaken_error(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> OvertakenError:
     """Return the error for a publish or erase that came between this attempt's look at the ledger and its commit.
 
-    :param newest: that publish; None if the ledger has lost the one that was seen.
+    :param newest: that publish, or None if the ledger has lost the one that was seen.
     :param erased: version of the stream's erase list now.
     """
-    where, seen = f"{publish.key} {publish.day}", publish.manifest.seen.generation
+    subject, seen_generation = f"{publish.key} {publish.day}", publish.manifest.seen.generation
     if erased != publish.manifest.seen.erased:
         return OvertakenError(
-            f"{where}: rows were erased since this attempt began to poll (version {erased} of the stream's erase "
-            f"list); what {publish.intent.run} staged may hold them and stays unpublished",
+            f"{subject}: rows were erased since this attempt began to poll (version {erased} of the stream's erase "
+            f"list). The day that {publish.intent.run} staged may contain them and stays unpublished",
             by=f"erase {erased}",
             is_erase=True,
         )
     if newest is None:
-        return OvertakenError(f"{where}: generation {seen} was there before the poll, and the ledger has none now")
+        return OvertakenError(
+            f"{subject}: generation {seen_generation} was there before the poll, and the ledger has none now"
+        )
     mine = publish.intent
     is_later_clear = newest.run == mine.run and newest.clear_number > mine.clear_number
     did = "confirmed" if newest.checks else "published"
     of_day = "" if newest.day == publish.day.date else f" of {newest.day}"
     return OvertakenError(
-        f"{where}: {newest.run or 'another run'} has {did} generation {newest.generation}{of_day} since this attempt "
-        f"began to poll at generation {seen}; what {mine.run} staged may be the older answer and stays unpublished",
+        f"{subject}: {newest.run or 'another run'} has {did} generation {newest.generation}{of_day} since this attempt "
+        f"began to poll at generation {seen_generation}. The day that {mine.run} staged may be the "
+        "older answer and stays unpublished",
         by=newest.token,
         may_poll_again=not is_later_clear,
         is_erase=is_erase_run(newest.run),  # perhaps an older one, which took longer

@@ -64,7 +64,7 @@ def require_capability(poller: Poller, kind: type[C], because: str) -> C:
 
 
 def quota_of(source: Source, connection: Connection) -> Quota | None:
-    """Return the request limit of a source; None if it has none."""
+    """Return the request limit of a source, or None if it has none."""
     limited = source.capability(HasQuota)
     return None if limited is None else limited.quota(connection)
 
@@ -83,7 +83,7 @@ def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date]
 
 
 def column_names(source: Source) -> Sequence[str] | None:
-    """Return the names of the rows' columns; None if the options leave some to the source."""
+    """Return the names of the rows' columns, or None if the options leave some to the source."""
     names = source.capability(NamesColumns)
     return None if names is None else names.column_names()
 
@@ -128,7 +128,9 @@ def _connector(room: str, name: str, contract: type[Any]) -> type[Any]:
     return _only(candidates[0] if len(candidates) == 1 else None, contract, name)
 
 
-def _only(found: Any, contract: type[Any], name: str) -> type[Any]:
-    if not (isinstance(found, type) and issubclass(found, contract) and getattr(found, "name", None) == name):
+def _only(candidate: Any, contract: type[Any], name: str) -> type[Any]:
+    if not (
+        isinstance(candidate, type) and issubclass(candidate, contract) and getattr(candidate, "name", None) == name
+    ):
         raise ConfigError(f"connector {name!r} must define exactly one {contract.__name__} with name = {name!r}")
-    return found
+    return candidate

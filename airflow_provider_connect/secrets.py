@@ -20,7 +20,7 @@ HIDDEN_NAME = (
     r"secret|passw|passphrase|token|credential|authorization|key|jaas|dsn|oauthbearer\.config$"
     r"|(?:^|[^a-z])sas(?:[^a-z]|$)"
 )
-"""Pattern of the names of secret fields, in any case; valid in Python and in Java."""
+"""Pattern of the names of secret fields, in any case. Valid in Python and in Java."""
 _SECRET_NAME = re.compile(HIDDEN_NAME, re.IGNORECASE)
 _PLACE_NAME = re.compile(r"\.(?:location|keytab|private\.key\.file|token\.endpoint\.url)$", re.IGNORECASE)
 """Names of files and services. Messages must be able to show them. A password within a URL is redacted there."""
@@ -55,8 +55,10 @@ class Secrets:
     def __init__(self, values: Iterable[str]) -> None:
         refuse_text("values", values)
         parts = {value: [re.escape(part) for part in _NOT_SHOWN.split(value) if part] for value in values if value}
-        self._patterns = [re.compile(_REPLACED.join(shown)) for shown in parts.values() if shown]
-        self._not_shown = [value for value, shown in parts.items() if not shown]
+        self._patterns = [
+            re.compile(_REPLACED.join(visible_parts)) for visible_parts in parts.values() if visible_parts
+        ]
+        self._not_shown = [value for value, visible_parts in parts.items() if not visible_parts]
         self._beginnings = [_AS_COMPARED.sub("", value) for value in parts]
 
     def __repr__(self) -> str:
@@ -67,36 +69,37 @@ class Secrets:
 
         An echo may lose characters that messages do not show (spaces, non-ASCII). The search ignores them.
 
-        :param is_cut: True if the end of the text is missing. Then the beginning of a value at the end is replaced, too.
+        :param is_cut: True if the end of the text is missing. Then the beginning of a value at the end is replaced,
+            too.
         """
         readings = list(_readings(text, is_cut=is_cut))
-        found = [span for reading in readings for span in self._find_secrets(reading)]
+        spans = [span for reading in readings for span in self._find_secrets(reading)]
         if is_cut:
-            found += [(begin, len(text)) for reading in readings for begin in self._begun(reading)]
-        shown, at = [], 0
-        for begin, end in sorted(found):
+            spans += [(begin, len(text)) for reading in readings for begin in self._begun(reading)]
+        pieces, at = [], 0
+        for begin, end in sorted(spans):
             if begin >= at:
-                shown += [text[at:begin], _STRUCK]
+                pieces += [text[at:begin], _STRUCK]
             at = max(at, end)
-        return "".join([*shown, text[at:]])
+        return "".join([*pieces, text[at:]])
 
     def _find_secrets(self, reading: _Reading) -> Iterator[tuple[int, int]]:
-        shown = reading.decoded(_NOT_SHOWN, lambda run: [])
+        visible = reading.decoded(_NOT_SHOWN, lambda run: [])
         for pattern in self._patterns:
-            for match in pattern.finditer(shown.text):
-                yield shown.begins[match.start()], shown.ends[match.end() - 1]
+            for match in pattern.finditer(visible.text):
+                yield visible.begins[match.start()], visible.ends[match.end() - 1]
         for value in self._not_shown:
             for match in re.finditer(re.escape(value), reading.text):
                 yield reading.begins[match.start()], reading.ends[match.end() - 1]
 
     def _begun(self, reading: _Reading) -> Iterator[int]:
         """Yield the positions where a value, or half an escape, may begin at the end of a text."""
-        shown = reading.decoded(_AS_COMPARED, lambda run: [])
+        compared = reading.decoded(_AS_COMPARED, lambda run: [])
         for value in self._beginnings:
-            most = min(len(value), len(shown.text))
-            length = next((n for n in range(most, 0, -1) if shown.text.endswith(value[:n])), 0)
+            most = min(len(value), len(compared.text))
+            length = next((n for n in range(most, 0, -1) if compared.text.endswith(value[:n])), 0)
             if length:
-                yield shown.begins[len(shown.text) - length]
+                yield compared.begins[len(compared.text) - length]
         half = _HALF_AN_ESCAPE.search(reading.text)
         if half is not None:
             yield reading.begins[half.start()]
@@ -146,17 +149,17 @@ def _readings(text: str, *, is_cut: bool) -> Iterator[_Reading]:
     """
     places = list(range(len(text) + 1))
     others = [_Reading(text, places[:-1], places[1:])]
-    seen: set[str] = set()
-    for left in range(_DECODINGS_DEEP, -1, -1):
+    texts_read: set[str] = set()
+    for depth_left in range(_DECODINGS_DEEP, -1, -1):
         if is_cut:
             others += [reading.without_half_an_escape() for reading in others]
         generation = []
         for other in others:
-            if other.text not in seen:
-                seen.add(other.text)
+            if other.text not in texts_read:
+                texts_read.add(other.text)
                 generation.append(other)
         yield from generation
-        others = [reading.decoded(*decoder) for reading in generation for decoder in _DECODERS] if left else []
+        others = [reading.decoded(*decoder) for reading in generation for decoder in _DECODERS] if depth_left else []
 
 
 def _backslash(escape: str) -> list[tuple[str, int]]:
@@ -198,4 +201,4 @@ _DECODERS: tuple[tuple[re.Pattern[str], Callable[[str], list[tuple[str, int]]]],
     (re.compile(_PERCENTS), _percent),
     (re.compile(rf"\+|{_PERCENTS}"), _percent),
 )
-"""Escapes of JSON, JavaScript and Python; of HTML; of URLs; and of forms, where a plus is a space."""
+"""Escapes of JSON, JavaScript and Python. Of HTML. Of URLs. And of forms, where a plus is a space."""

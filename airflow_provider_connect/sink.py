@@ -44,13 +44,13 @@ class Publish:
     """One day on its way into the sink.
 
     :param schema: schema of the staged rows.
-    :param stage: path or URL of the stage's root; the manifest's paths are relative to it.
+    :param stage: path or URL of the stage's root. The manifest's paths are relative to it.
     :param labels: DAG, run and task, for people. No secret.
     :param on_empty: treatment of an answer without rows. The driver has consulted the ledger.
-    :param answer: 32 hex digits, a digest of the answer's contents and of everything that decides the published rows: the
-        options of source and sink, the target, and this package's version. None if unknown.
+    :param answer: 32 hex digits, a digest of the answer's contents and of everything that decides the published rows:
+        the options of source and sink, the target, and this package's version. None if unknown.
     :param definition: digest of the stream's definition, whose note the ledger has.
-    :param definition_seen: digest of the definition in force when this attempt looked; None if there was none.
+    :param definition_seen: digest of the definition in force when this attempt looked, or None if there was none.
     """
 
     key: StreamKey
@@ -116,11 +116,17 @@ class Sink(Connector):
         return False
 
     def check(self, connections: Connections) -> list[str]:
-        """Validate the options against the connections. Returns problems with remedies, or an empty list. No network."""
+        """Validate the options against the connections.
+
+        Returns problems with remedies, or an empty list. No network.
+        """
         return []
 
     def stage_root(self, connections: Connections) -> str | None:
-        """Return the path or URL where the stage must lie and stay; None if it may lie anywhere and is deleted after use."""
+        """Return the path or URL where the stage must lie and stay.
+
+        None if it may lie anywhere and is deleted after use.
+        """
         return None
 
     def dataset(self, connections: Connections) -> Dataset:
@@ -129,16 +135,22 @@ class Sink(Connector):
 
     @property
     def tables(self) -> TableTemplate | None:
-        """The rule that assigns a row to a table, if the stage separates rows by table; None if all rows share one."""
+        """The rule that assigns each row to a table if the stage separates them, or None if all rows share one table."""
         return None
 
     @abstractmethod
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return a publisher for one stream and import its module. Driver, executor and Airflow task; no network yet."""
+        """Return a publisher for one stream and import its module.
+
+        Driver, executor and Airflow task. No network yet.
+        """
 
 
 class Publisher(Opened):
-    """Publishes one stream: one publisher for all days of a job, called from several threads, and one in each executor task."""
+    """Publishes one stream.
+
+    The driver has one publisher for all days of a job, called from several threads. Each executor task has its own.
+    """
 
     @property
     @abstractmethod
@@ -151,12 +163,13 @@ class Publisher(Opened):
 
     @abstractmethod
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
-        """Make the day and its ledger row visible in one step. Driver, once an attempt; safe to repeat.
+        """Make the day and its ledger row visible in one step. Driver, once an attempt. Safe to repeat.
 
-        If the ledger has the intent already, the ledger's row is returned. Any other intent is committed only if the ledger's
-        state in that step equals the manifest's ``seen`` (:mod:`.publishing`). Read the ledger again if a response was lost.
+        If the ledger has the intent already, the ledger's row is returned. Any other intent is committed only if the
+        ledger's state in that step equals the manifest's ``seen`` (:mod:`.publishing`). Read the ledger again if a
+        response was lost.
 
-        :param token: return value of :meth:`.StagesByExecutors.begin`; None without that capability.
+        :param token: return value of :meth:`.StagesByExecutors.begin`, or None without that capability.
         :raises OvertakenError: another attempt has published the day since this one began to poll.
         :raises SupersededError: a later day's snapshot is published.
         :raises RetriableError: the sink is unreachable, or lost the race several times.

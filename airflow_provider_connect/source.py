@@ -38,9 +38,9 @@ class PlanGoneError(RetriableError):
 class InputPartition(Wire):
     """Part of a day, polled by one Spark task. It spans several days if one request serves them.
 
-    :param days: the days of its rows, ascending; usually one.
+    :param days: the days of its rows, ascending. Usually one.
     :param index: 0-based, unique within a plan, the same in every plan of the same days.
-    :param params: data with which the source finds the partition again; plain JSON, no secret.
+    :param params: data with which the source finds the partition again. Plain JSON, no secret.
     """
 
     days: tuple[Day, ...] = Field(min_length=1)
@@ -50,14 +50,16 @@ class InputPartition(Wire):
 
 @dataclass(frozen=True)
 class PollContext:
-    """The circumstances under which a source is opened. The defaults fit a caller that plans, polls and closes by itself.
+    """The circumstances under which a source is opened.
+
+    The defaults fit a caller that plans, polls and closes by itself.
 
     :param polls_at_once: number of the job's polls that may run at the same time, each in its own process. They share
         limits per second and on concurrent requests. None if unknown.
     :param looks_ahead: False if the caller wants only the first rows, so that nothing is prefetched.
     :param is_closed_before_polls: True if the planning poller is closed before the partitions are polled, so that it
         cannot keep anything open for them.
-    :param spark: returns the Spark SQL session; None outside a job's driver.
+    :param spark: returns the Spark SQL session, or None outside a job's driver.
     """
 
     polls_at_once: int | None = None
@@ -78,9 +80,12 @@ class Source(Connector):
     connection_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of the connection's extra that decide which rows are read. They must not contain secrets."""
     row_options: ClassVar[Mapping[str, RowRole]] = {}
-    """Options that are part of the :class:`.StreamDefinition`. A dotted name is a field of an option: ``records.key``."""
+    """Options that are part of the :class:`.StreamDefinition`.
 
-    conn_id: str = Field(description="Airflow connection that holds where the source is and who may read it.")
+    A dotted name is a field of an option: ``records.key``.
+    """
+
+    conn_id: str = Field(description="Airflow connection with the address and the credentials of the source.")
     retry_budget_seconds: float = Field(
         default=600.0,
         ge=0,
@@ -122,7 +127,10 @@ class Source(Connector):
         return "UTC"
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return the parts of the connection that decide which rows are read, by name. They must not contain secrets."""
+        """Return the parts of the connection that decide which rows are read, by name.
+
+        They must not contain secrets.
+        """
         return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
@@ -135,15 +143,18 @@ class Source(Connector):
 
     @abstractmethod
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return the stream's poller and import its module. Driver and executor; no network yet."""
+        """Return the stream's poller and import its module. Driver and executor. No network yet."""
 
 
 class Poller(Opened):
-    """Polls one stream: one poller for all days of a job, called from several threads, and one in each executor task."""
+    """Polls one stream.
+
+    The driver has one poller for all days of a job, called from several threads. Each executor task has its own.
+    """
 
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Return the schema of every batch that :meth:`poll` yields. Driver, once a job; it travels with the tasks.
+        """Return the schema of every batch that :meth:`poll` yields. Driver, once a job. It travels with the tasks.
 
         May query the source. Metadata of fields and schema give sinks more than types: docs/connectors.md, *Rows*.
         """
@@ -152,8 +163,8 @@ class Poller(Opened):
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Cut days into partitions that are deterministic, disjoint and complete. Driver.
 
-        A single day without a partition is empty. Of several days each needs a partition, also an empty one: a missing day
-        fails them all. A failed partition fails only its own days.
+        A single day without a partition is empty. Of several days each needs a partition, also an empty one: a missing
+        day fails them all. A failed partition fails only its own days.
 
         :param days: one day, or as many consecutive days as :class:`.SeveralDaysARequest` allows.
         :raises ConfigError: a day cannot be read with these options.
@@ -162,10 +173,12 @@ class Poller(Opened):
 
     @abstractmethod
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a partition, each batch with its day. Executor; restarted from the beginning after any error.
+        """Yield the rows of a partition, each batch with its day.
 
-        Ends normally only if the end of the data was really seen. Counts and rejects go to ``tally.for_day(day)``. Bytes and
-        requests go to ``tally`` as soon as they are sent. A request that could not be sent does not count.
+        Executor. Restarted from the beginning after any error.
+
+        Ends normally only if the end of the data was really seen. Counts and rejects go to ``tally.for_day(day)``.
+        Bytes and requests go to ``tally`` as soon as they are sent. A request that could not be sent does not count.
 
         :raises RetriableError: the answer was cut, the source refused for now or is unreachable. The yielded rows are
             discarded. A :class:`.DeadlineError` if a request exceeded its deadline.

@@ -105,8 +105,8 @@ def first_and_last_date(start: dt.datetime, end: dt.datetime, zone_name: str) ->
         raise ConfigError("a window needs instants with a time zone")
     if start == end:
         raise ConfigError(
-            f"the data interval is empty ({start.isoformat()}): a bare '@daily' has no interval in Airflow 3; "
-            f"use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, or give days="
+            f"the data interval is empty ({start.isoformat()}). A bare '@daily' has no interval in Airflow 3. "
+            f"Set schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, or set days="
         )
     if end < start:
         raise ConfigError(f"the data interval ends ({end.isoformat()}) before it starts ({start.isoformat()})")
@@ -115,7 +115,7 @@ def first_and_last_date(start: dt.datetime, end: dt.datetime, zone_name: str) ->
         if start_of(date, zone_name) != instant.astimezone(dt.UTC):
             raise ConfigError(
                 f"the data interval {name} at {instant.astimezone(tz).isoformat()}, which is not the start of a day "
-                f"in {zone_name}: use schedule=daily({zone_name!r}), or give days="
+                f"in {zone_name}. Set schedule=daily({zone_name!r}), or set days="
             )
     return first, stop - ONE_DAY
 
@@ -127,13 +127,13 @@ def days_between(first: dt.date, last: dt.date, zone_name: str) -> list[Day]:
 
 def group_days(days: Sequence[Day], size: int) -> list[tuple[Day, ...]]:
     """Cut ascending days into groups of at most ``size`` consecutive days."""
-    found: list[tuple[Day, ...]] = []
+    grouped: list[tuple[Day, ...]] = []
     for day in days:
-        if found and len(found[-1]) < size and found[-1][-1].date + ONE_DAY == day.date:
-            found[-1] += (day,)
+        if grouped and len(grouped[-1]) < size and grouped[-1][-1].date + ONE_DAY == day.date:
+            grouped[-1] += (day,)
         else:
-            found.append((day,))
-    return found
+            grouped.append((day,))
+    return grouped
 
 
 def parse_days(text: str, zone_name: str) -> list[Day]:
@@ -207,9 +207,9 @@ class DaySet(Wire):
         return DaySet(ranges=tuple((begin, end) for begin, end in ranges if begin <= end))
 
     def position(self, origin: dt.date | None) -> dt.date | None:
-        """Return the end of the unbroken run of days that begins at ``origin``; None if ``origin`` is not in the set.
+        """Return the end of the unbroken run of days that begins at ``origin``.
 
-        Without an origin, the run begins at the first date of the set.
+        None if ``origin`` is not in the set. Without an origin, the run begins at the first date of the set.
         """
         for first, last in self.ranges:
             if origin is None or first <= origin <= last:
@@ -221,7 +221,7 @@ class Schedule(NamedTuple):
     """The days that a DAG's schedule requests.
 
     :param is_set: True if the DAG has a schedule. Without one, no day after the last settled day is requested.
-    :param last_day: the last day that begins before the end date of the DAG or task; None without an end date.
+    :param last_day: the last day that begins before the end date of the DAG or task, or None without an end date.
     """
 
     is_set: bool = True
@@ -260,12 +260,12 @@ class Settled:
 
     @property
     def last_day(self) -> dt.date | None:
-        """The last settled day; None if there is none."""
+        """The last settled day, or None if there is none."""
         return self.days.ranges[-1][1] if self.days.ranges else None
 
     @property
     def position(self) -> dt.date | None:
-        """The last day of the unbroken run of settled days since the origin; None if the origin is not settled."""
+        """The last day of the unbroken run of settled days since the origin, or None if the origin is not settled."""
         return self.days.position(self.origin)
 
     @property
@@ -275,17 +275,19 @@ class Settled:
         return DaySet() if last is None else self.days.missing(self.origin or self.days.ranges[0][0], last)
 
     def lag_days(self, yesterday: dt.date, schedule: Schedule) -> int | None:
-        """Return the number of requested days after the position; None if neither an origin nor a settled day is known.
+        """Return the number of requested days after the position.
+
+        None if neither an origin nor a settled day is known.
 
         :param yesterday: the last complete day in the source's zone.
         """
         reached = self.position or (self.origin - ONE_DAY if self.origin else None)
         if reached is None:
             return None
-        wanted = yesterday if schedule.last_day is None else min(yesterday, schedule.last_day)
+        last_requested = yesterday if schedule.last_day is None else min(yesterday, schedule.last_day)
         if not schedule.is_set:
-            wanted = min(wanted, self.last_day or reached)
-        return max(0, (wanted - reached).days)
+            last_requested = min(last_requested, self.last_day or reached)
+        return max(0, (last_requested - reached).days)
 
 
 def reloadable_days(published: DaySet, *, replaces_whole: bool) -> DaySet:

@@ -34,7 +34,7 @@ Sizes = Callable[[], Sequence[int]]
 
 
 class Together(NamedTuple):
-    """Number of days of the next plan, and the reason for the log; "" for none."""
+    """Number of days of the next plan, and the reason for the log, or "" for none."""
 
     days: int
     why: str = ""
@@ -56,7 +56,10 @@ class Splits(ABC):
 
     @abstractmethod
     def split(self, day: Day, more_than: int) -> None:
-        """Make a day's next plan have more than ``more_than`` partitions, if possible; 0 restores the first plan. Driver."""
+        """Make a day's next plan have more than ``more_than`` partitions, if possible. 0 restores the first plan.
+
+        Driver.
+        """
 
 
 class AcceptsParts(ABC):
@@ -68,7 +71,7 @@ class AcceptsParts(ABC):
 
 
 class LimitsPartitions:
-    """A poller that limits how many partitions of a plan are polled at the same time; None for no limit."""
+    """A poller that limits how many partitions of a plan are polled at the same time, or None for no limit."""
 
     partitions_at_once: int | None = None
 
@@ -78,13 +81,15 @@ class Follows(ABC):
 
     @abstractmethod
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
-        """Fix the rows that the next plans of a day read, and return the position where they end. Driver, before ``plan``.
+        """Fix the rows that the next plans of a day read, and return the position where they end.
+
+        Driver, before ``plan``.
 
         Without this call, as for ``spark.read``, a plan reads from the beginning of the stream.
 
-        :param after: position after which the rows begin; None for the beginning of the stream.
-        :param to: position where an earlier load of the day ended; None to read to the source's end.
-        :return: ``to``, or the increment's last position; ``after`` if there are no rows. The ledger keeps it: at most
+        :param after: position after which the rows begin, or None for the beginning of the stream.
+        :param to: position where an earlier load of the day ended, or None to read to the source's end.
+        :return: ``to``, or the increment's last position. ``after`` if there are no rows. The ledger keeps it: at most
             :data:`.stage.spans.MAX_POSITION_CHARACTERS` characters, no secret.
         :raises ConfigError: the position does not belong to this source.
         :raises RowsLostError: new rows would be skipped, and the source is not a :class:`.ReloadsWhenLost`.
@@ -94,12 +99,12 @@ class Follows(ABC):
 class Resumes(ABC):
     """A poller whose complete partitions are kept after a driver died, so that the next try does not poll them again.
 
-    Each partition must be correct by itself, whenever it is polled, and must not need anything of the driver that planned
-    it, such as a session.
+    Each partition must be correct by itself, whenever it is polled, and must not need anything of the driver that
+    planned it, such as a session.
     """
 
     begins_anew: str = ""
-    """Reason and remedy, for the log, if this stream cannot resume; "" if it can."""
+    """Reason and remedy, for the log, if this stream cannot resume, or "" if it can."""
 
     @abstractmethod
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> Sequence[InputPartition]:

@@ -21,19 +21,22 @@ if TYPE_CHECKING:
 
 
 class StagesByExecutors(ABC):
-    """A publisher whose executors send rows between ``begin`` and ``commit``, because staged files do not become the target."""
+    """A publisher whose executors send rows between ``begin`` and ``commit``: staged files do not become the target."""
 
     @abstractmethod
     def begin(self, publish: Publish) -> Any:
         """Prepare one publish. The returned token is pickled for every :meth:`put`. Driver, once an attempt."""
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Split a day's files into shares, one :meth:`put` each; by default each file alone. Driver."""
+        """Split a day's files into shares, one :meth:`put` each. By default each file alone. Driver."""
         return [(file,) for file in files]
 
     @abstractmethod
     def put(self, token: Any, stage: str, share: tuple[StagedFile, ...]) -> Any:
-        """Send one share of the stage and return a receipt for ``commit``. Executor; may run twice, also concurrently."""
+        """Send one share of the stage and return a receipt for ``commit``.
+
+        Executor. May run twice, also concurrently.
+        """
 
     @abstractmethod
     def abort(self, publish: Publish, token: Any) -> None:
@@ -45,7 +48,10 @@ class Confirms(ABC):
 
     @abstractmethod
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Replace the day's row by the result of :func:`.publishing.confirmed_row`, as a commit would. Driver; safe to repeat."""
+        """Replace the day's row by the result of :func:`.publishing.confirmed_row`, as a commit would.
+
+        Driver. Safe to repeat.
+        """
 
 
 class TellsDifferences(ABC):
@@ -53,7 +59,7 @@ class TellsDifferences(ABC):
 
     @abstractmethod
     def differences(self, publish: Publish) -> Differences | None:
-        """Count the differences to the generation ``seen``; None if unknown. Driver, before the publish."""
+        """Count the differences to the generation ``seen``, or None if unknown. Driver, before the publish."""
 
 
 class CommitCountsDifferences:
@@ -76,8 +82,10 @@ class Erases(ABC):
         Safe to repeat, also after a kill: values that are on the list already are searched again.
 
         :param shaping: digests of the shapes that made the values, which the list keeps.
-        :raises ConfigError: the target has no such column, or its list is full or belongs to another column or other shapes.
-        :raises RetriableError: the sink is unreachable, or lost the race several times. The remaining rows are still there.
+        :raises ConfigError: the target has no such column, or its list is full or belongs to another column or other
+            shapes.
+        :raises RetriableError: the sink is unreachable, or lost the race several times. The remaining rows are still
+            there.
         """
 
     def copies(self) -> list[str]:
@@ -90,7 +98,10 @@ class KeepsRejects(ABC):
 
     @abstractmethod
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the rejects of each published day, oldest day first, with the content of at most ``records`` of them a day."""
+        """Yield the rejects of each published day, oldest day first.
+
+        :param records: most rejects a day that come with their content.
+        """
 
 
 class Sweeps(ABC):
@@ -110,7 +121,10 @@ class KeepsNotes(ABC):
 
     @abstractmethod
     def note(self, note: LedgerNote) -> None:
-        """Keep a note for :meth:`.Ledger.notes`. An existing note stays unchanged. After ``preflight``; safe to repeat."""
+        """Keep a note for :meth:`.Ledger.notes`.
+
+        An existing note stays unchanged. After ``preflight``. Safe to repeat.
+        """
 
 
 class InspectsTarget(ABC):
@@ -122,7 +136,7 @@ class InspectsTarget(ABC):
 
 
 class StagesMarks(ABC):
-    """A sink whose staged files become the target's own, so that they need the columns of :mod:`.stage.soft_deletes`."""
+    """A sink whose staged files become the target's own, and so need the columns of :mod:`.stage.soft_deletes`."""
 
     @abstractmethod
     def stages_marks(self, kind: SourceKind) -> bool:

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 
 class HasQuota(ABC):
-    """A source whose vendor limits requests. The task reserves them before Spark starts, and waits without a worker slot."""
+    """A source whose vendor limits requests.
+
+    The task reserves them before Spark starts, and waits without a worker slot.
+    """
 
     if TYPE_CHECKING:
         parallel_days: int
 
     @abstractmethod
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the limit that all readers of a project share; None if none is known. No network."""
+        """Return the limit that all readers of a project share, or None if none is known. No network."""
 
     def requests_for(self, days: Sequence[Day]) -> int:
         """Return the fewest requests that days cost. Days of one plan cost as much as the first of them alone."""
@@ -38,7 +41,7 @@ class Counts:
     """A source whose vendor counts rows, to compare with the answer. Its poller is a :class:`.CountsRows`."""
 
     def count_problems(self) -> list[str]:
-        """Return the reasons why the options do not allow a comparison of count and rows; [] if there are none."""
+        """Return the reasons why the options do not allow a comparison of count and rows, or [] if there are none."""
         return []
 
     @property
@@ -48,7 +51,10 @@ class Counts:
 
     @property
     def parts_at_once(self) -> int:
-        """Number of partitions of a split day (:class:`.Splits`) that may be polled at the same time. 1: no day is split."""
+        """Number of partitions of a split day (:class:`.Splits`) that may be polled at the same time.
+
+        1: no day is split.
+        """
         return 1
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
@@ -56,7 +62,7 @@ class Counts:
         return len(days)
 
     def count_quota(self, connection: Connection) -> Quota | None:
-        """Return the limit on counts if it differs from the source's quota; else None. No network."""
+        """Return the limit on counts if it differs from the source's quota, else None. No network."""
         return None
 
 
@@ -65,7 +71,7 @@ class NamesColumns(ABC):
 
     @abstractmethod
     def column_names(self) -> Sequence[str] | None:
-        """Return the names; None if the options leave some to the source."""
+        """Return the names, or None if the options leave some to the source."""
 
 
 class CountsLate:
@@ -84,7 +90,7 @@ class Inspects(ABC):
         """Return findings, including problems with remedies. Loads nothing.
 
         :param day: the day that a run would load.
-        :param store: counter of the requests of all tasks; None to count none.
+        :param store: counter of the requests of all tasks, or None to count none.
         :raises ConnectError: the system is unreachable.
         """
 
@@ -101,6 +107,6 @@ class Proposes(ABC):
         """Return text to paste into a DAG or declaration file. It shows no value of a record.
 
         :param connection: None if the request contains a document instead.
-        :param store: counter of the requests of all tasks; None to count none.
+        :param store: counter of the requests of all tasks, or None to count none.
         :raises ConnectError: as a poll does.
         """

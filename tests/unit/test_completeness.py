@@ -224,7 +224,7 @@ def test_row_bounds_do_not_miss_the_erased(rows: int, erased: int, was: int, alr
     before = [row(was).model_copy(update={"counts": {"erased": already}}) for _ in range(7)]
     answer = PollResult(rows_read=rows + erased, rows_written=rows, counts={"erased": erased})
     rules = Rules(row_bounds=RowBounds(percent=50))
-    found = findings(DAY, answer, on_empty="fail", rules=rules, replaced=None, earlier=None, before=before)
+    found = findings(DAY, answer, on_empty="fail", rules=rules, replaced=None, earlier=None, earlier_rows=before)
     assert (not found) is passes
     assert all("besides" in each.text for each in found)
 

@@ -82,7 +82,9 @@ class DayChecker:
             replaced=replaced,
             earlier=replaced if newest is not None else self._snapshot_before(date),
             has_rows=lambda: completeness.has_rows(ledger),
-            before=ledger.between(*bounds.days_before(date)) if (bounds := job.rules.row_bounds) is not None else (),
+            earlier_rows=ledger.between(*bounds.days_before(date))
+            if (bounds := job.rules.row_bounds) is not None
+            else (),
         )
 
     def _snapshot_before(self, date: dt.date) -> LedgerRow | None:
