@@ -135,7 +135,7 @@ class Sink(Connector):
 
     @property
     def tables(self) -> TableTemplate | None:
-        """The rule that assigns each row to a table if the stage separates them, or None if all rows share one table."""
+        """The rule that assigns each row to a table, or None if all rows share one table."""
         return None
 
     @abstractmethod

@@ -105,7 +105,7 @@ def test_both_figures_the_threshold_and_what_to_do_are_named() -> None:
     found = bounds_finding(DAY, 2_000, [row(1_000)] * 5, RowBounds(on="warn"))
     assert found is not None
     assert "100 % more than" in found.text
-    assert "published all the same" in found.text
+    assert "The day is published, because" in found.text
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_what_the_erase_list_took_out_is_known_to_within_what_the_module_says() 
 def test_the_message_names_what_was_erased() -> None:
     found = shrink_finding(DAY, 10, row(100), Rules(), erased=30)
     assert found is not None
-    assert "10 rows besides 30 that were erased since, and 100 are published" in found.text
+    assert "10 rows (30 more were erased since), and 100 are published" in found.text
     assert "60 % fewer" in found.text
 
 
