@@ -43,7 +43,7 @@ def fill(connection: Connection, days: int, streams: int) -> None:
             offsets = {}  # the topic of this benchmark has none of those records, and the ledger would count as lost
         entry = DayEntry(row=row, offsets=offsets, columns=columns)
         claim = Claim(token=row.token, run="dag/run/task", attempt=f"{number:016x}-1", at=at)
-        claimed = key._replace(what="claim")
+        claimed = key._replace(kind="claim")
         outbox.send("ledger", claimed.encode(), claim.model_dump_json().encode(), [])
         outbox.send("ledger", key.encode(), entry.model_dump_json().encode(), [])
         if number % 1000 == 0:

@@ -82,7 +82,7 @@ class MixpanelAccess(http.HttpAccess):
             connection,
             server_url(connection, api),
             basic_auth(user, password),
-            asked=f"host {connection.host}" if connection.host else f"region {_region(connection)!r}",
+            server_text=f"host {connection.host}" if connection.host else f"region {_region(connection)!r}",
             project_id=connection.option("project_id"),
             api=api,
         )

@@ -174,7 +174,7 @@ def rewired(
         dealer or old.poller.budget,
         counts or old.planner.counter,
     )
-    return dataclasses.replace(new, task_lives=days.is_task_alive)
+    return dataclasses.replace(new, is_task_alive=days.is_task_alive)
 
 
 def poll_parts_of(days: DayRunner) -> PollPartitions:
@@ -189,7 +189,7 @@ def freezer_in(days: DayRunner) -> PolledStager:
 
 def polling(days: DayRunner, poll_parts: PollPartitions) -> DayRunner:
     """Return days with another way to poll."""
-    return rewired(days, poll_parts=poll_parts)
+    return rewired(days, poll_partitions=poll_parts)
 
 
 class Fixed:

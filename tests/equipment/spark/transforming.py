@@ -53,7 +53,7 @@ def transforming(
 ) -> tuple[DayRunner, TransformationHere]:
     """Return days with a transform, and that transform."""
     here: Any = TransformationHere(days.context.intake.staged_schema, make, schema, digest)
-    outlet = dataclasses.replace(days.context.outlet, schema=here.schema)
+    outlet = dataclasses.replace(days.context.outlet, published_schema=here.schema)
     context = dataclasses.replace(days.context, outlet=outlet, is_transformed=True)
     days = rewired(days, context=context)
-    return dataclasses.replace(days, freezer=ResultStager(context, days.stager, here)), here
+    return dataclasses.replace(days, stager=ResultStager(context, days.stager, here)), here

@@ -181,7 +181,7 @@ class Load:
 def present(own: OwnDatabase, now: dt.datetime) -> Iterator[None]:
     """Let the database's clock and ours say what the workload's time is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(poller, "now", lambda: now)
+        patch.setattr(poller, "current_time", lambda: now)
         patch.setitem(poller.CLOCK_QUERIES, own.server.conn_type, f"SELECT {now.timestamp()}")
         yield
 

@@ -91,7 +91,7 @@ def test_the_dead_are_swept_by_the_stores_clock_and_the_living_and_published_sta
     folder.write(f"{attempt_folder(published.manifest.attempt)}/progress-00000.json", b"{}")
     assert sink.open(KEY, {}).sweep() == 0
     now = folder.storage_time
-    monkeypatch.setattr(Folder, "now", lambda _: now() + dt.timedelta(days=2))
+    monkeypatch.setattr(Folder, "storage_time", lambda _: now() + dt.timedelta(days=2))
     assert sink.open(KEY, {}).sweep() > 0
     with pytest.raises(RetriableError, match="sweep found it"):
         sink.open(KEY, {}).commit(dead, None, [])

@@ -34,18 +34,18 @@ def test_two_runs_that_claim_a_day_at_once_send_under_generations_of_their_own(
 
     def meets(claims: DayClaims, *given: Any) -> tuple[bytes, bytes]:
         """Let the newer run claim the day between the older one's look at the claims and its own."""
-        monkeypatch.setattr(DayClaims, "record", record)
+        monkeypatch.setattr(DayClaims, "new_claim", record)
         tokens.append(sink.begin(newer))
         if dies:
-            monkeypatch.setattr(DayClaims, "record", killed)
+            monkeypatch.setattr(DayClaims, "new_claim", killed)
         return record(claims, *given)
 
     def killed(*_: Any) -> tuple[bytes, bytes]:
         """Stop before the next generation is claimed."""
-        monkeypatch.setattr(DayClaims, "record", record)
+        monkeypatch.setattr(DayClaims, "new_claim", record)
         raise RetriableError("killed")
 
-    monkeypatch.setattr(DayClaims, "record", meets)
+    monkeypatch.setattr(DayClaims, "new_claim", meets)
     if dies:
         with pytest.raises(RetriableError, match="killed"):
             sink.begin(older)

@@ -96,7 +96,7 @@ def test_an_erase_while_a_publish_waits_for_its_turn(scene: Scene, monkeypatch: 
             scene.publisher.erase("event", ["ann"], "day")
         taken(turn)
 
-    monkeypatch.setattr(Turn, "take", take)
+    monkeypatch.setattr(Turn, "wait_for_turn", take)
     with pytest.raises(OvertakenError, match="rows were erased since"):
         scene.put(token, stale)
     assert scene.records() == []

@@ -32,7 +32,7 @@ ROWS, NEWER = ("a", "b", "b", "c"), ("n",)
 
 @pytest.fixture
 def bench(broker: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SinkBench]:
-    monkeypatch.setattr(whole_day, "SEEN_SECONDS", 0.2)  # tests hold the ledger on purpose
+    monkeypatch.setattr(whole_day, "VISIBILITY_SECONDS", 0.2)  # tests hold the ledger on purpose
     with running_bench(broker.bootstrap, tmp_path, timeout_seconds=SECONDS) as made:
         yield made
 

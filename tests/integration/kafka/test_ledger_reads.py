@@ -39,7 +39,7 @@ def reads(bench: SinkBench, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             found.extend(starts.values())
         return batches(self, starts, ends)
 
-    monkeypatch.setattr(TopicReader, "batches", counted)
+    monkeypatch.setattr(TopicReader, "read_batches", counted)
     return found
 
 
@@ -108,7 +108,7 @@ def test_a_ledger_of_an_earlier_version_is_refused_and_nothing_is_sent(bench: Si
     entry = {"row": EARLIER_ROW, "run": "dag/run/task", "offsets": {}, "columns": {}}
     producer = Producer({"bootstrap.servers": bench.bootstrap})
     key = LedgerKey(KEY.connector, KEY.stream, bench.sink.topic, MONDAY)
-    producer.produce(bench.sink.ledger_topic, json.dumps(EARLIER_CLAIM), key._replace(what="claim").encode())
+    producer.produce(bench.sink.ledger_topic, json.dumps(EARLIER_CLAIM), key._replace(kind="claim").encode())
     producer.produce(bench.sink.ledger_topic, json.dumps(entry), key.encode())
     assert producer.flush(10) == 0
     asked: list[Callable[[], object]] = [

@@ -157,7 +157,7 @@ def test_a_record_that_the_client_has_lost_keeps_the_day_from_being_committed(
             return self.made.produce_batch(topic, batch[1:], **more)
 
     made = _kafka_outbox.make_producer
-    monkeypatch.setattr(_kafka_outbox, "producer", lambda *a, **more: Forgetful(made(*a, **more)))
+    monkeypatch.setattr(_kafka_outbox, "make_producer", lambda *a, **more: Forgetful(made(*a, **more)))
     with pytest.raises(RetriableError, match="nothing is committed"):
         bench.having(headers=False).publish(bench.stage(MONDAY, events(*ROWS)))
     assert seen(bench) == 0

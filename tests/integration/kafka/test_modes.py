@@ -67,12 +67,12 @@ def test_a_record_that_the_client_loses_is_noticed_before_the_commit(
         *columns, size_bytes = given
         sent(outbox, topic, *(column[:-1] for column in columns), size_bytes)
 
-    monkeypatch.setattr(Outbox, "send_each", losing)
+    monkeypatch.setattr(Outbox, "send_with_headers", losing)
     with pytest.raises(RetriableError, match="3 rows were staged and 3 records should be sent, but the client took 2"):
         sink.publish(staged)
     assert sink.records() == []
     assert sink.ledger.row(MONDAY) is None
-    monkeypatch.setattr(Outbox, "send_each", sent)
+    monkeypatch.setattr(Outbox, "send_with_headers", sent)
     assert sink.publish(staged).rows == 3
 
 

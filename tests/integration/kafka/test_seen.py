@@ -49,7 +49,7 @@ def open_before(bench: SinkBench, topic: str) -> Iterator[Producer]:
 def test_a_published_day_that_readers_cannot_see_is_told(
     bench: SinkBench, where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(whole_day, "SEEN_SECONDS", 0.3)
+    monkeypatch.setattr(whole_day, "VISIBILITY_SECONDS", 0.3)
     topic = bench.sink.topic if where == "topic" else bench.sink.ledger_topic
     staged = bench.stage(MONDAY, events(*ROWS))
     with open_before(bench, topic):
@@ -79,7 +79,7 @@ def test_days_without_turns_are_not_waited_for(
     bench: SinkBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """There the open transactions of other days are in the way all the time, and nothing is wrong."""
-    monkeypatch.setattr(whole_day, "SEEN_SECONDS", 0.3)
+    monkeypatch.setattr(whole_day, "VISIBILITY_SECONDS", 0.3)
     without = bench.having(turns="off")
     with open_before(bench, bench.sink.topic):
         assert without.publish(without.stage(MONDAY, events(*ROWS))).generation == 1

@@ -91,7 +91,7 @@ class Mover:
             return commits(*publish)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(poll, "run", run)
+            patch.setattr(poll, "run_poll_tasks", run)
             patch.setattr(DeltaPublisher, "commit", commit)
             [report] = drive(job, {connection.conn_id: connection}).days
         return report

@@ -52,7 +52,7 @@ def test_days_of_both_endpoints_a_reload_and_the_usage_cap(submit):
         assert x.app.token not in ended.output
 
         deleted = next(iter(x.timeline.truth(old, *QUERIES)))
-        x.timeline = dataclasses.replace(timeline, gone=frozenset({deleted}))
+        x.timeline = dataclasses.replace(timeline, deleted_ids=frozenset({deleted}))
         again = submit.here([str(old)], token="b" * 32, **how)
         assert again.report.exit_code == 0, again.output
         assert table()[old] == x.timeline.truth(old, *QUERIES)

@@ -170,7 +170,7 @@ def outcome(poller: Any, part: Any) -> object:
 def test_nobody_alters_a_table_while_its_chunks_are_read(
     postgresql: OwnDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "LEAST_ROWS", 100)
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 100)
     postgresql.run(
         "CREATE TABLE t (id int PRIMARY KEY, at date) PARTITION BY RANGE (id)",
         "CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (1000)",

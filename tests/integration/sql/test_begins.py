@@ -128,7 +128,7 @@ def test_a_check_says_what_gives_numbers_in_mysql(mysql_like: OwnDatabase) -> No
 def test_a_first_run_in_chunks_has_the_rows_up_to_where_it_looked(
     every: OwnDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "LEAST_ROWS", 500)
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 500)
     kind = every.server.conn_type
     shared = kind == "postgres"
     stamp = {"postgres": "timestamptz", "mysql": "timestamp(6)"}[kind]

@@ -108,7 +108,7 @@ def test_chunks_whose_driver_lost_its_session_are_planned_again(
     postgresql: OwnDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The snapshot goes with the session that exported it: no chunk may read another moment's rows."""
-    monkeypatch.setattr(chunks, "LEAST_ROWS", 1_000)
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 1_000)
     fill(postgresql)
     with WHOLE.open(postgresql.connection(), PollContext()) as poller:
         parts = poller.plan([DAY])
@@ -134,7 +134,7 @@ def test_rows_that_move_while_a_stream_is_read_come_once(mysql_like: OwnDatabase
 def test_chunks_of_numbers_beyond_64_bits_hold_every_row_once(
     every: OwnDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "LEAST_ROWS", 100)
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 100)
     kind, top = ("numeric(30)", 10**29) if is_postgres(every) else ("bigint unsigned", 2**64 - 1)
     every.run(
         f"CREATE TABLE t (id {kind} PRIMARY KEY, n int)",
@@ -153,7 +153,7 @@ def test_chunks_of_numbers_beyond_64_bits_hold_every_row_once(
 def test_rows_without_a_key_are_refused_and_not_left_between_the_chunks(
     every: OwnDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "LEAST_ROWS", 10)
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 10)
     every.run(
         "CREATE TABLE t (id int UNIQUE, n int NOT NULL)",
         f"INSERT INTO t SELECT n, n FROM ({every.series(100)}) AS s",

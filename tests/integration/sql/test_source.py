@@ -29,7 +29,7 @@ SKEWED = """INSERT INTO book_lines
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "LEAST_ROWS", 1_000)
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 1_000)
 
 
 def polled(poller: Poller, part: InputPartition) -> list[dict[str, Any]]:

@@ -73,22 +73,28 @@ def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
             wait_until(lambda: (third.lag_seconds() or 0) > 0.2)
 
             # As if the day had ended this moment, and a row of it had been committed just before.
-            monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
+            monkeypatch.setattr(
+                SqlPoller, "_database_time", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100)
+            )
             postgresql.run(f"INSERT INTO d VALUES (2, {NOON})")
             source, followed = (SqlSource(conn_id="sql_default", table="d", **how) for how in (BY_DAY, BY_TIME))
             with pytest.raises(RetriableError, match="s behind, and the day ended at 2026-10-06"):
                 polled_day(source, own.connection(), DAY)
             with followed.open(own.connection(), PollContext()) as poller:
-                monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE)
+                monkeypatch.setattr(SqlPoller, "_database_time", lambda poller, database: NOON_THERE)
                 assert poller.follow(DAY, None, None) == "[]", "a row beside it may not have come yet"
-                monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: NOON_THERE + dt.timedelta(hours=1))
+                monkeypatch.setattr(
+                    SqlPoller, "_database_time", lambda poller, database: NOON_THERE + dt.timedelta(hours=1)
+                )
                 assert poller.follow(DAY, None, None) == '["2026-10-05T12:00:00+00:00", "1"]'
             # A day that ended before what it lacks, and what there is now, are read as they are.
             assert len(polled_day(source, own.connection(), Day(date=dt.date(2026, 10, 4)))) == 0
             assert len(polled_day(source.model_copy(update=AT_ONCE), own.connection(), DAY)) == 1
             standby.run("SELECT pg_wal_replay_resume()")
             wait_until(lambda: third.lag_seconds() == 0)
-            monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
+            monkeypatch.setattr(
+                SqlPoller, "_database_time", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100)
+            )
             assert len(polled_day(source, own.connection(), DAY)) == 2
             for opened in own.opened:
                 opened.close()
@@ -110,7 +116,9 @@ def test_no_day_is_read_before_a_replica_has_the_whole(
         primary.run("CREATE DATABASE shop", "CREATE TABLE shop.d (id int PRIMARY KEY, at datetime)")
         there, here = OwnDatabase(primary, "shop"), OwnDatabase(replica, "shop")
         wait_until(lambda: replica.run("SELECT count(*) FROM information_schema.tables WHERE table_name = 'd'")[0][0])
-        monkeypatch.setattr(SqlPoller, "_now", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100))
+        monkeypatch.setattr(
+            SqlPoller, "_database_time", lambda poller, database: DAY.end + dt.timedelta(milliseconds=100)
+        )
         source = SqlSource(conn_id="sql_default", table="d", day_column="at")
         report = str(check(source, here.connection()))
         assert "whether the server is one cannot be seen" in report

@@ -206,7 +206,7 @@ def test_a_longer_window_than_before_is_asked_for_in_full(client: TestClient, ap
 def test_what_is_remembered_has_a_limit_and_answers_have_none(
     client: TestClient, api: RestApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewer_cache, "MOST_EVENTS", 10)
+    monkeypatch.setattr(viewer_cache, "MAX_EVENTS", 10)
     days = [TODAY - ONE_DAY * back for back in range(1, 400)]
     api.events = [event(number, "a", day) for number, day in enumerate(days)]
     for _ in range(2):

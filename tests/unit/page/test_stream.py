@@ -40,13 +40,13 @@ def stream(**fields: Any) -> Stream:
         "dag": dag(),
         "task_id": "t",
         "map_index": -1,
-        "pipeline": ConnectorPair(SOURCE, SINK),
+        "connectors": ConnectorPair(SOURCE, SINK),
         "offset": None,
         "reports": (),
         "runs": (),
         "has_run": True,
         "can_edit": True,
-        "now": NOW,
+        "as_of": NOW,
     }
     return Stream(**(known | fields))
 
@@ -136,10 +136,10 @@ DAILY = ConnectorPair(SqlSource(conn_id="c", table="customers", snapshot="daily"
 def test_superseded_days_of_a_snapshot_are_done() -> None:
     """As they are by the task's offset, and where the reports are ahead of it, or an older version wrote it."""
     lagging = offset(*D[:3], D[6], origin=D[0])
-    found = stream(pipeline=CUSTOMERS, offset=lagging, reports=[report(D[18])])
+    found = stream(connectors=CUSTOMERS, offset=lagging, reports=[report(D[18])])
     assert (found.position, found.lag_days, len(found.gaps), found.state.name) == (D[18], 0, 0, "ok")
     assert [each.state for each in calendar_days(found, D[0], D[19])] == ["done"] * 19 + ["none"]
-    kept = stream(pipeline=DAILY, offset=lagging, reports=[report(D[18])])
+    kept = stream(connectors=DAILY, offset=lagging, reports=[report(D[18])])
     assert (kept.position, kept.lag_days, kept.state.name) == (D[2], 16, "gap")
 
 
@@ -151,11 +151,13 @@ def test_a_weekly_snapshot_is_not_red_between_its_runs() -> None:
         next_dagrun_run_after="2026-11-23T00:00:00Z",
     )
     for last in (D[8], D[14]):  # the first day of the last run's interval, or its last one
-        found = stream(dag=weekly, pipeline=CUSTOMERS, reports=[report(D[1]), report(last)], offset=offset(D[1], last))
+        found = stream(
+            dag=weekly, connectors=CUSTOMERS, reports=[report(D[1]), report(last)], offset=offset(D[1], last)
+        )
         assert found.state.name == "ok"
-    found = stream(dag=weekly, pipeline=CUSTOMERS, reports=[report(D[1])], offset=offset(D[1]))
+    found = stream(dag=weekly, connectors=CUSTOMERS, reports=[report(D[1])], offset=offset(D[1]))
     assert found.state.name == "late", "it has missed a week"
-    daily = stream(pipeline=CUSTOMERS, reports=[report(D[17])], offset=offset(D[17]))
+    daily = stream(connectors=CUSTOMERS, reports=[report(D[17])], offset=offset(D[17]))
     assert daily.state.name == "late"
 
 
@@ -170,17 +172,17 @@ def test_a_monthly_snapshot_is_not_red_either(first: str, end: str, done: str) -
         next_dagrun_run_after=f"{end}T00:00:00Z",
     )
     now, day = dt.datetime.fromisoformat(f"{first}T12:00:00+00:00"), dt.date.fromisoformat(done)
-    assert stream(dag=monthly, now=now, pipeline=CUSTOMERS, offset=offset(day)).state.name == "ok"
-    assert stream(dag=monthly, now=now, offset=offset(day)).state.name == "late"
+    assert stream(dag=monthly, as_of=now, connectors=CUSTOMERS, offset=offset(day)).state.name == "ok"
+    assert stream(dag=monthly, as_of=now, offset=offset(day)).state.name == "late"
 
 
 def test_a_run_whose_snapshot_is_superseded_is_no_failure_any_more() -> None:
     """Clearing it would publish nothing."""
     failed = run("failed", D[3], at=NOW)
     before = [report(D[3], NOW - ONE_DAY), report(D[4], NOW - ONE_DAY)]
-    assert stream(pipeline=CUSTOMERS, runs=[failed], reports=before).failed_runs == []
-    assert stream(pipeline=CUSTOMERS, runs=[failed], reports=before[:1]).failed_runs == [failed]
-    assert stream(pipeline=DAILY, runs=[failed], reports=before).failed_runs == [failed]
+    assert stream(connectors=CUSTOMERS, runs=[failed], reports=before).failed_runs == []
+    assert stream(connectors=CUSTOMERS, runs=[failed], reports=before[:1]).failed_runs == [failed]
+    assert stream(connectors=DAILY, runs=[failed], reports=before).failed_runs == [failed]
 
 
 def test_a_report_of_a_superseded_day_settles_it_and_has_no_rows() -> None:
@@ -208,8 +210,8 @@ def test_lag_is_counted_in_the_source_s_zone() -> None:
     now = dt.datetime(2026, 11, 20, 7, tzinfo=dt.UTC)  # the 19th, an hour before midnight in the source's zone
     pacific = ConnectorPair(MixpanelSource(zone="US/Pacific"), SINK)
     done = offset(*D[:18], origin=D[0])
-    assert stream(now=now, pipeline=pacific, offset=done).lag_days == 0
-    assert stream(now=now, offset=done).lag_days == 1
+    assert stream(as_of=now, connectors=pacific, offset=done).lag_days == 0
+    assert stream(as_of=now, offset=done).lag_days == 1
 
 
 def test_a_day_shows_what_says_most_of_it() -> None:

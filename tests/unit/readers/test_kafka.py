@@ -101,7 +101,7 @@ def day(date: dt.date, rows: int, *spans: tuple[int, int], **fields: Any) -> Pub
 
 def read_values(monkeypatch: pytest.MonkeyPatch, days: list[PublishedDay], values: dict[int, bytes | None]) -> Any:
     """Read partition 3 of a topic that has these values, by their offsets, and no headers."""
-    monkeypatch.setattr(kafka, "messages", lambda *_: [Message(value, offset) for offset, value in values.items()])
+    monkeypatch.setattr(kafka, "read_messages", lambda *_: [Message(value, offset) for offset, value in values.items()])
     read = records({"bootstrap.servers": "127.0.0.1:9"}, days, day_of=json_day)
     return [(found.day, message.offset()) for found, message in read]
 
@@ -138,7 +138,7 @@ def test_a_value_of_another_day_is_left_out_even_where_one_day_fills_the_span(mo
 
 
 def test_a_day_of_that_cannot_tell_leaves_it_to_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "messages", lambda *_: [Message(b"text", 0), Message(b"text", 1)])
+    monkeypatch.setattr(kafka, "read_messages", lambda *_: [Message(b"text", 0), Message(b"text", 1)])
 
     def read(*spans: tuple[int, int]) -> list[PublishedDay]:
         settings = {"bootstrap.servers": "127.0.0.1:9"}

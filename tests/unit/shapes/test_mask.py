@@ -53,7 +53,7 @@ def test_every_value_has_the_hash_of_its_text(name: str, data: st.DataObject) ->
 
 
 def test_hashes_of_many_texts_stay_those_of_hmac_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mask, "MOST_KNOWN", 3)
+    monkeypatch.setattr(mask, "MAX_CACHED_HASHES", 3)
     hashes = mask.Hashes(KEY.encode())
     for text in [b"a", b"b", b"c", b"a", b"d", b"a", b"b"]:
         assert hashes[text] == hashed(text)

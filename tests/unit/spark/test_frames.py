@@ -90,7 +90,7 @@ class Reads(JdbcPoller):
 
 @pytest.fixture
 def poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., PollOutcome]:
-    monkeypatch.setattr(frame_polling, "PAUSES", [0.01] * 9)
+    monkeypatch.setattr(frame_polling, "RETRY_PAUSES", [0.01] * 9)
 
     def poll(*states: str | None, seconds: float = 60.0) -> PollOutcome:
         task = PollTask(

@@ -143,7 +143,7 @@ def test_an_increment_s_position_is_that_of_the_poll_whatever_a_transform_leaves
     def begun(job: Any, source: Any, context: Any) -> Any:
         return TransformationHere(source, only_b), 0.5
 
-    monkeypatch.setattr(entry, "begun", begun)
+    monkeypatch.setattr(entry, "start_transformation", begun)
     stream.grow("a", "b")
     (monday,) = stream.run(MONDAY)
     assert (monday.status, monday.counts["rows_polled"], monday.rows_written) == ("published", 2, 1)

@@ -246,7 +246,7 @@ def test_another_schema_begins_anew(lab: Lab, monkeypatch: pytest.MonkeyPatch) -
     die(lab, 4)
     days = lab.days(source=SOURCE, attempt="2")
     wider = days.context.outlet.published_schema.set(1, pa.field("n", pa.int64(), metadata={"comment": "was narrower"}))
-    intake = dataclasses.replace(days.context.intake, read=wider)
+    intake = dataclasses.replace(days.context.intake, source_schema=wider)
     days = rewired(days, context=dataclasses.replace(days.context, intake=intake))
     assert moved(days).status == "published"
     assert len(polled(lab)) == 4 + PARTS

@@ -181,7 +181,7 @@ def test_queries_that_cannot_be_read(query: str) -> None:
 def test_the_demo_expects_posts_as_its_dag_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are in the names of the request."""
     day = Day(date=dt.date(2026, 3, 8))
-    monkeypatch.setattr(client, "now", lambda: NOW)
+    monkeypatch.setattr(client, "current_time", lambda: NOW)
     with StandIn(TIMELINE, now=lambda: NOW) as standin:
         rows, _ = poll(standin, day=day, queries=list(QUERIES))
     expected = {as_document(post["properties"]) for post in Posts().kept(day.date)}

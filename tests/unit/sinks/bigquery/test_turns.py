@@ -149,7 +149,7 @@ def test_in_a_dataset_for_staging_tables_they_are_told_by_the_tables_whole_name(
     other = staging_table_for(staging_prefix(TARGET.sibling("events2"), "staging"), "a1")
     listed(server, mine.table, second.table, other.table, connect="staging")
     with api_at(server.url) as api:
-        assert publishers(api, replace(PLANS["replace"], staging=mine)) == 2
+        assert publishers(api, replace(PLANS["replace"], layout=mine)) == 2
 
 
 def test_a_table_without_the_label_wants_no_turn(server: Server) -> None:

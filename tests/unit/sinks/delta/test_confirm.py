@@ -57,7 +57,7 @@ def test_what_it_staged_is_deleted_at_once(lab: Lab) -> None:
 def test_a_sweep_deletes_what_a_killed_driver_left(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     staged = again(lab, "t2")
     with monkeypatch.context() as killed:
-        killed.setattr(commit, "discard", lambda *_: None)
+        killed.setattr(commit, "delete_confirmed_attempt", lambda *_: None)
         confirms(lab, staged)
     assert lab.there(staged)
     version = lab.version
@@ -72,7 +72,7 @@ def test_files_that_cannot_be_deleted_do_not_fail_the_day(lab: Lab, monkeypatch:
     def broken(*_: Any) -> None:
         raise ConnectError("no")
 
-    monkeypatch.setattr(commit, "discard", broken)
+    monkeypatch.setattr(commit, "delete_confirmed_attempt", broken)
     assert confirms(lab, again(lab, "t2")).checks == 1
 
 
@@ -144,11 +144,11 @@ def test_a_confirmation_between_a_look_and_a_publish_wins(lab: Lab, monkeypatch:
     real = app_transactions.publish_transactions
 
     def late(*arguments: Any) -> dict[str, int]:
-        monkeypatch.setattr("airflow_provider_connect.sinks._delta.commit.transactions", real)
+        monkeypatch.setattr("airflow_provider_connect.sinks._delta.commit.publish_transactions", real)
         confirms(lab, other)
         return real(*arguments)
 
-    monkeypatch.setattr("airflow_provider_connect.sinks._delta.commit.transactions", late)
+    monkeypatch.setattr("airflow_provider_connect.sinks._delta.commit.publish_transactions", late)
     with pytest.raises(OvertakenError, match="confirmed generation 1"):
         lab.commit(staged)
     assert rows_of(lab.root) == ["a", "b"]

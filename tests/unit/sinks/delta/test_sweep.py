@@ -42,7 +42,7 @@ def between_claim_and_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Calla
                 waiting.pop()()
             return claimed
 
-        monkeypatch.setattr(_delta_commit, "claim", claim_and_sleep)
+        monkeypatch.setattr(_delta_commit, "claim_files", claim_and_sleep)
 
     return install
 

@@ -94,7 +94,7 @@ def test_headers_count_for_what_a_producer_holds(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(_kafka_outbox, "QUEUE_KBYTES", 1)
     nowhere = Connection(conn_id="kafka_default", conn_type="kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
     limits = TopicLimits(10_000, 3_600_000, 2**63 - 1, 1, is_compacted=False)
-    plan = replace(letters_of(tmp_path).plan, dead_letters="t", limits={"t": limits})
+    plan = replace(letters_of(tmp_path).plan, dead_letter_topic="t", limits={"t": limits})
     bad = RejectedRow(0, "events", "TASK_PUT", None, "x" * 600, None, lambda: b"v")
     with pytest.raises(RetriableError, match="the broker took none of 1 records"):
         DeadLetterSender(plan, Outbox(nowhere, 0.3, {}), "events").send_refused([bad] * 3)

@@ -96,7 +96,7 @@ def test_a_record_that_comes_while_two_threads_ask_for_its_day_is_not_lost(monke
             threads.append(beside(other))
         return counting(known, topic)
 
-    monkeypatch.setattr(_kafka_ledger_view, "standing", interrupted)
+    monkeypatch.setattr(_kafka_ledger_view, "select_counting_value", interrupted)
     assert view.counting_value(RAW) == TWO
     threads[1].join()
     assert view.counting_value(RAW) == THREE
@@ -172,7 +172,7 @@ def test_the_streams_own_days_are_not_looked_through_for_those_elsewhere(monkeyp
     for number in range(500):
         key = LedgerKey("c", "s", own, DAY + dt.timedelta(number))
         note(view, Written(key.encode(), ONE))
-        note(view, Written(key._replace(what="claim").encode(), ONE))
+        note(view, Written(key._replace(kind="claim").encode(), ONE))
     offsets = DayEntry(row=entry(1)[0].row, offsets={"other_a": {0: (0, 1)}}).model_dump_json().encode()
     note(view, Written(LedgerKey("c", "s", other, DAY).encode(), offsets))
     nowhere = Connection(conn_id="k", conn_type="kafka", extra={})

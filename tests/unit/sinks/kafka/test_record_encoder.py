@@ -166,7 +166,7 @@ def test_the_event_id_counts_for_the_size_where_there_are_headers() -> None:
 
 
 def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
-    limits = replace(LIMITS, compacted=True)
+    limits = replace(LIMITS, is_compacted=True)
     [bad] = one({"event": ["a", None]}, key_fields=("event",), limits=limits).refused
     assert (bad.position - (1 << 40), bad.reason) == (1, "no key, and the topic is compacted")
 

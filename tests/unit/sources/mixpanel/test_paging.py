@@ -52,10 +52,10 @@ CHANGES = {
     "another number": lambda page, _: page._replace(number=page.number + 1),
     "another total": lambda page, _: page._replace(total=page.total + 1),
     "another size": lambda page, _: page._replace(size=page.size + 1),
-    "empty": lambda page, _: page._replace(profiles=0, mark=b""),
-    "one short": lambda page, _: page._replace(profiles=page.profiles - 1),
-    "one too many": lambda page, _: page._replace(profiles=page.profiles + 1),
-    "the page before": lambda page, before: page._replace(mark=before.mark),
+    "empty": lambda page, _: page._replace(profile_count=0, fingerprint=b""),
+    "one short": lambda page, _: page._replace(profile_count=page.profile_count - 1),
+    "one too many": lambda page, _: page._replace(profile_count=page.profile_count + 1),
+    "the page before": lambda page, before: page._replace(fingerprint=before.fingerprint),
 }
 
 

@@ -124,7 +124,7 @@ def test_a_date_in_the_future_ended_the_stream_in_silence_23662_30028(
     tomorrow = Day(date=standin.today + dt.timedelta(days=1))
     with pytest.raises(ConfigError, match="not over yet"):
         poll(standin, day=tomorrow)
-    monkeypatch.setattr(client, "now", lambda: tomorrow.end)
+    monkeypatch.setattr(client, "current_time", lambda: tomorrow.end)
     with pytest.raises(ConfigError, match="future of the project's zone: zone or timestamps"):
         poll(standin, day=tomorrow)
 

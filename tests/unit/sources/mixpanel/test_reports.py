@@ -33,7 +33,7 @@ NOON = dt.datetime(2026, 3, 12, 12, tzinfo=dt.UTC)
 
 @pytest.fixture
 def standin(monkeypatch):
-    monkeypatch.setattr(client, "now", lambda: NOON)
+    monkeypatch.setattr(client, "current_time", lambda: NOON)
     with StandIn(Project(seed=4, events_per_day=200, duplicates_per_day=9), now=lambda: NOON) as server:
         yield server
 
@@ -112,9 +112,9 @@ def test_a_funnels_day_changes_until_its_length_has_passed_and_the_keys_stay(sta
 
 
 def test_after_ninety_days_no_funnel_changes_any_more(standin, monkeypatch):
-    monkeypatch.setattr(client, "now", lambda: DAY.end + dt.timedelta(days=90))
+    monkeypatch.setattr(client, "current_time", lambda: DAY.end + dt.timedelta(days=90))
     assert poll(standin, stream="funnels")[1].counts == {}
-    monkeypatch.setattr(client, "now", lambda: DAY.end + dt.timedelta(days=89, hours=23))
+    monkeypatch.setattr(client, "current_time", lambda: DAY.end + dt.timedelta(days=89, hours=23))
     assert poll(standin, stream="funnels")[1].counts == {"may_change": 5}
 
 
@@ -146,7 +146,7 @@ def test_every_option_of_retention_is_asked_with(standin, monkeypatch, days, spa
         asked.append(request)
         raise RetriableError("enough")
 
-    monkeypatch.setattr(MixpanelClient, "whole", send)
+    monkeypatch.setattr(MixpanelClient, "fetch", send)
     options = {"born_event": "a", "born_where": "b", "event": "c", "where": "d"}
     with pytest.raises(RetriableError, match="enough"):
         poll(standin, stream="retention", interval_days=days, interval_count=4, **options)
@@ -255,7 +255,7 @@ def test_segmentation_is_narrowed(standin):
 
 
 def test_segments_that_are_cut_fail_the_day(standin, monkeypatch):
-    monkeypatch.setattr(segmentation, "MOST_SEGMENTS", 2)
+    monkeypatch.setattr(segmentation, "MAX_SEGMENTS", 2)
     with pytest.raises(ConfigError, match=r"on: event 'Page View' has 2 segments or more on 2026-03-01.*: narrow them"):
         poll(standin, stream="segmentation", event="Page View", on='properties["$browser"]')
 

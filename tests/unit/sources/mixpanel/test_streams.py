@@ -142,7 +142,7 @@ def test_the_meaning_of_times_is_no_question_for_profiles(standin):
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_snapshot_may_be_taken_while_its_day_lasts_but_not_before(standin, name, monkeypatch):
-    monkeypatch.setattr(client, "now", lambda: dt.datetime(2026, 3, 1, 0, 0, 1, tzinfo=dt.UTC))
+    monkeypatch.setattr(client, "current_time", lambda: dt.datetime(2026, 3, 1, 0, 0, 1, tzinfo=dt.UTC))
     with MixpanelSource(stream=name).open(connection(standin), PollContext()) as there:
         assert there.plan([DAY])
         with pytest.raises(ConfigError, match="2026-03-02 lies ahead"):

@@ -107,7 +107,7 @@ def test_a_counter_that_did_not_give_what_is_there_proves_nothing(
 ) -> None:
     """As on a server that only gets another one's rows: its own sequence was never used."""
     sqlite.rows("CREATE TABLE t (id integer)")
-    monkeypatch.setattr(SQLite, "counter", lambda *_: ColumnCounter("sequence s", 0))
+    monkeypatch.setattr(SQLite, "column_counter", lambda *_: ColumnCounter("sequence s", 0))
     assert "sequence s" in reset_reason(sqlite, NUMBER, Table("t"), '["900"]', NOON)
     sqlite.rows("INSERT INTO t VALUES (800)")
     assert reset_reason(sqlite, NUMBER, Table("t"), '["900"]', NOON) == ""
@@ -119,7 +119,7 @@ def test_a_counter_that_cannot_be_read_fails_no_run(sqlite: SQLite, monkeypatch:
 
     sqlite.rows("CREATE TABLE t (id integer)")
     for counter in (lambda *_: ColumnCounter("sequence s", None), refuse):
-        monkeypatch.setattr(SQLite, "counter", counter)
+        monkeypatch.setattr(SQLite, "column_counter", counter)
         assert reset_reason(sqlite, NUMBER, Table("t"), '["900"]', NOON) == ""
 
 
@@ -206,7 +206,7 @@ def sharing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(SQLite, "shares_snapshots", True)
     monkeypatch.setattr(SQLite, "export_snapshot", export)
     monkeypatch.setattr(SQLite, "begin", lambda database, snapshot=None: begin(database))
-    monkeypatch.setattr(chunks, "LEAST_ROWS", 10)
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 10)
     return exported
 
 

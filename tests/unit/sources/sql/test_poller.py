@@ -81,10 +81,10 @@ def test_what_is_no_time_is_told_and_not_left_out(read: Read, value: str) -> Non
 
 
 def test_a_day_that_is_not_over_and_one_of_long_ago_are_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pollers, "now", lambda: DAY.end + dt.timedelta(hours=25))
+    monkeypatch.setattr(pollers, "current_time", lambda: DAY.end + dt.timedelta(hours=25))
     with pytest.raises(ConfigError, match="takes what the database has now, and the day ended more than a day ago"):
         read(EVENTS, table="events", snapshot="daily")
-    monkeypatch.setattr(pollers, "now", lambda: DAY.end - dt.timedelta(hours=2))
+    monkeypatch.setattr(pollers, "current_time", lambda: DAY.end - dt.timedelta(hours=2))
     with pytest.raises(ConfigError, match="is not over yet"):
         read(table="events", snapshot="daily")
     assert read(table="events", snapshot="replace") == []
@@ -200,7 +200,7 @@ def sharing(file: Path, monkeypatch: pytest.MonkeyPatch) -> list[SQLite]:
 
     monkeypatch.setattr(SQLite, "shares_snapshots", True)
     monkeypatch.setattr(SQLite, "export_snapshot", export)
-    monkeypatch.setattr(chunks, "LEAST_ROWS", 10)
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 10)
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("CREATE TABLE t (id integer PRIMARY KEY)")
         database.executemany("INSERT INTO t VALUES (?)", [(number * number,) for number in range(100)])

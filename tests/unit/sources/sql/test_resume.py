@@ -89,8 +89,8 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    monkeypatch.setattr(chunks, "LEAST_ROWS", 5)
-    monkeypatch.setattr(chunks, "MOST_ROWS", 10)
+    monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 5)
+    monkeypatch.setattr(chunks, "MAX_CHUNK_ROWS", 10)
     return Shop(tmp_path / "shop.db")
 
 

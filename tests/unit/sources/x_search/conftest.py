@@ -26,7 +26,7 @@ class Clock(NoTime):
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(client, "CLOCK", clock)
-    monkeypatch.setattr(client, "now", clock.instant)
+    monkeypatch.setattr(client, "current_time", clock.instant)
     monkeypatch.setattr(pacing, "_paces", {})  # a port may come twice, and with it the pace of another test
     return clock
 

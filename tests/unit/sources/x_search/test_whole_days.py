@@ -148,7 +148,7 @@ def test_half_a_character_loses_no_post(x: StandIn) -> None:
 def test_a_post_that_is_deleted_is_gone_when_its_day_is_read_again(x: StandIn) -> None:
     before = found_by(poll(x)[0])
     deleted = next(iter(before))
-    x.timeline = dataclasses.replace(x.timeline, gone=frozenset({deleted}))
+    x.timeline = dataclasses.replace(x.timeline, deleted_ids=frozenset({deleted}))
     assert found_by(poll(x)[0]) == {post: queries for post, queries in before.items() if post != deleted}
 
 

@@ -34,7 +34,7 @@ def job(standin: StandIn, tmp: Path, *faults: Fault, deadline: float = 0.2, **op
         return HttpTimeouts(**limits | ({"deadline_seconds": deadline} if LATE in faults else {}))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow_provider_connect.sources._mixpanel.options.Limits", hurried)
+        patch.setattr("airflow_provider_connect.sources._mixpanel.options.HttpTimeouts", hurried)
         return move(standin, tmp, *faults, **options)
 
 
@@ -65,7 +65,7 @@ def test_an_export_that_is_silent_before_its_first_byte_comes_in_several(
     """Large exports are prepared for minutes before their first byte."""
     with monkeypatch.context() as patch:
         patch.setattr(
-            "airflow_provider_connect.sources._mixpanel.options.Limits",
+            "airflow_provider_connect.sources._mixpanel.options.HttpTimeouts",
             lambda **limits: HttpTimeouts(**limits | {"read_timeout_seconds": 0.2}),
         )
         before = exports(standin)

@@ -32,6 +32,6 @@ def test_each_poll_is_told_how_many_there_are(
         return poll(self, *args)
 
     monkeypatch.setattr(kind, "poll", noted)
-    days = rewired(days, parts_at_once=parts_at_once, plans_at_once=plans_at_once)
+    days = rewired(days, concurrent_parts=parts_at_once, concurrent_plans=plans_at_once)
     assert moved(days).status == "published"
     assert told == [polls_at_once] * parts

@@ -308,7 +308,7 @@ def test_what_days_cost_alone_comes_on_top_of_what_their_group_did(lab: Lab, mon
         costs.append(cost)
         return dealt(self, parts, cost)
 
-    monkeypatch.setattr(RequestBudget, "dealt", noted)
+    monkeypatch.setattr(RequestBudget, "reserve", noted)
     days = lab.days(source=LATE | {"together": 2}, window=(MONDAY, TUESDAY, WEDNESDAY, THURSDAY))
     assert statuses(run_all_days(days, Fixed(2), 1)) == ["published"] * 4
     assert costs == [1, 0, 0, 1, 0, 0]

@@ -59,9 +59,11 @@ def days_of(
     poller = source.open(connection(server), PollContext())
     run = functools.partial(poll.run_poll_tasks, schema=poller.schema(), connection=connection(server))
     intake = Intake(source, connection(server), poller, poller.schema())
-    outlet = dataclasses.replace(days.context.outlet, schema=intake.staged_schema)
+    outlet = dataclasses.replace(days.context.outlet, published_schema=intake.staged_schema)
     context = dataclasses.replace(days.context, job=job_, intake=intake, outlet=outlet)
-    return rewired(days, context=context, dealer=dealer or RequestBudget(), poll_parts=lambda tasks: list(run(tasks)))
+    return rewired(
+        days, context=context, dealer=dealer or RequestBudget(), poll_partitions=lambda tasks: list(run(tasks))
+    )
 
 
 def move(days: DayRunner, width: int = 1) -> list[DayReport]:
@@ -148,7 +150,7 @@ def test_the_seen_generations_of_all_days_are_read_before_the_request(lab: Lab, 
 
     publisher: Any = SimpleNamespace(ledger=Told(), **_methods(days.context.outlet.publisher))
     outlet = dataclasses.replace(days.context.outlet, publisher=publisher)
-    move(rewired(days, context=dataclasses.replace(days.context, outlet=outlet), poll_parts=poll_parts))
+    move(rewired(days, context=dataclasses.replace(days.context, outlet=outlet), poll_partitions=poll_parts))
     assert order == [*(f"newest {day}" for day in WEEK[:3]), "poll"]
 
 
@@ -183,7 +185,7 @@ def test_a_request_of_several_days_is_one_of_the_jobs_requests(lab: Lab, standin
 @pytest.fixture
 def three_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a week be more than an hour has room for."""
-    monkeypatch.setattr(span_module, "VENDORS", {"export": Quota("export", requests=3)})
+    monkeypatch.setattr(span_module, "VENDOR_LIMITS", {"export": Quota("export", requests=3)})
 
 
 @pytest.mark.usefixtures("three_an_hour")

@@ -113,7 +113,7 @@ def test_a_ledger_row_without_an_answer_is_never_unchanged(published: Lab) -> No
 def test_rows_of_a_type_that_cannot_be_read_are_published_again(
     published: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check, "answer_of", lambda *_: None)
+    monkeypatch.setattr(check, "answer_digest", lambda *_: None)
     row = published.ledger.row(BEFORE.date)
     published.ledger.add(row.model_copy(update={"answer": None}))
     assert look_back(published).status == "published"

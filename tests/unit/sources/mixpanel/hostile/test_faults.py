@@ -234,14 +234,14 @@ def test_wrong_credentials_are_asked_once(standin):
 
 def test_a_day_that_is_not_over(standin, monkeypatch):
     conn = connection(standin)
-    monkeypatch.setattr(client, "now", lambda: DAY.end - dt.timedelta(minutes=10))
+    monkeypatch.setattr(client, "current_time", lambda: DAY.end - dt.timedelta(minutes=10))
     with pytest.raises(RetriableError, match="not over yet") as caught:
         MixpanelSource().open(conn, PollContext()).plan([DAY])
     assert caught.value.retry_after_seconds == 600
-    monkeypatch.setattr(client, "now", lambda: DAY.end - dt.timedelta(hours=2))
+    monkeypatch.setattr(client, "current_time", lambda: DAY.end - dt.timedelta(hours=2))
     with pytest.raises(ConfigError, match="not over yet"):
         MixpanelSource().open(conn, PollContext()).plan([DAY])
-    monkeypatch.setattr(client, "now", lambda: DAY.end)
+    monkeypatch.setattr(client, "current_time", lambda: DAY.end)
     assert len(MixpanelSource().open(conn, PollContext()).plan([DAY])) == 1
 
 
