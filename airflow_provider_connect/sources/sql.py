@@ -113,8 +113,8 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if found := option_problems(self):
-            raise ValueError("; ".join(found))
+        if problems := option_problems(self):
+            raise ValueError("; ".join(problems))
         return self
 
     @property

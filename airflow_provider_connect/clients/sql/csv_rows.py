@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _JOINED_ROWS = 16
 """How many short rows are joined at once: more save no time."""
-_FAILED = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error")
+_ARROW_FAILURE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error")
 """How Arrow begins to say which value it could not convert (pyarrow 26)."""
 _BYTE_ORDER_MARK = "\ufeff".encode()
 
@@ -33,13 +33,13 @@ def join_blocks(
     :param rows: one whole row each, or several.
     :param end: what each of them lacks at its end.
     """
-    block, parts, coming, step = bytearray(), 0, iter(rows), 1
-    while some := list(islice(coming, step)):
-        block += end.join(some)
+    block, parts, row_iterator, batch_rows = bytearray(), 0, iter(rows), 1
+    while next_rows := list(islice(row_iterator, batch_rows)):
+        block += end.join(next_rows)
         block += end
-        parts += len(some)
+        parts += len(next_rows)
         # Many short rows are joined at once, which saves time; long ones one by one, which bounds the block.
-        step = _JOINED_ROWS if len(block) * _JOINED_ROWS * 4 < parts * block_bytes else 1
+        batch_rows = _JOINED_ROWS if len(block) * _JOINED_ROWS * 4 < parts * block_bytes else 1
         if len(block) >= block_bytes:
             yield block, parts
             block, parts = bytearray(), 0
@@ -72,56 +72,60 @@ class CsvConverter:
         import pyarrow as pa
 
         try:
-            table = _parsed(block, [column.read_type for column in self._columns])
+            table = _parse_block(block, [column.read_type for column in self._columns])
         except pa.ArrowInvalid as error:
-            raise self._problem(str(error), block) from None
+            raise self._conversion_error(str(error), block) from None
         arrays = [
-            self._finished(column, values.combine_chunks())
+            self._finish_column(column, values.combine_chunks())
             for column, values in zip(self._columns, table.columns, strict=True)
         ]
         self.converted_rows += table.num_rows
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _finished(self, column: ReadColumn, values: pa.Array) -> pa.Array:
+    def _finish_column(self, column: ReadColumn, values: pa.Array) -> pa.Array:
         if values.null_count and not column.is_nullable:
             raise DataError(f"{column.title} holds NULL, although the database declares that it cannot")
         if column.form == "hex":
-            return _unhexed(values, column)
+            return _decode_hex(values, column)
         # A text without a zone, as MySQL writes it, is in UTC: every session's zone.
         return values if values.type == column.type else values.cast(column.type)
 
-    def _problem(self, said: str, block: bytes | bytearray) -> DataError:
+    def _conversion_error(self, arrow_message: str, block: bytes | bytearray) -> DataError:
         """Return the error without what Arrow says of the value."""
-        failed = _FAILED.match(said)
-        position = int(failed[1]) if failed else self._position(block)
+        match = _ARROW_FAILURE.match(arrow_message)
+        position = int(match[1]) if match else self._failed_position(block)
         if position is None:
             return DataError(
                 f"the rows after row {self.converted_rows:,} of this read are not shaped as they were asked for: "
                 "the table may have changed under it"
             )
         column = self._columns[position]
-        row = int(failed[2]) if failed and failed[2] else _row(block, position, [c.read_type for c in self._columns])
-        place = f"row {self.converted_rows + row:,}" if row else f"a row after row {self.converted_rows:,}"
+        row = (
+            int(match[2])
+            if match and match[2]
+            else _first_bad_row(block, position, [c.read_type for c in self._columns])
+        )
+        row_label = f"row {self.converted_rows + row:,}" if row else f"a row after row {self.converted_rows:,}"
         return DataError(
-            f"{column.title}: {place} of this read holds a value that is no {column.type}"
+            f"{column.title}: {row_label} of this read holds a value that is no {column.type}"
             + (f": {column.advice}" if column.advice else "")
         )
 
-    def _position(self, block: bytes | bytearray) -> int | None:
+    def _failed_position(self, block: bytes | bytearray) -> int | None:
         """Return the first column that cannot be converted, where Arrow does not say which: of a decimal."""
         import pyarrow as pa
 
         types = [column.read_type for column in self._columns]
         for position in range(len(types)):
             try:
-                _parsed(block, types, only=position)
+                _parse_block(block, types, only=position)
             except pa.ArrowInvalid as error:
                 if not str(error).startswith("CSV parse error"):
                     return position
         return None
 
 
-def _parsed(block: bytes | bytearray, types: Sequence[pa.DataType], only: int | None = None) -> pa.Table:
+def _parse_block(block: bytes | bytearray, types: Sequence[pa.DataType], only: int | None = None) -> pa.Table:
     """Return a block's columns, or one of them alone.
 
     :raises ArrowInvalid: with a value in its text.
@@ -150,24 +154,24 @@ def _parsed(block: bytes | bytearray, types: Sequence[pa.DataType], only: int | 
     )
 
 
-def _row(block: bytes | bytearray, position: int, types: Sequence[pa.DataType]) -> int:
+def _first_bad_row(block: bytes | bytearray, position: int, types: Sequence[pa.DataType]) -> int:
     """Return the number of the first row, from one, whose text is not of its column's type; 0 if it is not found."""
     import pyarrow as pa
 
-    texts = _parsed(block, [pa.string() if n == position else kind for n, kind in enumerate(types)], only=position)
+    texts = _parse_block(block, [pa.string() if n == position else kind for n, kind in enumerate(types)], only=position)
     values = texts.column(0).combine_chunks()
-    good, bad = 0, len(values) + 1
-    while bad - good > 1:
-        middle = (good + bad) // 2
+    last_good, first_bad = 0, len(values) + 1
+    while first_bad - last_good > 1:
+        middle = (last_good + first_bad) // 2
         try:
             values[:middle].cast(types[position])
-            good = middle
+            last_good = middle
         except pa.ArrowInvalid:
-            bad = middle
-    return bad if bad <= len(values) else 0
+            first_bad = middle
+    return first_bad if first_bad <= len(values) else 0
 
 
-def _unhexed(digits: pa.Array, column: ReadColumn) -> pa.Array:
+def _decode_hex(digits: pa.Array, column: ReadColumn) -> pa.Array:
     """Return bytes of their hexadecimal digits: all at once, as a column's texts lie one behind the other."""
     import numpy as np
     import pyarrow as pa
@@ -175,13 +179,15 @@ def _unhexed(digits: pa.Array, column: ReadColumn) -> pa.Array:
     _, offsets, data = digits.buffers()
     ends = np.frombuffer(offsets, np.int32)[digits.offset : digits.offset + len(digits) + 1]
     text = memoryview(data)[ends[0] : ends[-1]] if data is not None else b""
-    begun = ends - ends[0]
-    if (begun % 2).any():
+    starts = ends - ends[0]
+    if (starts % 2).any():
         raise DataError(f"{column.title} holds bytes of half a digit pair")
     try:
-        found = binascii.unhexlify(text)
+        decoded = binascii.unhexlify(text)
     except binascii.Error:
         raise DataError(f"{column.title} holds what are no hexadecimal digits") from None
-    halves = pa.py_buffer((begun // 2).astype(np.int32))
+    byte_offsets = pa.py_buffer((starts // 2).astype(np.int32))
     valid = pa.array(digits.is_valid()).buffers()[1] if digits.null_count else None
-    return pa.Array.from_buffers(pa.binary(), len(digits), [valid, halves, pa.py_buffer(found)], digits.null_count)
+    return pa.Array.from_buffers(
+        pa.binary(), len(digits), [valid, byte_offsets, pa.py_buffer(decoded)], digits.null_count
+    )

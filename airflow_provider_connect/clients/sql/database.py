@@ -282,7 +282,7 @@ class Database(Closable, ABC):
         :raises RetriableError: if the snapshot is gone because the session that exported it has ended.
         """
 
-    def lock_tables(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
+    def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Keep what is to be read from being altered until :meth:`end`; return its columns as they are read until then.
 
         It belongs between :meth:`begin` and the rows. Without it a database may read a table that was rewritten after
@@ -293,7 +293,7 @@ class Database(Closable, ABC):
         :raises ConfigError: the table is not there any more, or may not be read.
         :raises RetriableError: it was rewritten, emptied or replaced since the transaction began.
         """
-        return self.describe(what)
+        return self.describe(table_or_query)
 
     @abstractmethod
     def end(self) -> None:
@@ -312,10 +312,10 @@ class Database(Closable, ABC):
 
     def one_row(self, sql: str) -> tuple[Any, ...]:
         """Run a statement that has exactly one row, and return it."""
-        found = self.rows(sql)
-        if len(found) != 1:
-            raise DataError(f"the database answered {len(found)} rows where one was asked for")
-        return found[0]
+        rows = self.rows(sql)
+        if len(rows) != 1:
+            raise DataError(f"the database answered {len(rows)} rows where one was asked for")
+        return rows[0]
 
     @abstractmethod
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:

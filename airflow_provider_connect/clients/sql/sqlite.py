@@ -35,23 +35,23 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FIRST_ROWS, _MOST_ROWS = 1_000, 10_000
-_STEPS = 20_000
+_FIRST_ROWS, _MAX_ROWS = 1_000, 10_000
+_STEPS_PER_CHECK = 20_000
 """After so many steps of SQLite's machine it is looked whether the time is up: about every millisecond."""
-_VIEW = "connect_query"
-_NOT_YET = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
-_NOT_A_DATABASE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+_QUERY_VIEW = "connect_query"
+_RETRIABLE_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
+_FILE_CODES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
 
 class SQLite(Database):
     """A session with a file, through :meth:`open`."""
 
-    def __init__(self, link: sqlite3.Connection, place: str, limits: SessionLimits) -> None:
+    def __init__(self, link: sqlite3.Connection, label: str, limits: SessionLimits) -> None:
         self._link = link
-        self._label = place
+        self._label = label
         self._limits = limits
-        self._ends = 0.0
-        link.set_progress_handler(lambda: time.monotonic() > self._ends, _STEPS)
+        self._deadline = 0.0
+        link.set_progress_handler(lambda: time.monotonic() > self._deadline, _STEPS_PER_CHECK)
 
     @classmethod
     def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
@@ -60,12 +60,12 @@ class SQLite(Database):
         :param application_name: nobody sees it here.
         :raises ConfigError: there is no such file, or it is no database.
         """
-        place = f"connection {connection.conn_id!r}"
+        label = f"connection {connection.conn_id!r}"
         if not connection.host:
-            raise ConfigError(f"{place}: host: give the path of the database's file")
+            raise ConfigError(f"{label}: host: give the path of the database's file")
         path = Path(connection.host)
         if not path.is_file():
-            raise ConfigError(f"{place}: host: there is no file {connection.host}")
+            raise ConfigError(f"{label}: host: there is no file {connection.host}")
         try:
             link = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro",
@@ -75,10 +75,10 @@ class SQLite(Database):
                 check_same_thread=False,  # a poll's thread reads, and the task's own may close
             )
         except sqlite3.Error as error:
-            raise _named(error, place) from None
-        made = cls(link, place, limits)
-        made.rows("SELECT 1 FROM sqlite_master LIMIT 1")
-        return made
+            raise _translate_error(error, label) from None
+        database = cls(link, label, limits)
+        database.rows("SELECT 1 FROM sqlite_master LIMIT 1")
+        return database
 
     def close(self) -> None:
         """Close the file; a transaction ends."""
@@ -93,21 +93,21 @@ class SQLite(Database):
 
     # What is in it
 
-    def describe(self, what: Table | Query) -> list[SqlColumn]:
+    def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns in order, with their declared types; an expression of a query has none."""
-        if isinstance(what, Table):
-            found = self._columns(what.name)
-            if not found:
-                raise ConfigError(f"{self._label}: there is no table {what.name!r}")
-            own = sum(bool(row[5]) for row in found) == 1
-            return [_column(row, is_key=own and bool(row[5])) for row in found]
-        text = what.sql.strip().rstrip(";")
-        self.rows(f"DROP VIEW IF EXISTS temp.{_VIEW}")
-        self.rows(f"CREATE TEMP VIEW {_VIEW} AS\n{text}\n")
+        if isinstance(table_or_query, Table):
+            rows = self._columns(table_or_query.name)
+            if not rows:
+                raise ConfigError(f"{self._label}: there is no table {table_or_query.name!r}")
+            has_single_key = sum(bool(row[5]) for row in rows) == 1
+            return [_column(row, is_key=has_single_key and bool(row[5])) for row in rows]
+        text = table_or_query.sql.strip().rstrip(";")
+        self.rows(f"DROP VIEW IF EXISTS temp.{_QUERY_VIEW}")
+        self.rows(f"CREATE TEMP VIEW {_QUERY_VIEW} AS\n{text}\n")
         try:
-            return [_column(row, is_key=False)._replace(is_nullable=True) for row in self._columns(_VIEW)]
+            return [_column(row, is_key=False)._replace(is_nullable=True) for row in self._columns(_QUERY_VIEW)]
         finally:
-            self.rows(f"DROP VIEW temp.{_VIEW}")
+            self.rows(f"DROP VIEW temp.{_QUERY_VIEW}")
 
     def _columns(self, name: str) -> list[tuple[Any, ...]]:
         return self.rows(f"PRAGMA table_xinfo({self.quote(name)})")
@@ -118,36 +118,36 @@ class SQLite(Database):
 
     def indexes(self, table: Table) -> list[Index]:
         """Return the indexes over all rows and plain columns."""
-        found = []
+        indexes = []
         for _, name, is_unique, _, is_partial in self.rows(f"PRAGMA index_list({self.quote(table.name)})"):
             columns = [row[2] for row in self.rows(f"PRAGMA index_info({self.quote(name)})")]
             if not is_partial and None not in columns:
-                found.append(Index(name, tuple(columns), bool(is_unique)))
+                indexes.append(Index(name, tuple(columns), bool(is_unique)))
         key = tuple(self.primary_key(table))
-        if key and not any(index.is_unique and index.columns == key for index in found):
-            found.append(Index("primary key", key, is_unique=True))  # the table itself is ordered by it
-        return found
+        if key and not any(index.is_unique and index.columns == key for index in indexes):
+            indexes.append(Index("primary key", key, is_unique=True))  # the table itself is ordered by it
+        return indexes
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return what ANALYZE has counted; None if it never ran."""
         if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'"):
             return None
-        (found,) = self.one_row(
+        (row_estimate,) = self.one_row(
             f"SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = {self.literal(table.name)}"
         )
-        return None if found is None else int(found)
+        return None if row_estimate is None else int(row_estimate)
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return the rows' own number; without AUTOINCREMENT the next one follows the greatest that is there."""
         declared = {row[1]: row[2].upper() for row in self._columns(table.name)}
-        about = self.rows(f"PRAGMA table_list({self.quote(table.name)})")
-        if self.primary_key(table) != [column] or declared[column] != "INTEGER" or any(row[4] for row in about):
+        table_rows = self.rows(f"PRAGMA table_list({self.quote(table.name)})")
+        if self.primary_key(table) != [column] or declared[column] != "INTEGER" or any(row[4] for row in table_rows):
             return None  # only this makes it the row's own number; row[4]: WITHOUT ROWID
-        (given,) = self.one_row(self.select([f"coalesce(max({self.quote(column)}), 0)"], self.relation(table)))
+        (last_number,) = self.one_row(self.select([f"coalesce(max({self.quote(column)}), 0)"], self.relation(table)))
         if self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"):
             rows = self.rows(f"SELECT seq FROM sqlite_sequence WHERE name = {self.literal(table.name)}")
-            given = max(given, *(int(row[0]) for row in rows), 0)
-        return ColumnCounter("the file's own counter", given)
+            last_number = max(last_number, *(int(row[0]) for row in rows), 0)
+        return ColumnCounter("the file's own counter", last_number)
 
     # SQL
 
@@ -155,14 +155,14 @@ class SQLite(Database):
         """Return a name in backticks: what stands in double quotes and is no column, SQLite takes for a text."""
         return f"`{name.replace('`', '``')}`"
 
-    def relation(self, what: Table | Query) -> str:
+    def relation(self, table_or_query: Table | Query) -> str:
         """Return what stands after FROM.
 
         :raises ConfigError: if the table is said to be in another schema than the file.
         """
-        if isinstance(what, Table) and what.schema not in ("", "main"):
-            raise ConfigError(f"{self._label}: a file has one schema, main, and not {what.schema!r}")
-        return super().relation(what)
+        if isinstance(table_or_query, Table) and table_or_query.schema not in ("", "main"):
+            raise ConfigError(f"{self._label}: a file has one schema, main, and not {table_or_query.schema!r}")
+        return super().relation(table_or_query)
 
     def literal(self, value: object) -> str:  # noqa: PLR0911  # a line for each type
         """Return a value as it stands in SQL."""
@@ -199,7 +199,7 @@ class SQLite(Database):
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its few rows."""
-        with self._told():
+        with self._run_in_time():
             return self._link.execute(sql).fetchall()
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
@@ -214,7 +214,7 @@ class SQLite(Database):
         schema = pa.schema([column.field for column in columns])
         sql = select([column.expression for column in columns])
         size = _FIRST_ROWS
-        with self._told():
+        with self._run_in_time():
             cursor = self._link.execute(sql)
             while rows := cursor.fetchmany(size):
                 arrays = [
@@ -222,16 +222,16 @@ class SQLite(Database):
                 ]
                 batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
                 yield batch
-                size = max(1, min(_MOST_ROWS, int(block_bytes * batch.num_rows / max(batch.nbytes, 1))))
+                size = max(1, min(_MAX_ROWS, int(block_bytes * batch.num_rows / max(batch.nbytes, 1))))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _run_in_time(self) -> Iterator[None]:
         """Give a statement its time, and raise what SQLite raises as our own."""
-        self._ends = time.monotonic() + self._limits.statement_seconds
+        self._deadline = time.monotonic() + self._limits.statement_seconds
         try:
             yield
         except sqlite3.Error as error:
-            raise _named(error, self._label, is_late=time.monotonic() > self._ends) from None
+            raise _translate_error(error, self._label, is_late=time.monotonic() > self._deadline) from None
 
     def cancel(self) -> None:
         """End the statement that another thread waits for."""
@@ -257,11 +257,11 @@ def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
     """
     import pyarrow as pa
 
-    allowed = python_classes(column)
-    strange = set(map(type, values)) - allowed - {type(None)}
-    if strange:
-        kinds = ", ".join(sorted(_STORED[kind] for kind in strange))
-        raise DataError(f"{column.title} is read as {column.type}, but holds {kinds}{_todo(column)}")
+    allowed_classes = python_classes(column)
+    unexpected_classes = set(map(type, values)) - allowed_classes - {type(None)}
+    if unexpected_classes:
+        stored_as = ", ".join(sorted(_STORAGE_CLASSES[kind] for kind in unexpected_classes))
+        raise DataError(f"{column.title} is read as {column.type}, but holds {stored_as}{_advice(column)}")
     try:
         if pa.types.is_decimal(column.type):
             return pa.array([None if value is None else Decimal(value) for value in values], column.type)
@@ -271,7 +271,7 @@ def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
             return pa.array(values, pa.string()).cast(column.type)
         return pa.array(values, column.type)
     except (pa.ArrowException, InvalidOperation, ValueError, OverflowError):
-        raise DataError(f"{column.title} holds a value that is no {column.type}{_todo(column)}") from None
+        raise DataError(f"{column.title} holds a value that is no {column.type}{_advice(column)}") from None
 
 
 def _booleans(values: Sequence[Any]) -> pa.Array:
@@ -282,35 +282,35 @@ def _booleans(values: Sequence[Any]) -> pa.Array:
     return pa.array([None if value is None else value == 1 for value in values], pa.bool_())
 
 
-def _todo(column: ReadColumn) -> str:
+def _advice(column: ReadColumn) -> str:
     return f": {column.advice}" if column.advice else ""
 
 
 _UNDECODED = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text '")
 """How Python's sqlite3 begins to say which column holds no text; the value follows."""
-_STORED = {int: "integers", float: "floating numbers", str: "texts", bytes: "blobs"}
+_STORAGE_CLASSES = {int: "integers", float: "floating numbers", str: "texts", bytes: "blobs"}
 
 
-def _named(error: sqlite3.Error, place: str, *, is_late: bool = False) -> ConnectError:  # noqa: PLR0911  # a line for each kind
+def _translate_error(error: sqlite3.Error, label: str, *, is_late: bool = False) -> ConnectError:  # noqa: PLR0911  # a line for each kind
     """Return our error for one of SQLite's; its text only where it cannot hold a value."""
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
     main = None if code is None else code & 0xFF
     if main is None and (undecoded := _UNDECODED.match(str(error))):
         return DataError(
-            f"{place}: column {undecoded[1]!r} holds a text that is not UTF-8: read it as bytes with a query that "
+            f"{label}: column {undecoded[1]!r} holds a text that is not UTF-8: read it as bytes with a query that "
             "selects cast(column as blob)"
         )
     if main is None and isinstance(error, sqlite3.ProgrammingError):
-        return RetriableError(f"{place}: the session is closed")
+        return RetriableError(f"{label}: the session is closed")
     if main == sqlite3.SQLITE_INTERRUPT:
         if is_late:
-            return DeadlineError(f"{place}: the statement took longer than it may ({name})")
-        return RetriableError(f"{place}: the statement was cancelled ({name})")
-    if main in _NOT_YET:
-        return RetriableError(f"{place}: the file cannot be read just now ({name})")
-    if main in _NOT_A_DATABASE:
-        return ConfigError(f"{place}: the file cannot be opened as a database ({name})")
+            return DeadlineError(f"{label}: the statement took longer than it may ({name})")
+        return RetriableError(f"{label}: the statement was cancelled ({name})")
+    if main in _RETRIABLE_CODES:
+        return RetriableError(f"{label}: the file cannot be read just now ({name})")
+    if main in _FILE_CODES:
+        return ConfigError(f"{label}: the file cannot be opened as a database ({name})")
     if main == sqlite3.SQLITE_ERROR:
-        return ConfigError(f"{place}: {error}")
-    return DataError(f"{place}: the file cannot be read ({name})")
+        return ConfigError(f"{label}: {error}")
+    return DataError(f"{label}: the file cannot be read ({name})")

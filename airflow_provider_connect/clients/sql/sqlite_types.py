@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _DECIMAL = re.compile(r"(?:decimal|numeric) *(?:\( *(\d+) *(?:, *(\d+) *)?\))?")
-_FLOATING = "SQLite may keep a floating number in place of a decimal: decimals='double' takes it as it is"
-_IN_A_QUERY = "leave it out, or convert it in a query"
+_FLOAT_ADVICE = "SQLite may keep a floating number in place of a decimal: decimals='double' takes it as it is"
+_QUERY_ADVICE = "leave it out, or convert it in a query"
 
 
 def is_decimal(column: SqlColumn) -> bool:
@@ -62,17 +62,17 @@ def _type_of(declared: str, choices: ValueChoices) -> tuple[pa.DataType, str]:
 
     if (decimal := _DECIMAL.fullmatch(declared)) is not None:
         kind = decimal_type(int(decimal[1] or 0), int(decimal[2] or 0), choices)
-        return kind, _IN_A_QUERY if choices.decimals == "double" else _FLOATING
-    named: dict[str, Any] = {
+        return kind, _QUERY_ADVICE if choices.decimals == "double" else _FLOAT_ADVICE
+    named_types: dict[str, Any] = {
         "date": pa.date32(),
         "datetime": pa.timestamp("us"),
         "timestamp": pa.timestamp("us"),
         "timestamptz": pa.timestamp("us", "UTC"),
         "timestamp with time zone": pa.timestamp("us", "UTC"),
     }
-    if declared in named:
-        form = "with its offset" if named[declared] == pa.timestamp("us", "UTC") else "without an offset"
-        return named[
+    if declared in named_types:
+        form = "with its offset" if named_types[declared] == pa.timestamp("us", "UTC") else "without an offset"
+        return named_types[
             declared
         ], f"only texts as ISO 8601 has them, {form if declared != 'date' else 'dates alone'}, are read"
     if not declared:
@@ -87,5 +87,5 @@ def _type_of(declared: str, choices: ValueChoices) -> tuple[pa.DataType, str]:
     )
     for parts, kind in affinities:
         if any(part in declared for part in parts):
-            return kind, _IN_A_QUERY
-    return pa.string(), _IN_A_QUERY
+            return kind, _QUERY_ADVICE
+    return pa.string(), _QUERY_ADVICE

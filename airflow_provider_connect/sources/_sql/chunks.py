@@ -55,20 +55,22 @@ def find_keys(
     :param columns: those of the key, quoted.
     :param where: which rows there are; "" for all.
     :param rows: about how many there are; if that is wrong, chunks are uneven, and no row is lost.
-    :param compares_rows: see :func:`chunk_conditions`.
+    :param compares_rows: see :func:`conditions`.
     """
     step = max(1, rows // chunks)
     order = ", ".join(columns)
-    found: list[KeyValues] = []
-    while len(found) < chunks - 1:
-        behind = [after_bound(columns, key_literals(database, found[-1]), compares_rows=compares_rows)] if found else []
-        conditions_here = " AND ".join(f"({each})" for each in [where, *behind] if each)
-        sql = database.select(columns, relation, where=conditions_here, order_by=order, limit=1)
-        rows_here = database.rows(f"{sql} OFFSET {step - 1}")
-        if not rows_here:
+    keys: list[KeyValues] = []
+    while len(keys) < chunks - 1:
+        last_key_condition = (
+            [after_bound(columns, key_literals(database, keys[-1]), compares_rows=compares_rows)] if keys else []
+        )
+        chunk_condition = " AND ".join(f"({condition})" for condition in [where, *last_key_condition] if condition)
+        sql = database.select(columns, relation, where=chunk_condition, order_by=order, limit=1)
+        key_rows = database.rows(f"{sql} OFFSET {step - 1}")
+        if not key_rows:
             break
-        found.append(rows_here[0])
-    return found
+        keys.append(key_rows[0])
+    return keys
 
 
 def key_literals(database: Database, key: KeyValues) -> KeyLiterals:
@@ -83,35 +85,37 @@ def chunk_conditions(columns: Sequence[str], bounds: Sequence[KeyLiterals], *, c
     :param compares_rows: whether the database uses an index where it compares whole keys, ``(a, b) > (1, 2)``. MySQL
         does not, and is told the same column by column.
     """
-    ends: list[KeyLiterals | None] = [None, *bounds, None]
-    found = []
-    for first, last in pairwise(ends):
-        parts = [after_bound(columns, first, compares_rows=compares_rows)] if first is not None else []
-        parts += [up_to_bound(columns, last, compares_rows=compares_rows)] if last is not None else []
-        found.append(" AND ".join(f"({part})" for part in parts))
-    return found
+    limits: list[KeyLiterals | None] = [None, *bounds, None]
+    conditions = []
+    for lower, upper in pairwise(limits):
+        parts = [after_bound(columns, lower, compares_rows=compares_rows)] if lower is not None else []
+        parts += [up_to_bound(columns, upper, compares_rows=compares_rows)] if upper is not None else []
+        conditions.append(" AND ".join(f"({part})" for part in parts))
+    return conditions
 
 
 def after_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
-    """Return the condition of all rows behind a bound; the parameters are those of :func:`chunk_conditions`."""
-    return _compared(columns, bound, ">", ">", compares_rows=compares_rows)
+    """Return the condition of all rows behind a bound; the parameters are those of :func:`conditions`."""
+    return _compare_key(columns, bound, ">", ">", compares_rows=compares_rows)
 
 
 def up_to_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
     """Return the condition of all rows up to a bound, and of those at it."""
-    return _compared(columns, bound, "<", "<=", compares_rows=compares_rows)
+    return _compare_key(columns, bound, "<", "<=", compares_rows=compares_rows)
 
 
-def _compared(columns: Sequence[str], bound: KeyLiterals, strict: str, last: str, *, compares_rows: bool) -> str:
+def _compare_key(
+    columns: Sequence[str], bound: KeyLiterals, strict_operator: str, last_operator: str, *, compares_rows: bool
+) -> str:
     if len(columns) == 1:
-        return f"{columns[0]} {last} {bound[0]}"
+        return f"{columns[0]} {last_operator} {bound[0]}"
     if compares_rows:
-        return f"({', '.join(columns)}) {last} ({', '.join(bound)})"
-    inner = _compared(columns[1:], bound[1:], strict, last, compares_rows=compares_rows)
-    return f"{columns[0]} {strict} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
+        return f"({', '.join(columns)}) {last_operator} ({', '.join(bound)})"
+    inner = _compare_key(columns[1:], bound[1:], strict_operator, last_operator, compares_rows=compares_rows)
+    return f"{columns[0]} {strict_operator} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
 
 
-_READERS: dict[str, Callable[[str], object]] = {
+_KEY_PARSERS: dict[str, Callable[[str], object]] = {
     "int": int,
     "float": float,  # SQLite's decimals may be such numbers
     "Decimal": Decimal,
@@ -128,18 +132,20 @@ def key_to_json(key: KeyValues) -> list[list[str]]:
     :raises ConfigError: a value is of no such type.
     """
     pairs = [[type(value).__name__, str(value)] for value in key]
-    if strange := [kind for kind, _ in pairs if kind not in _READERS]:
-        raise ConfigError(f"consistency: no table is cut at a key of {strange[0]}: leave it out, or name another key=")
+    if unsupported := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
+        raise ConfigError(
+            f"consistency: no table is cut at a key of {unsupported[0]}: leave it out, or name another key="
+        )
     return pairs
 
 
 def key_from_json(pairs: Any, columns: int) -> KeyValues:
-    """Return the key that :func:`key_to_json` has written.
+    """Return the key that :func:`as_json` has written.
 
     :raises ValueError: it wrote no such thing.
     """
     try:
-        key = tuple(_READERS[kind](text) for kind, text in pairs)
+        key = tuple(_KEY_PARSERS[kind](text) for kind, text in pairs)
     except (KeyError, TypeError, ValueError, InvalidOperation):
         raise ValueError("it is no key") from None
     if len(key) != columns or key_to_json(key) != pairs:

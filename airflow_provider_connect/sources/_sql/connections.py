@@ -17,46 +17,56 @@ from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES,
 
 def validate_connection(options: SqlOptions, connection: Connection) -> list[str]:
     """Say what is wrong with a connection; [] if nothing is. No network."""
-    found = _connection_problems(options, connection)
+    problems = _type_problems(options, connection)
     if options.row_security != "refuse" and connection.conn_type != POSTGRES:
-        found.append("row_security: only connections of type postgres take it")
-    return found
+        problems.append("row_security: only connections of type postgres take it")
+    return problems
 
 
-def _connection_problems(options: SqlOptions, connection: Connection) -> list[str]:
-    about = f"connection {connection.conn_id!r}"
-    kind, host = connection.conn_type, connection.host or ""
-    if kind == JDBC:
-        found = jdbc.connection_problems(connection) + _apart(options, "a database over JDBC")
+def _type_problems(options: SqlOptions, connection: Connection) -> list[str]:
+    label = f"connection {connection.conn_id!r}"
+    conn_type, host = connection.conn_type, connection.host or ""
+    if conn_type == JDBC:
+        problems = jdbc.connection_problems(connection) + _shared_snapshot_problems(options, "a database over JDBC")
         if options.mode is not None:
-            found.append("mode: over JDBC a table is read by day_column or snapshot")
+            problems.append("mode: over JDBC a table is read by day_column or snapshot")
         if options.zero_dates != "fail":
-            found.append("zero_dates: it is for a connection of type mysql")
-        return found
-    if kind not in (POSTGRES, MYSQL, SQLITE):
-        return [f"{about}: type {kind!r} is no database that can be read: use postgres, mysql, sqlite or jdbc"]
-    apart = [] if kind == POSTGRES else _apart(options, "a file of SQLite" if kind == SQLITE else "MySQL and MariaDB")
-    if kind == SQLITE:
-        found = apart if host else [f"{about}: host: give the path of the database's file", *apart]
+            problems.append("zero_dates: it is for a connection of type mysql")
+        return problems
+    if conn_type not in (POSTGRES, MYSQL, SQLITE):
+        return [f"{label}: type {conn_type!r} is no database that can be read: use postgres, mysql, sqlite or jdbc"]
+    chunk_problems = (
+        []
+        if conn_type == POSTGRES
+        else _shared_snapshot_problems(options, "a file of SQLite" if conn_type == SQLITE else "MySQL and MariaDB")
+    )
+    if conn_type == SQLITE:
+        problems = chunk_problems if host else [f"{label}: host: give the path of the database's file", *chunk_problems]
         if "timestamp" in (options.mode or ""):
-            found.append("mode: SQLite has no times to follow, only texts: use incrementing")
-        return found
-    found = [f"{about}: host: give a name or an address, not a URL", *apart] if "://" in host or "@" in host else apart
-    if kind == MYSQL and not connection.path and options.table is not None and not options.table_schema:
-        found.append(f"{about}: schema: name the database, or give table='database.table'")
-    return found + (
-        postgresql.connection_problems(connection) if kind == POSTGRES else mysql.connection_problems(connection)
+            problems.append("mode: SQLite has no times to follow, only texts: use incrementing")
+        return problems
+    problems = (
+        [f"{label}: host: give a name or an address, not a URL", *chunk_problems]
+        if "://" in host or "@" in host
+        else chunk_problems
+    )
+    if conn_type == MYSQL and not connection.path and options.table is not None and not options.table_schema:
+        problems.append(f"{label}: schema: name the database, or give table='database.table'")
+    return problems + (
+        postgresql.connection_problems(connection) if conn_type == POSTGRES else mysql.connection_problems(connection)
     )
 
 
-def _apart(options: SqlOptions, what: str) -> list[str]:
+def _shared_snapshot_problems(options: SqlOptions, subject: str) -> list[str]:
     """Say that sessions of a database share no state, if the options want them to."""
     if options.consistency != "snapshot" or (options.parallel_chunks or 1) == 1:
         return []
-    return [f"parallel_chunks: one connection alone sees one state of {what}: leave it out, or set consistency='chunk'"]
+    return [
+        f"parallel_chunks: one connection alone sees one state of {subject}: leave it out, or set consistency='chunk'"
+    ]
 
 
-_SERVER = re.compile(r"jdbc:(?P<kind>\w+)[^/]*//(?P<host>[\w.:\[\]-]+)(?=[/;?,]|$)(?!.*@)")
+_JDBC_SERVER = re.compile(r"jdbc:(?P<kind>\w+)[^/]*//(?P<host>[\w.:\[\]-]+)(?=[/;?,]|$)(?!.*@)")
 """Of a JDBC URL nothing else is told, and nothing of one with an '@': what is before it may be a password."""
 
 
@@ -68,15 +78,15 @@ def stream_dataset(options: SqlOptions, connection: Connection) -> Dataset:
     host = (connection.host or "localhost").rpartition("@")[2].partition(",")[0]
     if connection.conn_type == POSTGRES:
         server = f"postgres://{host}:{connection.port or 5432}"
-        return Dataset(server, _joined(connection.path, schema or ("public" if table else ""), name))
+        return Dataset(server, _join_names(connection.path, schema or ("public" if table else ""), name))
     if connection.conn_type == MYSQL:
-        return Dataset(f"mysql://{host}:{connection.port or 3306}", _joined(schema or connection.path, name))
+        return Dataset(f"mysql://{host}:{connection.port or 3306}", _join_names(schema or connection.path, name))
     if connection.conn_type == JDBC:
-        found = _SERVER.match(connection.host or "")
-        server = f"{found['kind']}://{found['host']}" if found else f"{JDBC}://{connection.conn_id}"
-        return Dataset(server, _joined(schema, name))
+        url_match = _JDBC_SERVER.match(connection.host or "")
+        server = f"{url_match['kind']}://{url_match['host']}" if url_match else f"{JDBC}://{connection.conn_id}"
+        return Dataset(server, _join_names(schema, name))
     return Dataset(f"sqlite://{Path(connection.host or '').absolute()}", name)
 
 
-def _joined(*parts: str | None) -> str:
+def _join_names(*parts: str | None) -> str:
     return ".".join(filter(None, parts))

@@ -27,11 +27,11 @@ CursorKind = Literal["number", "instant", "wall"]
 CursorValue = int | dt.datetime
 START_POSITION = "[]"
 NO_ROWS = "1 = 0"
-_FRACTION = 6
-_WHOLE = re.compile(r"-?\d+")
-_DIGITS = re.compile(r"\((\d)\)")
+_MAX_FRACTION_DIGITS = 6
+_WHOLE_NUMBER = re.compile(r"-?\d+")
+_TYPE_DIGITS = re.compile(r"\((\d)\)")
 # MySQL's times have whole seconds unless they say otherwise.
-_WHOLE_SECONDS = ("datetime", "timestamp")
+_WHOLE_SECOND_TYPES = ("datetime", "timestamp")
 
 
 class SqlCursorColumn(NamedTuple):
@@ -43,7 +43,7 @@ class SqlCursorColumn(NamedTuple):
 
     name: str
     kind: CursorKind
-    fraction_digits: int = _FRACTION
+    fraction_digits: int = _MAX_FRACTION_DIGITS
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SqlCursor:
     """The columns that a table is followed by, the time before the number.
 
     :param db_timezone: whose clock a time without a zone shows.
-    :param compares_rows: as for :func:`.chunks.chunk_conditions`.
+    :param compares_rows: as for :func:`.chunks.conditions`.
     """
 
     columns: tuple[SqlCursorColumn, ...]
@@ -67,8 +67,8 @@ class SqlCursor:
         texts = []
         for column, value in zip(self.columns, values, strict=True):
             if isinstance(value, dt.datetime) and column.kind != "number":
-                texts.append(_as_told(value, column.kind).isoformat())
-            elif column.kind == "number" and _WHOLE.fullmatch(str(value)):
+                texts.append(_normalize_time(value, column.kind).isoformat())
+            elif column.kind == "number" and _WHOLE_NUMBER.fullmatch(str(value)):
                 texts.append(str(int(str(value))))
             else:
                 kind = "whole number" if column.kind == "number" else "time"
@@ -88,7 +88,8 @@ class SqlCursor:
                 return ()
             pairs = zip(self.columns, texts, strict=True)
             return tuple(
-                int(each) if column.kind == "number" else _time_of(each, column.kind) for column, each in pairs
+                int(value_text) if column.kind == "number" else _parse_time(value_text, column.kind)
+                for column, value_text in pairs
             )
         except (ValueError, TypeError):
             names = ", ".join(column.name for column in self.columns)
@@ -103,19 +104,23 @@ class SqlCursor:
         :param begin: the position that they come behind; None at the beginning.
         :param end: the last one's.
         """
-        last = self.parse_position(end)
-        if not last or begin == end:
+        end_values = self.parse_position(end)
+        if not end_values or begin == end:
             return NO_ROWS
-        first = () if self.has_all_rows(begin, end) else self.parse_position(begin or START_POSITION)
+        begin_values = () if self.has_all_rows(begin, end) else self.parse_position(begin or START_POSITION)
         names = self._quoted(database)
-        parts = [after_bound(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
-        parts.append(up_to_bound(names, self._literals(database, last), compares_rows=self.compares_rows))
+        parts = (
+            [after_bound(names, self._literals(database, begin_values), compares_rows=self.compares_rows)]
+            if begin_values
+            else []
+        )
+        parts.append(up_to_bound(names, self._literals(database, end_values), compares_rows=self.compares_rows))
         return " AND ".join(f"({part})" for part in parts)
 
     def has_all_rows(self, begin: str | None, end: str) -> bool:
         """Tell whether an increment has all rows up to its end: it is the first, or has begun anew."""
-        first = self.parse_position(begin or START_POSITION)
-        return not first or self.parse_position(end) < first
+        begin_values = self.parse_position(begin or START_POSITION)
+        return not begin_values or self.parse_position(end) < begin_values
 
     def find_end(self, database: Database, relation: str, begin: str | None, *, where: str, until: dt.datetime) -> str:
         """Return the position of the last row there is now; ``begin`` if none came behind it.
@@ -124,14 +129,16 @@ class SqlCursor:
         :param until: no row of this time or a later one counts yet. As other rows may still get the time at which the
             column's own clock stands, it is taken back to the last tick.
         """
-        first, names = self.parse_position(begin or START_POSITION), self._quoted(database)
+        begin_values, names = self.parse_position(begin or START_POSITION), self._quoted(database)
         parts = [where] if where else []
         parts += [f"{name} IS NOT NULL" for name in names]
         parts += (
-            [after_bound(names, self._literals(database, first), compares_rows=self.compares_rows)] if first else []
+            [after_bound(names, self._literals(database, begin_values), compares_rows=self.compares_rows)]
+            if begin_values
+            else []
         )
         parts += [
-            f"{name} < {database.literal(self._shown(_tick(until, column.fraction_digits), column.kind))}"
+            f"{name} < {database.literal(self._as_column_time(_floor_to_tick(until, column.fraction_digits), column.kind))}"
             for name, column in zip(names, self.columns, strict=True)
             if column.kind != "number"
         ]
@@ -142,10 +149,10 @@ class SqlCursor:
             order_by=", ".join(f"{name} DESC" for name in names),
             limit=1,
         )
-        found = database.rows(sql)
-        return self.format_position(found[0]) if found else begin or START_POSITION
+        last_rows = database.rows(sql)
+        return self.format_position(last_rows[0]) if last_rows else begin or START_POSITION
 
-    def _shown(self, instant: dt.datetime, tells: CursorKind) -> dt.datetime:
+    def _as_column_time(self, instant: dt.datetime, tells: CursorKind) -> dt.datetime:
         """Return an instant as a column tells it."""
         return instant if tells == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
 
@@ -180,49 +187,49 @@ def make_cursor(
     for option, column in (("timestamp_column", timestamp), ("incrementing_column", incrementing)):
         if column is None:
             continue
-        (read,) = database.read_columns([column], ValueChoices())
-        tells = _tells(option, read.type)
-        if tells is None:
-            wanted = "a timestamp" if option == "timestamp_column" else "a whole number"
-            problems.append(f"{option}: {column.name!r} of type {column.type} is not {wanted}")
+        (read_column,) = database.read_columns([column], ValueChoices())
+        kind = _cursor_kind(option, read_column.type)
+        if kind is None:
+            expected_type = "a timestamp" if option == "timestamp_column" else "a whole number"
+            problems.append(f"{option}: {column.name!r} of type {column.type} is not {expected_type}")
         else:
-            columns.append(SqlCursorColumn(column.name, tells, fraction_digits_of(column.base)))
+            columns.append(SqlCursorColumn(column.name, kind, fraction_digits_of(column.base)))
     refuse_any(problems)
     return SqlCursor(tuple(columns), db_timezone, compares_rows)
 
 
 def fraction_digits_of(column_type: str) -> int:
     """Return how many digits of a second's fraction a type keeps; too few do no harm."""
-    found = _DIGITS.search(column_type)
-    if found:
-        return min(int(found[1]), _FRACTION)
-    return 0 if column_type.lower() in _WHOLE_SECONDS else _FRACTION
+    match = _TYPE_DIGITS.search(column_type)
+    if match:
+        return min(int(match[1]), _MAX_FRACTION_DIGITS)
+    return 0 if column_type.lower() in _WHOLE_SECOND_TYPES else _MAX_FRACTION_DIGITS
 
 
-def _tick(instant: dt.datetime, digits: int) -> dt.datetime:
-    step = 10 ** (_FRACTION - digits)
+def _floor_to_tick(instant: dt.datetime, digits: int) -> dt.datetime:
+    step = 10 ** (_MAX_FRACTION_DIGITS - digits)
     return instant.replace(microsecond=instant.microsecond // step * step)
 
 
-def _tells(option: str, kind: pa.DataType) -> CursorKind | None:
+def _cursor_kind(option: str, kind: pa.DataType) -> CursorKind | None:
     from pyarrow import types
 
     if option == "incrementing_column":
-        whole = types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0)
-        return "number" if whole else None
-    found = clock_of_type(kind)
-    return None if found == "date" else found
+        is_whole_number = types.is_integer(kind) or (types.is_decimal(kind) and kind.scale == 0)
+        return "number" if is_whole_number else None
+    clock = clock_of_type(kind)
+    return None if clock == "date" else clock
 
 
-def _as_told(value: dt.datetime, tells: CursorKind) -> dt.datetime:
+def _normalize_time(value: dt.datetime, tells: CursorKind) -> dt.datetime:
     """Return a time as its column tells it; MySQL gives instants without their zone, which is the session's."""
     if tells == "instant":
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     return value.replace(tzinfo=None)
 
 
-def _time_of(text: str, tells: CursorKind) -> dt.datetime:
-    found = dt.datetime.fromisoformat(text)
-    if (found.tzinfo is None) is (tells == "instant"):
+def _parse_time(text: str, tells: CursorKind) -> dt.datetime:
+    time = dt.datetime.fromisoformat(text)
+    if (time.tzinfo is None) is (tells == "instant"):
         raise ValueError("told by another clock")
-    return found
+    return time

@@ -49,8 +49,10 @@ def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
         return DayBounds(dt.datetime.combine(first, dt.time()), dt.datetime.combine(end, dt.time()))
     if clock == "instant":
         return DayBounds(day.start, day.end)
-    there = zone(db_timezone)
-    return DayBounds(day.start.astimezone(there).replace(tzinfo=None), day.end.astimezone(there).replace(tzinfo=None))
+    database_zone = zone(db_timezone)
+    return DayBounds(
+        day.start.astimezone(database_zone).replace(tzinfo=None), day.end.astimezone(database_zone).replace(tzinfo=None)
+    )
 
 
 def day_condition(database: Database, column: str, bounds: DayBounds) -> str:

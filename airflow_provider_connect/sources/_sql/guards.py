@@ -11,7 +11,7 @@ from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.table_shape import TableShape
 from airflow_provider_connect.window import Day
 
-_AGAIN = "the next try reads it as it is then"
+_NEXT_TRY = "the next try reads it as it is then"
 
 
 def require_unaltered(database: Database, options: SqlOptions, planned_shape: TableShape) -> None:
@@ -24,38 +24,44 @@ def require_unaltered(database: Database, options: SqlOptions, planned_shape: Ta
     :raises RetriableError: the transaction has begun too early to see the rows.
     """
     try:
-        held = {
+        current_columns = {
             column.name: column
             for column in database.lock_tables(options.table_or_query, [each.name for each in planned_shape.columns])
         }
     except ConfigError as error:  # it was there, and could be read, when this was planned
-        raise PlanGoneError(f"{error}; it was there when this was planned: {_AGAIN}") from None
+        raise PlanGoneError(f"{error}; it was there when this was planned: {_NEXT_TRY}") from None
     changes = []
-    for before in planned_shape.columns:
-        now = held.get(before.name)
-        if now is None:
-            changes.append(f"column {before.name!r} of type {before.type} is gone")
-        elif not _is_read_alike(database, before, now, options.value_choices):
-            was, is_ = (before.type, now.type) if before.type != now.type else (_told(before), _told(now))
-            changes.append(f"column {before.name!r} was {was} and is {is_} now")
+    for planned_column in planned_shape.columns:
+        current_column = current_columns.get(planned_column.name)
+        if current_column is None:
+            changes.append(f"column {planned_column.name!r} of type {planned_column.type} is gone")
+        elif not _reads_the_same(database, planned_column, current_column, options.value_choices):
+            old_type, new_type = (
+                (planned_column.type, current_column.type)
+                if planned_column.type != current_column.type
+                else (_describe_column(planned_column), _describe_column(current_column))
+            )
+            changes.append(f"column {planned_column.name!r} was {old_type} and is {new_type} now")
     if changes:
-        raise PlanGoneError(f"the table was altered since this was planned: {'; '.join(changes)}; {_AGAIN}")
+        raise PlanGoneError(f"the table was altered since this was planned: {'; '.join(changes)}; {_NEXT_TRY}")
 
 
-def _is_read_alike(database: Database, before: SqlColumn, now: SqlColumn, choices: ValueChoices) -> bool:
+def _reads_the_same(
+    database: Database, planned_column: SqlColumn, current_column: SqlColumn, choices: ValueChoices
+) -> bool:
     try:
-        first, second = database.read_columns([before, now], choices)
+        planned, current = database.read_columns([planned_column, current_column], choices)
     except ConfigError:  # a type that is not read at all
         return False
-    if second.is_nullable and not first.is_nullable:
+    if current.is_nullable and not planned.is_nullable:
         return False
     # The others only tell people of it.
-    return second._replace(database_type="", advice="", is_nullable=True) == first._replace(
+    return current._replace(database_type="", advice="", is_nullable=True) == planned._replace(
         database_type="", advice="", is_nullable=True
     )
 
 
-def _told(column: SqlColumn) -> str:
+def _describe_column(column: SqlColumn) -> str:
     return f"{column.type} {'NULL' if column.is_nullable else 'NOT NULL'}"
 
 

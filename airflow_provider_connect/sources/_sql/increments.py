@@ -30,7 +30,7 @@ class RowSelection(NamedTuple):
 class IncrementTracker:
     """What the days of one poller read. Several threads may ask.
 
-    :param compares_rows: as for :func:`.chunks.chunk_conditions`.
+    :param compares_rows: as for :func:`.chunks.conditions`.
     """
 
     def __init__(self, options: SqlOptions, *, compares_rows: bool) -> None:
@@ -44,18 +44,18 @@ class IncrementTracker:
         with self._lock:
             return day in self._spans
 
-    def is_finished(self, after: str | None, to: str | None) -> bool:
+    def is_finished(self, begin: str | None, end: str | None) -> bool:
         """Tell whether the stream has all that it gets, so that nobody asks for more."""
-        return to is None and after is not None and not self._options.start_mode.loads_new
+        return end is None and begin is not None and not self._options.start_mode.loads_new
 
-    def set_span(self, day: Day, after: str | None, to: str) -> str:
+    def set_span(self, day: Day, begin: str | None, end: str) -> str:
         """Keep where a day begins and ends, and return the end."""
         with self._lock:
-            self._spans[day] = after, to
-        return to
+            self._spans[day] = begin, end
+        return end
 
     def find_end(
-        self, database: Database, found: TableShape, after: str | None, to: str | None, *, where: str, now: dt.datetime
+        self, database: Database, shape: TableShape, begin: str | None, end: str | None, *, where: str, now: dt.datetime
     ) -> str:
         """Return where an increment ends; before where it begins, if the table is read anew.
 
@@ -63,48 +63,50 @@ class IncrementTracker:
         :param now: by the database's clock.
         :raises ConfigError: the cursor's columns cannot be followed, or have changed since, or the table began anew.
         """
-        cursor = self._cursor(database, found)
-        if to is None:
-            to = self._now(database, cursor, after, where, now)
-        cursor.condition(database, after, to)  # now, while a position that does not fit can be told
-        return to
+        cursor = self._make_cursor(database, shape)
+        if end is None:
+            end = self._find_new_end(database, cursor, begin, where, now)
+        cursor.condition(database, begin, end)  # now, while a position that does not fit can be told
+        return end
 
-    def _now(self, database: Database, cursor: SqlCursor, after: str | None, where: str, now: dt.datetime) -> str:
+    def _find_new_end(
+        self, database: Database, cursor: SqlCursor, begin: str | None, where: str, now: dt.datetime
+    ) -> str:
         options = self._options
         relation = database.relation(options.table_or_query)
         until = now - dt.timedelta(seconds=options.timestamp_delay_seconds)
         if options.timestamp_column is not None:
             until -= replica_lag(database)  # what a replica lacks is like what is not committed yet
-        end = cursor.find_end(database, relation, after, where=where, until=until)
+        end = cursor.find_end(database, relation, begin, where=where, until=until)
         if (
-            after is None
-            or end != after
-            or not (why := reset_reason(database, cursor, options.table_or_query, after, now))
+            begin is None
+            or end != begin
+            or not (reason := reset_reason(database, cursor, options.table_or_query, begin, now))
         ):
             return end
         if not options.start_mode.reloads_when_lost:
             raise RowsLostError(
-                f"{options.stream_key} cannot be followed any more: {why}, so rows to come would be passed by. Set "
+                f"{options.stream_key} cannot be followed any more: {reason}, so rows to come would be passed by. Set "
                 "it forward again; or set snapshot_mode='when_needed', which loads all rows again; or load into a "
                 "target of its own"
             )
         return cursor.find_end(database, relation, None, where=where, until=until)
 
-    def select_rows(self, database: Database, found: TableShape, day: Day) -> RowSelection:
+    def select_rows(self, database: Database, shape: TableShape, day: Day) -> RowSelection:
         """Return which rows a day reads."""
         with self._lock:
-            after, to = self._spans[day]
-        cursor = self._cursor(database, found)
-        where = cursor.condition(database, after, to)
-        if where == NO_ROWS or (after is None and not self._options.start_mode.loads_existing):
+            begin, end = self._spans[day]
+        cursor = self._make_cursor(database, shape)
+        condition = cursor.condition(database, begin, end)
+        if condition == NO_ROWS or (begin is None and not self._options.start_mode.loads_existing):
             return RowSelection(NO_ROWS, has_all_rows=False)
-        return RowSelection(where, cursor.has_all_rows(after, to))
+        return RowSelection(condition, cursor.has_all_rows(begin, end))
 
-    def _cursor(self, database: Database, found: TableShape) -> SqlCursor:
+    def _make_cursor(self, database: Database, shape: TableShape) -> SqlCursor:
         return make_cursor(
             database,
-            timestamp=found.timestamp_column,
-            incrementing=found.incrementing_column,
+            timestamp=shape.timestamp_column,
+            incrementing=shape.incrementing_column,
             db_timezone=self._options.clock_zone,
             compares_rows=self._compares_rows,
         )

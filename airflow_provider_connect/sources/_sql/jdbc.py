@@ -27,8 +27,8 @@ from airflow_provider_connect.window import ONE_DAY, Day
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_FIRST_DATE = dt.date(1970, 1, 1)
-_FIRST_TIME = dt.datetime.fromtimestamp(0, dt.UTC).replace(tzinfo=None)
+_EPOCH_DATE = dt.date(1970, 1, 1)
+_EPOCH = dt.datetime.fromtimestamp(0, dt.UTC).replace(tzinfo=None)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
@@ -38,7 +38,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
     # Chunks have no key where they end: a try that dies begins anew.
     _quote_mark = '"'
 
-    def _open_session(self, what: str) -> Database:
+    def _open_session(self, purpose: str) -> Database:
         if self._context.spark is None:
             raise ConfigError(
                 f"connection {self._connection.conn_id!r}: a connection of type jdbc is read by Spark's own reader, in "
@@ -49,28 +49,30 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return database
 
     def _plan_day(self, day: Day) -> list[dict[str, Any]]:
-        found, _ = self._inspect()
+        shape, _ = self._inspect()
         with self._open_session(str(day)) as database:
-            wheres = (
-                [self._day_condition(database, found.day_column, day)]
-                if found.day_column
-                else self._even(database, found)
+            conditions = (
+                [self._day_condition(database, shape.day_column, day)]
+                if shape.day_column
+                else self._even_ranges(database, shape)
             )
-        return [found.to_params | {"where": where} for where in wheres]
+        return [shape.to_params | {"where": condition} for condition in conditions]
 
-    def _even(self, database: Database, found: TableShape) -> list[str]:
+    def _even_ranges(self, database: Database, shape: TableShape) -> list[str]:
         """Return the condition of each chunk: even ranges of the key's first column, where NULL is in the first."""
-        most = self._options.parallel_chunks or 1
-        if most == 1 or not found.key or not _is_range(found.key_columns[0]):
+        max_chunks = self._options.parallel_chunks or 1
+        if max_chunks == 1 or not shape.key or not _has_ranges(shape.key_columns[0]):
             return [""]
-        column = database.quote(found.key[0])
-        asked = [f"min({column})", f"max({column})", "count(*)"]
-        least, last, rows = database.one_row(
-            database.select(asked, database.relation(self._options.table_or_query), where=self._where(""))
+        column = database.quote(shape.key[0])
+        expressions = [f"min({column})", f"max({column})", "count(*)"]
+        smallest, greatest, rows = database.one_row(
+            database.select(
+                expressions, database.relation(self._options.table_or_query), where=self._with_user_condition("")
+            )
         )
-        if least is None:
+        if smallest is None:
             return [""]
-        return range_conditions(database, column, even_bounds(least, last, chunk_count(int(rows), most)))
+        return range_conditions(database, column, even_bounds(smallest, greatest, chunk_count(int(rows), max_chunks)))
 
     def frame(self, part: InputPartition) -> Any:
         """Return the rows of a partition as Spark would read them; none is read yet.
@@ -78,25 +80,30 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         :raises ConfigError: Spark would read a column otherwise than it was described.
         """
         assert self._context.spark is not None, "the plan needed it"
-        _, how = self._of(part)
-        database = self._unlinked()
-        names = [f"{column.expression} AS {database.quote(f'c{at}')}" for at, column in enumerate(how.columns)]
-        relation, where = database.relation(self._options.table_or_query), self._where(part.params["where"])
+        _, layout = self._shape_and_layout(part)
+        database = self._sql_writer()
+        names = [
+            f"{column.expression} AS {database.quote(f'c{position}')}" for position, column in enumerate(layout.columns)
+        ]
+        relation, condition = (
+            database.relation(self._options.table_or_query),
+            self._with_user_condition(part.params["where"]),
+        )
         # Under names of ours, so that Spark quotes none of the database's.
-        sql = f"(\n{database.select(names, relation, where=where)}\n) connect_rows"
+        sql = f"(\n{database.select(names, relation, where=condition)}\n) connect_rows"
         options = reader_options(self._connection, sql, self._options.session_limits)
         try:
             frame = self._context.spark().read.format("jdbc").options(**options).load()
         except Exception as error:  # noqa: BLE001  # its text holds the SQL
             raise self.error_of(error) from None
-        require_same_types(how.columns, [kind for _, kind in frame.dtypes])
+        require_same_types(layout.columns, [kind for _, kind in frame.dtypes])
         return frame
 
-    def _of(self, part: InputPartition) -> tuple[TableShape, RowLayout]:
-        found = TableShape.from_params(part.params)
-        return found, row_layout(self._unlinked(), found, self._options.value_choices)
+    def _shape_and_layout(self, part: InputPartition) -> tuple[TableShape, RowLayout]:
+        shape = TableShape.from_params(part.params)
+        return shape, row_layout(self._sql_writer(), shape, self._options.value_choices)
 
-    def _unlinked(self) -> JdbcDatabase:
+    def _sql_writer(self) -> JdbcDatabase:
         """Return what writes SQL without a session."""
         return JdbcDatabase(None, self._connection, self._quote_mark, 0)
 
@@ -114,20 +121,20 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         import pyarrow as pa
 
         (day,) = part.days
-        found, how = self._of(part)
-        names = [column.name for column in how.columns]
-        with closing(KeyAppender(found, how)) as keyed:
+        shape, layout = self._shape_and_layout(part)
+        names = [column.name for column in layout.columns]
+        with closing(KeyAppender(shape, layout)) as keyed:
             for batch in batches:
                 if not batch.num_rows:
                     continue
                 tally.rows += batch.num_rows
                 tally.raw_bytes += batch.nbytes
-                read = convert_batch(batch, how.columns)
-                made = [
+                read_arrays = convert_batch(batch, layout.columns)
+                columns = [
                     array if array.type == column.type else plain_text(array)
-                    for array, column in zip(read, how.columns, strict=True)
+                    for array, column in zip(read_arrays, layout.columns, strict=True)
                 ]
-                yield day, keyed.append_keys(pa.RecordBatch.from_arrays(made, names=names))
+                yield day, keyed.append_keys(pa.RecordBatch.from_arrays(columns, names=names))
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Refuse: Spark reads the rows, and :meth:`rows_of` takes them.
@@ -138,29 +145,29 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         yield  # a generator, as every poll is
 
 
-def _is_range(column: SqlColumn) -> bool:
+def _has_ranges(column: SqlColumn) -> bool:
     """Whether bounds can be computed between two values of a column."""
     return column.base in ("date", "timestamp") or column.base.startswith(
         ("tinyint", "smallint", "integer", "bigint", "decimal", "numeric")
     )
 
 
-def even_bounds(first: Any, last: Any, chunks: int) -> list[Any]:
+def even_bounds(smallest: Any, greatest: Any, chunks: int) -> list[Any]:
     """Return where the chunks after the first begin: evenly spread, each once, in ascending order."""
-    if isinstance(first, dt.datetime):
-        numbers = _spread((first - _FIRST_TIME) // _MICROSECOND, (last - _FIRST_TIME) // _MICROSECOND, chunks)
-        return [_FIRST_TIME + number * _MICROSECOND for number in numbers]
-    if isinstance(first, dt.date):
+    if isinstance(smallest, dt.datetime):
+        numbers = _spread_evenly((smallest - _EPOCH) // _MICROSECOND, (greatest - _EPOCH) // _MICROSECOND, chunks)
+        return [_EPOCH + number * _MICROSECOND for number in numbers]
+    if isinstance(smallest, dt.date):
         return [
-            _FIRST_DATE + number * ONE_DAY
-            for number in _spread((first - _FIRST_DATE).days, (last - _FIRST_DATE).days, chunks)
+            _EPOCH_DATE + number * ONE_DAY
+            for number in _spread_evenly((smallest - _EPOCH_DATE).days, (greatest - _EPOCH_DATE).days, chunks)
         ]
-    return [Decimal(number) for number in _spread(int(first), int(last), chunks)]
+    return [Decimal(number) for number in _spread_evenly(int(smallest), int(greatest), chunks)]
 
 
-def _spread(least: int, last: int, chunks: int) -> list[int]:
-    found = {least + (last - least) * at // chunks for at in range(1, chunks)}
-    return sorted(number for number in found if number > least)
+def _spread_evenly(smallest: int, greatest: int, chunks: int) -> list[int]:
+    bounds = {smallest + (greatest - smallest) * position // chunks for position in range(1, chunks)}
+    return sorted(number for number in bounds if number > smallest)
 
 
 def range_conditions(database: Database, column: str, bounds: list[Any]) -> list[str]:
@@ -171,6 +178,6 @@ def range_conditions(database: Database, column: str, bounds: list[Any]) -> list
     if not bounds:
         return [""]
     texts = [database.literal(bound) for bound in bounds]
-    first = f"({column} < {texts[0]} OR {column} IS NULL)"
-    between = [f"({column} >= {begin} AND {column} < {end})" for begin, end in pairwise(texts)]
-    return [first, *between, f"({column} >= {texts[-1]})"]
+    first_condition = f"({column} < {texts[0]} OR {column} IS NULL)"
+    middle_conditions = [f"({column} >= {begin} AND {column} < {end})" for begin, end in pairwise(texts)]
+    return [first_condition, *middle_conditions, f"({column} >= {texts[-1]})"]

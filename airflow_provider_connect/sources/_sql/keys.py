@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KeyClass = Literal["n", "t", "u", "b", "d", "i", "w", "c", "x"]
-_DECIMALS = ("numeric", "decimal", "dec(", "fixed(")
+_DECIMAL_PREFIXES = ("numeric", "decimal", "dec(", "fixed(")
 
 
 def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: PLR0911  # a line for each class
@@ -49,10 +49,10 @@ def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: 
     """
     from pyarrow import types
 
-    is_decimal = column.base.lower().startswith(_DECIMALS)
+    is_decimal = column.base.lower().startswith(_DECIMAL_PREFIXES)
     if types.is_floating(arrow_type) or types.is_nested(arrow_type):
-        why = "; read it with another decimals=" if is_decimal else ""
-        raise ConfigError(f"key: column {column.name!r} of type {column.type} cannot identify a row{why}")
+        advice = "; read it with another decimals=" if is_decimal else ""
+        raise ConfigError(f"key: column {column.name!r} of type {column.type} cannot identify a row{advice}")
     if is_decimal or types.is_integer(arrow_type) or types.is_decimal(arrow_type):
         return "n"
     if types.is_boolean(arrow_type):
@@ -83,25 +83,25 @@ def key_bytes(names: Sequence[str], classes: Sequence[KeyClass], columns: Sequen
     :param names: of the columns, for messages.
     :raises DataError: a column of the key is NULL.
     """
-    return record_keys("", [_written(*each) for each in zip(names, classes, columns, strict=True)])
+    return record_keys("", [_encode_column(*column) for column in zip(names, classes, columns, strict=True)])
 
 
-def _written(name: str, letter: KeyClass, column: pa.Array) -> pa.Array:
+def _encode_column(name: str, letter: KeyClass, column: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if column.null_count:
         raise DataError(f"{column.null_count} rows have no value in {name!r}, which is part of the key")
-    return pc.binary_join_element_wise(pa.scalar(letter), _text(letter, column), pa.scalar(""))
+    return pc.binary_join_element_wise(pa.scalar(letter), _value_texts(letter, column), pa.scalar(""))
 
 
-def _text(letter: KeyClass, column: pa.Array) -> pa.Array:  # noqa: PLR0911  # a line for each class
+def _value_texts(letter: KeyClass, column: pa.Array) -> pa.Array:  # noqa: PLR0911  # a line for each class
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = column.type
     if letter == "n":
-        return column.cast(pa.string()) if pa.types.is_integer(kind) else _number(column)
+        return column.cast(pa.string()) if pa.types.is_integer(kind) else _number_texts(column)
     if letter == "u":
         return pc.utf8_lower(column)
     if letter == "x":
@@ -115,7 +115,7 @@ def _text(letter: KeyClass, column: pa.Array) -> pa.Array:  # noqa: PLR0911  # a
     return column.cast(pa.string())
 
 
-def _number(column: pa.Array) -> pa.Array:
+def _number_texts(column: pa.Array) -> pa.Array:
     """Write decimals, or texts of them, without trailing zeros after the point."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -28,8 +28,8 @@ from airflow_provider_connect.sources._sql.read_methods import (
 )
 from airflow_provider_connect.window import SourceKind, ZoneName
 
-_PART = r'"(?:[^"]|"")+"|[^".]+'
-_TABLE = re.compile(rf"(?:(?P<schema>{_PART})\.)?(?P<name>{_PART})")
+_NAME_PART = r'"(?:[^"]|"")+"|[^".]+'
+_TABLE = re.compile(rf"(?:(?P<schema>{_NAME_PART})\.)?(?P<name>{_NAME_PART})")
 _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -40,12 +40,12 @@ def parse_table(text: str) -> Table:
 
     :raises ValueError: it is neither.
     """
-    found = _TABLE.fullmatch(text)
-    if found is None or not text.strip():
+    match = _TABLE.fullmatch(text)
+    if match is None or not text.strip():
         raise ValueError(
             'write it as orders or sales.orders, with a name that has a dot or a quote in quotes: "a.b".orders'
         )
-    return Table(_unquoted(found["name"]), _unquoted(found["schema"] or ""))
+    return Table(_unquote(match["name"]), _unquote(match["schema"] or ""))
 
 
 def is_stream_name(text: str) -> bool:
@@ -53,7 +53,7 @@ def is_stream_name(text: str) -> bool:
     return _STREAM.fullmatch(text) is not None
 
 
-def _unquoted(part: str) -> str:
+def _unquote(part: str) -> str:
     return part[1:-1].replace('""', '"') if part.startswith('"') else part
 
 
@@ -63,29 +63,29 @@ POSTGRES, MYSQL, SQLITE, JDBC = "postgres", "mysql", "sqlite", "jdbc"
 CLOCK_QUERIES = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
 """The database's own clock, in seconds since 1970."""
 RECORD_KEY = "record_key"
-_TAKEN = ("day", RECORD_KEY)
+_RESERVED_NAMES = ("day", RECORD_KEY)
 
 
-def _table(text: str) -> str:
+def _validate_table(text: str) -> str:
     parse_table(text)
     return text
 
 
-def _names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _validate_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if names is not None and (not names or not all(names) or len(set(names)) < len(names)):
         raise ValueError("name at least one column, and each once")
     return names
 
 
-def _sql(text: str) -> str:
+def _validate_sql(text: str) -> str:
     if not text.strip():
         raise ValueError("it is empty")
     return text
 
 
 Consistency = Literal["snapshot", "chunk"]
-_Names = Annotated[tuple[str, ...] | None, AfterValidator(_names)]
-_Sql = Annotated[str, AfterValidator(_sql)]
+_Names = Annotated[tuple[str, ...] | None, AfterValidator(_validate_names)]
+_Sql = Annotated[str, AfterValidator(_validate_sql)]
 
 
 class SqlOptions(Source):
@@ -94,7 +94,7 @@ class SqlOptions(Source):
     conn_id: str = Field(
         examples=["shop_db"], description="Airflow connection to the database, of type postgres, mysql, sqlite or jdbc."
     )
-    table: Annotated[str, AfterValidator(_table)] | None = Field(
+    table: Annotated[str, AfterValidator(_validate_table)] | None = Field(
         default=None,
         description='A table or view, such as orders or sales.orders, written as the database has it: "a.b".orders if '
         "a name has a dot.",
@@ -209,8 +209,8 @@ class SqlOptions(Source):
         """What the stream is called: by default as its table."""
         if self.stream or self.table is None:
             return self.stream
-        found = parse_table(self.table)
-        return f"{found.schema}.{found.name}" if found.schema else found.name
+        table = parse_table(self.table)
+        return f"{table.schema}.{table.name}" if table.schema else table.name
 
     @property
     def table_or_query(self) -> Table | Query:
@@ -235,30 +235,30 @@ class SqlOptions(Source):
 
 def option_problems(options: SqlOptions) -> list[str]:
     """Say which options do not fit together; [] if all do."""
-    found = []
+    problems = []
     if (options.table is None) == (options.query is None):
-        found.append("table: give either table or query")
+        problems.append("table: give either table or query")
     elif not is_stream_name(options.stream_name):
-        why = (
+        reason = (
             "a stream needs a name of letters, digits, '_', '-' and '.'"
             if options.stream
             else "a query has no name of its own: give one"
             if options.query is not None
             else "the table's name cannot be part of ledger and offset: give one of letters, digits, '_', '-' and '.'"
         )
-        found.append(f"stream: {why}")
+        problems.append(f"stream: {reason}")
     if options.query is not None and options.key is None:
-        found.append("key: a query has no primary key: name the columns that identify a row")
-    found += read_method_problems(options)
+        problems.append("key: a query has no primary key: name the columns that identify a row")
+    problems += read_method_problems(options)
     if options.columns is not None:
-        found += [
+        problems += [
             f"columns: {name!r} is a name that this package's own column has: give it another one in a query"
             for name in options.columns
-            if name.lower() in _TAKEN
+            if name.lower() in _RESERVED_NAMES
         ]
-        found += [
+        problems += [
             f"columns: {name!r} is part of the key, and has to be read"
             for name in options.key or ()
             if name not in options.columns
         ]
-    return found
+    return problems

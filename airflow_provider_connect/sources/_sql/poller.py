@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LOG = logging.getLogger(__name__)
-_TRUSTED_ROWS = 1_000_000
+_MIN_TRUSTED_ESTIMATE = 1_000_000
 """Below this an estimate may be far off, and counting costs little."""
 
 
@@ -63,13 +63,13 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         self._connection = connection
         self._context = context
         self._lock = threading.Lock()
-        self._known: tuple[TableShape, RowLayout] | None = None
+        self._inspected: tuple[TableShape, RowLayout] | None = None
         self._snapshot_sessions: dict[Day, Database] = {}
-        self._following = IncrementTracker(options, compares_rows=self._compares_rows)
-        self._is_apart = options.consistency == "chunk"
+        self._increments = IncrementTracker(options, compares_rows=self._compares_rows)
+        self._reads_by_chunk = options.consistency == "chunk"
         if options.day_column is None:
             self.partitions_at_once = options.parallel_chunks or DEFAULT_CHUNKS
-        self._resumes = options.snapshot is not None and self._is_apart
+        self._resumes = options.snapshot is not None and self._reads_by_chunk
 
     def close(self) -> None:
         """End the sessions that chunks share."""
@@ -83,14 +83,14 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
     def _inspect(self) -> tuple[TableShape, RowLayout]:
         with self._lock:
-            if self._known is None:
+            if self._inspected is None:
                 with self._open_session("describe") as database:
-                    found = inspect_table(database, self._options)
-                    how = row_layout(database, found, self._options.value_choices)
-                    require_readable(database, self._options, how)
-                    self._warn_of_zone(database, found.day_column)
-                    self._known = found, how
-            return self._known
+                    shape = inspect_table(database, self._options)
+                    layout = row_layout(database, shape, self._options.value_choices)
+                    require_readable(database, self._options, layout)
+                    self._warn_of_zone(database, shape.day_column)
+                    self._inspected = shape, layout
+            return self._inspected
 
     def _warn_of_zone(self, database: Database, column: SqlColumn | None) -> None:
         """Warn if a day's times without a zone may be in another zone than UTC."""
@@ -104,20 +104,20 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
         :raises ConfigError: the cursor's columns cannot be followed, or have changed since, or the table began anew.
         """
-        if self._following.is_finished(after, to):
-            return self._following.set_span(day, after, after or "")
-        found, _ = self._inspect()
+        if self._increments.is_finished(after, to):
+            return self._increments.set_span(day, after, after or "")
+        shape, _ = self._inspect()
         with self._open_session(str(day)) as database:
-            require_zone(database, self._connection.conn_type, self._options, found.timestamp_column)
-            where, clock_there = self._where(""), self._database_time(database)
-            to = self._following.find_end(database, found, after, to, where=where, now=clock_there)
-        return self._following.set_span(day, after, to)
+            require_zone(database, self._connection.conn_type, self._options, shape.timestamp_column)
+            condition, database_time = self._with_user_condition(""), self._database_time(database)
+            to = self._increments.find_end(database, shape, after, to, where=condition, now=database_time)
+        return self._increments.set_span(day, after, to)
 
     def _database_time(self, database: Database) -> dt.datetime:
-        asked = CLOCK_QUERIES.get(self._connection.conn_type)
+        clock_query = CLOCK_QUERIES.get(self._connection.conn_type)
         return (
-            dt.datetime.fromtimestamp(float(database.one_row(asked)[0]), dt.UTC)
-            if asked is not None
+            dt.datetime.fromtimestamp(float(database.one_row(clock_query)[0]), dt.UTC)
+            if clock_query is not None
             else current_time()
         )
 
@@ -142,89 +142,94 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             require_recent(day, current_time(), "the database has")
 
     def _chunk_params(
-        self, database: Database, found: TableShape, keys: Sequence[KeyValues], of_span: str = ""
+        self, database: Database, shape: TableShape, keys: Sequence[KeyValues], span_condition: str = ""
     ) -> list[dict[str, Any]]:
         """Return the chunks that end with these keys, and the last one.
 
         :param of_span: which rows belong to an increment; "" for all.
         """
-        columns = [database.quote(name) for name in found.key]
+        columns = [database.quote(name) for name in shape.key]
         bounds = [chunks.key_literals(database, key) for key in keys]
         conditions = chunks.chunk_conditions(columns, bounds, compares_rows=self._compares_rows)
-        wheres = [_both(of_span, each) for each in conditions]
+        chunk_conditions = [_join_conditions(span_condition, condition) for condition in conditions]
         if not self._resumes:
-            return [found.to_params | {"where": where} for where in wheres]
-        upto = [*map(key_to_json, keys), None]
-        return [found.to_params | {"where": where, "upto": key} for where, key in zip(wheres, upto, strict=True)]
+            return [shape.to_params | {"where": condition_of_chunk} for condition_of_chunk in chunk_conditions]
+        last_keys = [*map(key_to_json, keys), None]
+        return [
+            shape.to_params | {"where": condition_of_chunk, "upto": key}
+            for condition_of_chunk, key in zip(chunk_conditions, last_keys, strict=True)
+        ]
 
     @property
     def _compares_rows(self) -> bool:
         return self._connection.conn_type != MYSQL
 
     def _plan_day(self, day: Day) -> list[dict[str, Any]]:
-        found, how = self._inspect()
-        self._let_go(day)
-        if self._options.mode is not None and not self._following.has_span(day):
+        shape, layout = self._inspect()
+        self._close_snapshot_session(day)
+        if self._options.mode is not None and not self._increments.has_span(day):
             self.follow(day, None, None)
         with ExitStack() as stack:
             database = stack.enter_context(self._open_session(str(day)))
-            if found.day_column is not None:
-                return [found.to_params | {"where": self._day_condition(database, found.day_column, day)}]
-            of_span = RowSelection("", has_all_rows=True)
+            if shape.day_column is not None:
+                return [shape.to_params | {"where": self._day_condition(database, shape.day_column, day)}]
+            selection = RowSelection("", has_all_rows=True)
             if self._options.mode is not None:
-                of_span = self._following.select_rows(database, found, day)
-            whole = [found.to_params | {"where": of_span.condition}]
-            most = self._chunks(database)
-            if (most == 1 and not self._resumes) or not of_span.has_all_rows or not can_split(found, how):
-                return whole
-            if not self._is_apart:
+                selection = self._increments.select_rows(database, shape, day)
+            single_part = [shape.to_params | {"where": selection.condition}]
+            max_chunks = self._chunk_concurrency(database)
+            if (max_chunks == 1 and not self._resumes) or not selection.has_all_rows or not can_split(shape, layout):
+                return single_part
+            if not self._reads_by_chunk:
                 database.begin()
-            pieces = self._chunk_params(
-                database, found, self._cut(database, found, most, of_span.condition), of_span.condition
+            chunk_params = self._chunk_params(
+                database, shape, self._split_keys(database, shape, max_chunks, selection.condition), selection.condition
             )
-            if self._is_apart:
-                return pieces
-            snapshot = self._exported(database) if len(pieces) > 1 else None
+            if self._reads_by_chunk:
+                return chunk_params
+            snapshot = self._export_snapshot(database) if len(chunk_params) > 1 else None
             if snapshot is None and self._options.parallel_chunks is None:
-                return whole
+                return single_part
             if snapshot is not None:
                 # Whoever exports a snapshot has to stay until the last of the others has begun.
                 stack.pop_all()
                 with self._lock:
                     self._snapshot_sessions[day] = database
-            return [piece | {"snapshot": snapshot} for piece in pieces]
+            return [params | {"snapshot": snapshot} for params in chunk_params]
 
     def _day_condition(self, database: Database, column: SqlColumn, day: Day) -> str:
         name = database.quote(column.name)
-        tells = day_column_clock(database, column)
+        clock = day_column_clock(database, column)
         if self._connection.conn_type == SQLITE:
-            function = "date" if tells == "date" else "datetime"
+            function = "date" if clock == "date" else "datetime"
             self._require_times(database, name, f"{function}({name})")
             name = f"{function}({name})"
-        return day_condition(database, name, day_bounds(day, tells, self._options.clock_zone))
+        return day_condition(database, name, day_bounds(day, clock, self._options.clock_zone))
 
-    def _require_times(self, database: Database, column: str, read: str) -> None:
+    def _require_times(self, database: Database, column: str, converted: str) -> None:
         """Refuse texts that SQLite takes for no time: a comparison leaves them out without a word.
 
         :raises DataError: there are some.
         """
-        where = self._where(f"{column} IS NOT NULL AND {read} IS NULL")
-        if database.rows(database.select(["1"], database.relation(self._options.table_or_query), where=where, limit=1)):
+        condition = self._with_user_condition(f"{column} IS NOT NULL AND {converted} IS NULL")
+        if database.rows(
+            database.select(["1"], database.relation(self._options.table_or_query), where=condition, limit=1)
+        ):
             raise DataError(
                 f"day_column: {self._options.day_column!r} has values that SQLite reads as no time, so no day would "
                 "have their rows: mend them, or leave them out with where="
             )
 
-    def _chunks(self, database: Database) -> int:
+    def _chunk_concurrency(self, database: Database) -> int:
         """Return how many chunks are read at once."""
-        asked = self._options.parallel_chunks
-        if self._is_apart:
-            return asked or DEFAULT_CHUNKS
+        parallel_chunks = self._options.parallel_chunks
+        if self._reads_by_chunk:
+            return parallel_chunks or DEFAULT_CHUNKS
         if database.shares_snapshots and self._context.is_closed_before_polls:
             return 1  # nobody would hold what they share
-        return asked or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
+        return parallel_chunks or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
-    def _exported(self, database: Database) -> str | None:
+    def _export_snapshot(self, database: Database) -> str | None:
         """Return the name of the session's snapshot; None if it has none to share, as a standby."""
         if not database.shares_snapshots:
             return None
@@ -235,42 +240,50 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
                 raise ConfigError(f"{error}; leave out parallel_chunks, or set consistency='chunk'") from None
             return None
 
-    def _cut(self, database: Database, found: TableShape, most: int, of_span: str) -> list[KeyValues]:
+    def _split_keys(
+        self, database: Database, shape: TableShape, max_chunks: int, span_condition: str
+    ) -> list[KeyValues]:
         """Return the last key of each chunk but the last.
 
         :param most: how many chunks are read at once.
         :param of_span: which rows belong to an increment; "" for all.
         """
         options = self._options
-        relation, where = database.relation(options.table_or_query), self._where(of_span)
+        relation, condition = database.relation(options.table_or_query), self._with_user_condition(span_condition)
         rows = None
         if not options.where and isinstance(options.table_or_query, Table):
             rows = database.estimated_rows(options.table_or_query)
-        if rows is None or rows < _TRUSTED_ROWS:
-            (rows,) = database.one_row(database.select(["count(*)"], relation, where=where))
-        count = chunks.chunk_count(int(rows), most)
-        columns = [database.quote(name) for name in found.key]
+        if rows is None or rows < _MIN_TRUSTED_ESTIMATE:
+            (rows,) = database.one_row(database.select(["count(*)"], relation, where=condition))
+        count = chunks.chunk_count(int(rows), max_chunks)
+        columns = [database.quote(name) for name in shape.key]
         return chunks.find_keys(
-            database, relation, columns, where=where, rows=int(rows), chunks=count, compares_rows=self._compares_rows
+            database,
+            relation,
+            columns,
+            where=condition,
+            rows=int(rows),
+            chunks=count,
+            compares_rows=self._compares_rows,
         )
 
-    def _where(self, also: str) -> str:
+    def _with_user_condition(self, condition: str) -> str:
         """Return a condition together with the user's own."""
         # On lines of its own: the user's may end in a comment.
-        return _both(f"\n{self._options.where}\n" if self._options.where else "", also)
+        return _join_conditions(f"\n{self._options.where}\n" if self._options.where else "", condition)
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
         """Let go of the session that a day's chunks shared: all of them are read."""
-        self._let_go(day)
+        self._close_snapshot_session(day)
 
-    def _let_go(self, day: Day) -> None:
+    def _close_snapshot_session(self, day: Day) -> None:
         with self._lock:
             database = self._snapshot_sessions.pop(day, None)
         if database is not None:
             database.close()
 
-    def _open_session(self, what: str) -> Database:
-        name = f"connect {what} {self._options.stream_key}"
+    def _open_session(self, purpose: str) -> Database:
+        name = f"connect {purpose} {self._options.stream_key}"
         return open_database(
             self._connection,
             application_name=name,
@@ -290,15 +303,18 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         params = part.params
         if params["where"] == NO_ROWS:
             return
-        found = TableShape.from_params(params)
+        shape = TableShape.from_params(params)
         with ExitStack() as stack:
             database = stack.enter_context(self._open_session(str(day)))
-            how = row_layout(database, found, self._options.value_choices)
+            layout = row_layout(database, shape, self._options.value_choices)
             self._require_replayed(database, day)
-            self._begin(database, found, params.get("snapshot"))
-            keyed = stack.enter_context(closing(KeyAppender(found, how)))
-            relation, where = database.relation(self._options.table_or_query), self._where(params["where"])
-            batches = stack.enter_context(closing(database.read(how.columns, relation, where=where)))  # type: ignore[type-var]
+            self._begin_read(database, shape, params.get("snapshot"))
+            keyed = stack.enter_context(closing(KeyAppender(shape, layout)))
+            relation, condition = (
+                database.relation(self._options.table_or_query),
+                self._with_user_condition(params["where"]),
+            )
+            batches = stack.enter_context(closing(database.read(layout.columns, relation, where=condition)))  # type: ignore[type-var]
             for batch in batches:
                 tally.rows += batch.num_rows
                 tally.raw_bytes += batch.nbytes
@@ -310,10 +326,10 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         if self._options.kind == "day":
             require_replayed(database, day, self._database_time(database))
 
-    def _begin(self, database: Database, found: TableShape, snapshot: str | None) -> None:
+    def _begin_read(self, database: Database, shape: TableShape, snapshot: str | None) -> None:
         try:
             database.begin(snapshot)
-            require_unaltered(database, self._options, found)
+            require_unaltered(database, self._options, shape)
         except PlanGoneError:
             raise
         except RetriableError as error:
@@ -322,22 +338,22 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             raise PlanGoneError(f"{error}; the next try takes a new snapshot") from None
 
 
-def _both(first: str, second: str) -> str:
+def _join_conditions(first: str, second: str) -> str:
     """Return two conditions as one; "" is none."""
-    return " AND ".join(f"({each})" for each in (first, second) if each)
+    return " AND ".join(f"({condition})" for condition in (first, second) if condition)
 
 
 class KeyAppender:
     """Adds the column of keys to batches, and sees to it that each comes once where the database does not."""
 
-    def __init__(self, found: TableShape, how: RowLayout) -> None:
-        self._how = how
-        self._seen = None if found.is_unique or not found.key else KeySet()
+    def __init__(self, shape: TableShape, layout: RowLayout) -> None:
+        self._layout = layout
+        self._key_set = None if shape.is_unique or not shape.key else KeySet()
 
     def close(self) -> None:
         """Let go of the keys so far."""
-        if self._seen is not None:
-            self._seen.close()
+        if self._key_set is not None:
+            self._key_set.close()
 
     def append_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with its keys.
@@ -346,22 +362,22 @@ class KeyAppender:
         """
         import pyarrow as pa
 
-        how, columns = self._how, list(batch.columns)
-        if how.key:
-            made = key_bytes(how.key, how.key_classes, [batch.column(name) for name in how.key])
-            self._require_new(made)
-            columns.append(keys_as_hex(made))
-        return pa.RecordBatch.from_arrays(columns, schema=how.schema)
+        layout, columns = self._layout, list(batch.columns)
+        if layout.key:
+            key_digests = key_bytes(layout.key, layout.key_classes, [batch.column(name) for name in layout.key])
+            self._require_new(key_digests)
+            columns.append(keys_as_hex(key_digests))
+        return pa.RecordBatch.from_arrays(columns, schema=layout.schema)
 
-    def _require_new(self, made: bytes) -> None:
+    def _require_new(self, key_digests: bytes) -> None:
         import numpy as np
 
-        if self._seen is None:
+        if self._key_set is None:
             return
-        halves = np.frombuffer(made, ">u8").astype(np.uint64).reshape(-1, 2)
-        again = int((~self._seen.add(halves[:, 0], halves[:, 1])).sum())
-        if again:
+        halves = np.frombuffer(key_digests, ">u8").astype(np.uint64).reshape(-1, 2)
+        repeated = int((~self._key_set.add(halves[:, 0], halves[:, 1])).sum())
+        if repeated:
             raise DataError(
-                f"key: {', '.join(self._how.key)} does not identify a row: {again} of {len(halves)} rows have one that "
+                f"key: {', '.join(self._layout.key)} does not identify a row: {repeated} of {len(halves)} rows have one that "
                 "has come before: name more columns"
             )

@@ -27,38 +27,38 @@ from airflow_provider_connect.sources._sql.table_shape import (
 from airflow_provider_connect.sources._sql.zones import database_zone
 from airflow_provider_connect.window import zone as known_zone
 
-_CLOCK_SECONDS = 5.0
+_MAX_CLOCK_DIFFERENCE_SECONDS = 5.0
 
-_UTC = ("UTC", "GMT", "Etc/UTC")
+_UTC_NAMES = ("UTC", "GMT", "Etc/UTC")
 
 
 def check(options: SqlOptions, connection: Connection) -> PreflightReport:
     """Check a source and its connection."""
-    made = _Check(options, connection)
+    run = _SqlPreflight(options, connection)
     try:
-        made.run()
+        run.run()
     except ConnectError as error:
-        made.add("the database", level_of(error), str(error))
-    return PreflightReport(f"Stream {options.stream_key}", tuple(made.findings))
+        run.add("the database", level_of(error), str(error))
+    return PreflightReport(f"Stream {options.stream_key}", tuple(run.findings))
 
 
-def _changes(found: dt.tzinfo) -> bool:
+def _has_summer_time(zone: dt.tzinfo) -> bool:
     """Tell whether a zone has summer time, this year or the next."""
     this_year = dt.datetime.now(dt.UTC).year
-    months = [dt.datetime(this_year + number // 12, 1 + number % 12, 1, tzinfo=found) for number in range(24)]
+    months = [dt.datetime(this_year + number // 12, 1 + number % 12, 1, tzinfo=zone) for number in range(24)]
     return len({month.utcoffset() for month in months}) > 1
 
 
 @dataclass
-class _Check:
+class _SqlPreflight:
     """One check on its way."""
 
     options: SqlOptions
     connection: Connection
     findings: list[Finding] = field(default_factory=list)
 
-    def add(self, about: str, level: Level, found: str, todo: str = "") -> None:
-        self.findings.append(Finding(about, level, found.rstrip("."), todo))
+    def add(self, subject: str, level: Level, text: str, remedy: str = "") -> None:
+        self.findings.append(Finding(subject, level, text.rstrip("."), remedy))
 
     def run(self) -> None:
         if problems := validate_connection(self.options, self.connection):
@@ -71,21 +71,21 @@ class _Check:
             return
         with self._session(self.options.row_security) as database:
             self.add("the server", "ok", database.version)
-            self._server(database)
-            found = inspect_table(database, self.options)
-            how = row_layout(database, found, self.options.value_choices)
-            self.add("columns", "ok", f"{len(found.columns)} of them")
-            require_readable(database, self.options, how)
+            self._check_server(database)
+            shape = inspect_table(database, self.options)
+            layout = row_layout(database, shape, self.options.value_choices)
+            self.add("columns", "ok", f"{len(shape.columns)} of them")
+            require_readable(database, self.options, layout)
             self.add("rights", "ok", "the user may read all columns")
             if self.options.row_security == "accept":
-                self._policies(how)
-            self._key(found)
+                self._check_policies(layout)
+            self._check_key(shape)
             if self.options.mode is not None:
-                self._cursor(database, found)
-            if found.day_column is not None:
-                self._day(database, found, day_column_clock(database, found.day_column))
+                self._check_cursor(database, shape)
+            if shape.day_column is not None:
+                self._check_day_column(database, shape, day_column_clock(database, shape.day_column))
             else:
-                self._chunks(database, found, how)
+                self._check_chunks(database, shape, layout)
 
     def _session(self, row_security: RowSecurity) -> Database:
         name = f"connect check {self.options.stream_key}"
@@ -93,11 +93,11 @@ class _Check:
             self.connection, application_name=name, limits=self.options.session_limits, row_security=row_security
         )
 
-    def _policies(self, how: RowLayout) -> None:
+    def _check_policies(self, layout: RowLayout) -> None:
         """Report whether policies hide rows, by a read with ``row_security="refuse"``."""
         try:
             with self._session("refuse") as database:
-                require_readable(database, self.options, how)
+                require_readable(database, self.options, layout)
         except ConfigError:
             text = (
                 "policies hide rows from this user, and row_security='accept' loads only the rows that the user may see"
@@ -107,129 +107,138 @@ class _Check:
             text = "no policy hides rows from this user, so row_security='accept' changes nothing"
             self.add("row level security", "ok", text)
 
-    def _server(self, database: Database) -> None:
+    def _check_server(self, database: Database) -> None:
         try:
             lag = database.lag_seconds()
         except ConfigError as error:  # MariaDB asks for a right of its own
-            todo = "GRANT REPLICATION CLIENT, in MariaDB SLAVE MONITOR, so that days wait for a replica"
-            self.add("the replica", "unknown", f"whether the server is one cannot be seen: {error}", todo)
+            remedy = "GRANT REPLICATION CLIENT, in MariaDB SLAVE MONITOR, so that days wait for a replica"
+            self.add("the replica", "unknown", f"whether the server is one cannot be seen: {error}", remedy)
             lag = None
         if lag is not None:
             text = f"it is a replica, {lag:.0f} s behind its primary"
-            todo = "a day waits until it has all of it, try by try: set ready_after above that"
-            self.add("the replica", "note", text, todo)
-        if (asked := CLOCK_QUERIES.get(self.connection.conn_type)) is None:
+            remedy = "a day waits until it has all of it, try by try: set ready_after above that"
+            self.add("the replica", "note", text, remedy)
+        if (clock_query := CLOCK_QUERIES.get(self.connection.conn_type)) is None:
             return
-        before = time.time()
-        (there,) = database.one_row(asked)
+        asked_at = time.time()
+        (database_time,) = database.one_row(clock_query)
         # The answer was made at some moment between.
-        apart = max(before - float(there), float(there) - time.time(), 0.0)
-        if apart > _CLOCK_SECONDS:
-            text = f"the database's clock and this machine's are {apart:.0f} s apart"
+        difference = max(asked_at - float(database_time), float(database_time) - time.time(), 0.0)
+        if difference > _MAX_CLOCK_DIFFERENCE_SECONDS:
+            text = f"the database's clock and this machine's are {difference:.0f} s apart"
             self.add("the clock", "note", text, "mend the clock, or set ready_after above that")
         else:
             self.add("the clock", "ok", "the database's and this machine's agree")
 
-    def _key(self, found: TableShape) -> None:
-        if not found.key:
+    def _check_key(self, shape: TableShape) -> None:
+        if not shape.key:
             text = "the table has no primary key and no key= is given, so rows have no record_key"
             self.add("the key", "note", text, "name columns with key=, if a sink merges rows or a digest is wanted")
-        elif not found.is_unique:
+        elif not shape.is_unique:
             text = (
-                f"no unique index says that {', '.join(found.key)} identifies a row: each poll looks, and fails if not"
+                f"no unique index says that {', '.join(shape.key)} identifies a row: each poll looks, and fails if not"
             )
             self.add("the key", "note", text)
         else:
-            self.add("the key", "ok", ", ".join(found.key))
+            self.add("the key", "ok", ", ".join(shape.key))
 
-    def _day(self, database: Database, found: TableShape, tells: ColumnClock) -> None:
-        column = found.day_column
+    def _check_day_column(self, database: Database, shape: TableShape, clock: ColumnClock) -> None:
+        column = shape.day_column
         assert column is not None, "the caller has looked"
-        about = f"day_column {column.name!r}"
-        self._nullable(about, column, "day")
-        self._index(about, found, column, "a day", "day")
-        if tells == "wall":
-            self._wall(database, "day_column", column)
+        subject = f"day_column {column.name!r}"
+        self._note_nullable(subject, column, "day")
+        self._note_missing_index(subject, shape, column, "a day", "day")
+        if clock == "wall":
+            self._check_zone(database, "day_column", column)
         else:
-            self.add(about, "ok", {"date": "it has dates", "instant": "it has instants"}[tells])
+            self.add(subject, "ok", {"date": "it has dates", "instant": "it has instants"}[clock])
 
-    def _nullable(self, about: str, column: SqlColumn, unit: str) -> None:
+    def _note_nullable(self, subject: str, column: SqlColumn, unit: str) -> None:
         if column.is_nullable:
             text = f"it may be NULL, and such a row is in no {unit}"
-            self.add(about, "note", text, "declare it NOT NULL, or take snapshots")
+            self.add(subject, "note", text, "declare it NOT NULL, or take snapshots")
 
-    def _index(self, about: str, found: TableShape, column: SqlColumn, what: str, unit: str) -> None:
+    def _note_missing_index(
+        self, subject: str, shape: TableShape, column: SqlColumn, searched_rows: str, unit: str
+    ) -> None:
         if self.options.table is None:
-            self.add(about, "unknown", f"whether the query finds {what} by an index cannot be seen", "look at its plan")
-        elif not found.is_range_indexed(column):
-            self.add(about, "note", f"no index begins with it, so each {unit} reads the whole table", "make an index")
+            self.add(
+                subject,
+                "unknown",
+                f"whether the query finds {searched_rows} by an index cannot be seen",
+                "look at its plan",
+            )
+        elif not shape.is_range_indexed(column):
+            self.add(subject, "note", f"no index begins with it, so each {unit} reads the whole table", "make an index")
 
-    def _cursor(self, database: Database, found: TableShape) -> None:
+    def _check_cursor(self, database: Database, shape: TableShape) -> None:
         """Say what the cursor cannot see."""
-        for column in (found.timestamp_column, found.incrementing_column):
+        for column in (shape.timestamp_column, shape.incrementing_column):
             if column is not None:
-                self._nullable(f"column {column.name!r}", column, "increment")
-        first = found.timestamp_column or found.incrementing_column
-        assert first is not None, "a mode has a column"
-        self._index(f"column {first.name!r}", found, first, "what came", "run")
-        if found.timestamp_column is None:
-            self._number(database, found, first)
-        elif day_column_clock(database, found.timestamp_column) == "wall":
-            self._wall(database, "timestamp_column", first)
-            if _changes(known_zone(self.options.clock_zone)):
+                self._note_nullable(f"column {column.name!r}", column, "increment")
+        first_column = shape.timestamp_column or shape.incrementing_column
+        assert first_column is not None, "a mode has a column"
+        self._note_missing_index(f"column {first_column.name!r}", shape, first_column, "what came", "run")
+        if shape.timestamp_column is None:
+            self._check_number(database, shape, first_column)
+        elif day_column_clock(database, shape.timestamp_column) == "wall":
+            self._check_zone(database, "timestamp_column", first_column)
+            if _has_summer_time(known_zone(self.options.clock_zone)):
                 text = "its clock shows an hour twice when summer ends: what is written in the second one is passed by"
-                self.add(f"column {first.name!r}", "note", text, "keep instants, or UTC, or leave that hour quiet")
+                self.add(
+                    f"column {first_column.name!r}", "note", text, "keep instants, or UTC, or leave that hour quiet"
+                )
         text = "a row that is committed after one with a later position was read is passed by, and so are deletes"
         self.add(f"mode {self.options.mode!r}", "note", text, "see docs/sql.md for how often that is")
 
-    def _number(self, database: Database, found: TableShape, column: SqlColumn) -> None:
+    def _check_number(self, database: Database, shape: TableShape, column: SqlColumn) -> None:
         """Say whether a number only grows, as far as can be seen."""
-        about, what = f"column {column.name!r}", self.options.table_or_query
-        if isinstance(what, Query):
+        subject, table_or_query = f"column {column.name!r}", self.options.table_or_query
+        if isinstance(table_or_query, Query):
             return
-        if not any(index.is_unique and set(index.columns) <= {column.name} for index in found.indexes):
+        if not any(index.is_unique and set(index.columns) <= {column.name} for index in shape.indexes):
             text = "no unique index has it alone: a row with the same number as the last one that was read is passed by"
-            self.add(about, "note", text, "follow a number that each row has for itself")
-        if found.is_range_indexed(column):
-            greatest, counter = greatest_and_counter(database, what, column.name)
+            self.add(subject, "note", text, "follow a number that each row has for itself")
+        if shape.is_range_indexed(column):
+            greatest, counter = greatest_and_counter(database, table_or_query, column.name)
         else:  # a look at each row is too much for a check
-            greatest, counter = 0, readable_counter(database, what, column.name)
+            greatest, counter = 0, readable_counter(database, table_or_query, column.name)
         if counter is None:
             text = "no sequence counts it up, so nobody can tell whether its numbers grow, or sees if they begin again"
-            self.add(about, "note", text, "see to it that who writes the rows gives growing numbers")
+            self.add(subject, "note", text, "see to it that who writes the rows gives growing numbers")
             return
         for gap in counter.gaps:
             text = f"{counter.name}: {gap}, so a lower number may come later, and is passed by"
-            self.add(about, "note", text, "give numbers one by one, or take snapshots")
+            self.add(subject, "note", text, "give numbers one by one, or take snapshots")
         if counter.last_number is None:
             text = f"{counter.name} cannot be read, so nobody sees if it is set back"
-            self.add(about, "note", text, "grant the user SELECT on it; a replica cannot tell")
+            self.add(subject, "note", text, "grant the user SELECT on it; a replica cannot tell")
         elif greatest > counter.last_number:
             text = f"it has numbers that {counter.name} did not give: what that gives next may be passed by"
-            self.add(about, "note", text, "set it beyond the greatest number, unless all numbers come from elsewhere")
+            self.add(subject, "note", text, "set it beyond the greatest number, unless all numbers come from elsewhere")
         else:
-            self.add(about, "ok", f"{counter.name} gives its numbers")
+            self.add(subject, "ok", f"{counter.name} gives its numbers")
 
-    def _wall(self, database: Database, option: str, column: SqlColumn) -> None:
-        """Report in which zone times without a zone are read, and whether the database is set to it."""
-        about = f"{option} {column.name!r}"
+    def _check_zone(self, database: Database, option: str, column: SqlColumn) -> None:
+        """PreflightReport in which zone times without a zone are read, and whether the database is set to it."""
+        subject = f"{option} {column.name!r}"
         clock_zone = self.options.clock_zone
         zone = database_zone(database, self.connection.conn_type)
         text = f"it has timestamps without a zone, which are taken from a clock in {clock_zone}"
-        if zone is None or zone.name == clock_zone or (zone.is_utc and clock_zone in _UTC):
-            self.add(about, "ok", text)
+        if zone is None or zone.name == clock_zone or (zone.is_utc and clock_zone in _UTC_NAMES):
+            self.add(subject, "ok", text)
         elif self.options.db_timezone is not None:
-            todo = "make sure that it is the zone of the clock that writes them. The data cannot show a wrong zone"
-            self.add(about, "note", f"{text}; the database's own zone is {zone.name}", todo)
+            remedy = "make sure that it is the zone of the clock that writes them. The data cannot show a wrong zone"
+            self.add(subject, "note", f"{text}; the database's own zone is {zone.name}", remedy)
         else:
             level: Level = "note" if self.options.mode is None else "problem"
-            self.add(about, level, f"it has {zone.doubt(self.options.mode)}", zone.remedy)
+            self.add(subject, level, f"it has {zone.doubt(self.options.mode)}", zone.remedy)
 
-    def _chunks(self, database: Database, found: TableShape, how: RowLayout) -> None:
+    def _check_chunks(self, database: Database, shape: TableShape, layout: RowLayout) -> None:
         by_chunk = self.options.consistency == "chunk"
-        about = "consistency" if by_chunk else "parallel_chunks"
-        if (by_chunk or (self.options.parallel_chunks or 1) > 1) and not can_split(found, how):
-            self.add(about, "note", "the key does not allow ranges, so one task reads all")
+        subject = "consistency" if by_chunk else "parallel_chunks"
+        if (by_chunk or (self.options.parallel_chunks or 1) > 1) and not can_split(shape, layout):
+            self.add(subject, "note", "the key does not allow ranges, so one task reads all")
         elif by_chunk:
             text = "each chunk is of another moment: a row that changes its key meanwhile may come twice, or never"
-            self.add(about, "note", text, "leave it out where that matters")
+            self.add(subject, "note", text, "leave it out where that matters")

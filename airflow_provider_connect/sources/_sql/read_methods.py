@@ -51,15 +51,23 @@ class StartMode(NamedTuple):
     reloads_when_lost: bool = False
 
 
-_NUMBER, _TIME = ("incrementing_column",), ("timestamp_column",)
-_CURSOR, _CLOCK = ("snapshot_mode", "parallel_chunks", "consistency"), ("timestamp_delay_seconds", "db_timezone")
+_NUMBER_OPTIONS, _TIME_OPTIONS = ("incrementing_column",), ("timestamp_column",)
+_MODE_OPTIONS, _CLOCK_OPTIONS = (
+    ("snapshot_mode", "parallel_chunks", "consistency"),
+    ("timestamp_delay_seconds", "db_timezone"),
+)
 READ_METHODS = (
     ReadMethod("day_column", "", accepts=("db_timezone", "lookback_days")),
     ReadMethod("snapshot", "replace", accepts=("parallel_chunks", "consistency")),
     ReadMethod("snapshot", "daily", accepts=("parallel_chunks", "consistency")),
-    ReadMethod("mode", "incrementing", requires=_NUMBER, accepts=_CURSOR),
-    ReadMethod("mode", "timestamp", requires=_TIME, accepts=_CURSOR + _CLOCK),
-    ReadMethod("mode", "timestamp+incrementing", requires=_TIME + _NUMBER, accepts=_CURSOR + _CLOCK),
+    ReadMethod("mode", "incrementing", requires=_NUMBER_OPTIONS, accepts=_MODE_OPTIONS),
+    ReadMethod("mode", "timestamp", requires=_TIME_OPTIONS, accepts=_MODE_OPTIONS + _CLOCK_OPTIONS),
+    ReadMethod(
+        "mode",
+        "timestamp+incrementing",
+        requires=_TIME_OPTIONS + _NUMBER_OPTIONS,
+        accepts=_MODE_OPTIONS + _CLOCK_OPTIONS,
+    ),
 )
 METHOD_OPTIONS = (
     "timestamp_column",
@@ -85,7 +93,7 @@ FOREIGN_NAMES = {
     ("snapshot_mode", "never"): "snapshot_mode='no_data'",
 }
 """What is called otherwise in Kafka Connect's JDBC source (``mode``) and in Debezium (``snapshot_mode``)."""
-_BELONGS = {
+_MISPLACED = {
     "timestamp_column": "it belongs to a mode with 'timestamp'",
     "incrementing_column": "it belongs to a mode with 'incrementing'",
     "timestamp_delay_seconds": "it belongs to a mode with 'timestamp'",
@@ -109,31 +117,33 @@ def refuse_foreign_name(option: str, value: object) -> object:
 def read_methods(options: BaseModel) -> list[ReadMethod]:
     """Return the ways that options choose; one if they are sound."""
     return [
-        way for way in READ_METHODS if (value := getattr(options, way.option)) is not None and way.value in ("", value)
+        method
+        for method in READ_METHODS
+        if (value := getattr(options, method.option)) is not None and method.value in ("", value)
     ]
 
 
 def read_method_problems(options: BaseModel) -> list[str]:
     """Say which options are missing, or mean nothing; [] if all go together."""
-    ways, found = read_methods(options), []
-    if len(ways) != 1:
-        found.append("day_column: give either day_column, for days, or snapshot, or mode")
+    methods, problems = read_methods(options), []
+    if len(methods) != 1:
+        problems.append("day_column: give either day_column, for days, or snapshot, or mode")
     for option in METHOD_OPTIONS[:-1]:
-        cells = {way.option_use(option) for way in ways}
+        cells = {method.option_use(option) for method in methods}
         if is_set(options, option) and cells <= {"no"}:
-            found.append(f"{option}: {_BELONGS[option]}")
-        for way in ways:
-            if way.option_use(option) == "needed" and not is_set(options, option):
-                found.append(f"{option}: {way} needs it")
-    if "mode" in [way.option for way in ways]:
+            problems.append(f"{option}: {_MISPLACED[option]}")
+        for method in methods:
+            if method.option_use(option) == "needed" and not is_set(options, option):
+                problems.append(f"{option}: {method} needs it")
+    if "mode" in [method.option for method in methods]:
         name: SnapshotModeName = getattr(options, "snapshot_mode")  # noqa: B009
-        cut = [] if SNAPSHOT_MODES[name].loads_existing else ["parallel_chunks", "consistency"]
-        found += [
+        chunk_options = [] if SNAPSHOT_MODES[name].loads_existing else ["parallel_chunks", "consistency"]
+        problems += [
             f"{option}: snapshot_mode={name!r} begins with no row, so there is nothing to cut"
-            for option in cut
+            for option in chunk_options
             if is_set(options, option)
         ]
-    return found
+    return problems
 
 
 def is_set(options: BaseModel, option: str) -> bool:

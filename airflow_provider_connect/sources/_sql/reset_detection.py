@@ -28,9 +28,9 @@ def reset_reason(
     values, column = cursor.parse_position(position), cursor.columns[0]
     if not values:
         return ""
-    at = cursor.position_time(position)
-    if at is not None:
-        ahead = at - now
+    position_time = cursor.position_time(position)
+    if position_time is not None:
+        ahead = position_time - now
         return f"the database's clock, as {column.name!r} shows it, was set back" if ahead > CLOCK_TOLERANCE else ""
     if not isinstance(table_or_query, Table):
         return ""
@@ -44,16 +44,16 @@ def reset_reason(
     return f"{counter.name}, which gives {column.name!r} its numbers, was set back before the last one that was read"
 
 
-def greatest_and_counter(database: Database, what: Table, column: str) -> tuple[int, ColumnCounter | None]:
+def greatest_and_counter(database: Database, table: Table, column: str) -> tuple[int, ColumnCounter | None]:
     """Return the greatest number that a table has, 0 without any, and then what its counter says."""
-    (greatest,) = database.one_row(database.select([f"max({database.quote(column)})"], database.relation(what)))
+    (greatest,) = database.one_row(database.select([f"max({database.quote(column)})"], database.relation(table)))
     text = str(greatest)
-    return (int(text) if text.lstrip("-").isdecimal() else 0), readable_counter(database, what, column)
+    return (int(text) if text.lstrip("-").isdecimal() else 0), readable_counter(database, table, column)
 
 
-def readable_counter(database: Database, what: Table, column: str) -> ColumnCounter | None:
+def readable_counter(database: Database, table: Table, column: str) -> ColumnCounter | None:
     """Return what gives a column its numbers; None if nobody can tell."""
     try:
-        return database.column_counter(what, column)
+        return database.column_counter(table, column)
     except ConfigError:  # a server that only resembles the one whose catalog is asked
         return None

@@ -12,7 +12,7 @@ from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.poller import SqlPoller
 from airflow_provider_connect.window import Day
 
-_BEGINS_ANEW = (
+_STARTS_OVER_REASON = (
     "they shared one state of the database, which ended with that try. With consistency='chunk' a try goes on instead, "
     "and each chunk is of a moment of its own"
 )
@@ -23,7 +23,7 @@ class SqlSnapshotPoller(SqlPoller, Resumes):
 
     def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
         super().__init__(options, connection, context)
-        self.begins_anew = "" if self._resumes else _BEGINS_ANEW
+        self.begins_anew = "" if self._resumes else _STARTS_OVER_REASON
 
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> list[InputPartition]:
         """Return the chunks of an earlier try: between the same keys, of the table as it is now; [] if they are none.
@@ -31,11 +31,11 @@ class SqlSnapshotPoller(SqlPoller, Resumes):
         :raises ConnectError: as :meth:`plan`.
         """
         self._require_day(day)
-        found, _ = self._inspect()
+        shape, _ = self._inspect()
         try:
-            keys = [key_from_json(part.params.get("upto"), len(found.key)) for part in parts[:-1]]
+            keys = [key_from_json(part.params.get("upto"), len(shape.key)) for part in parts[:-1]]
         except ValueError:
             return []
         with self._open_session(str(day)) as database:
-            pieces = self._chunk_params(database, found, keys)
-        return [InputPartition(days=(day,), index=index, params=params) for index, params in enumerate(pieces)]
+            chunk_params = self._chunk_params(database, shape, keys)
+        return [InputPartition(days=(day,), index=index, params=params) for index, params in enumerate(chunk_params)]

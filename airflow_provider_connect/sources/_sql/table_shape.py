@@ -22,8 +22,8 @@ EARLIER_KEY_METADATA = "earlier_key"
 """The same for the key of versions up to 1.0.0rc1, if that key is a different one."""
 KEY_METADATA = "key"
 """Entry of a schema's metadata: pairs of column and class that ``record_key`` is made of, as JSON. See ``keys.py``."""
-_DAY = "day"
-_TEXTS = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
+_DAY_COLUMN = "day"
+_TEXT_TYPES = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class TableShape:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> TableShape:
-        """Return what :attr:`to_params` tells."""
+        """Return what :attr:`params` tells."""
         columns = (SqlColumn(*column) for column in params["columns"])
         return cls(tuple(columns), tuple(params["key"]), params["is_unique"])
 
@@ -97,15 +97,17 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     if options.columns is None and isinstance(options.table_or_query, Table):
         database.require_all_columns(options.table_or_query)
     all_columns = {column.name: column for column in database.describe(options.table_or_query)}
-    problems = _missing("columns", options.columns or (), all_columns)
-    problems += _missing("key", options.key or (), all_columns)
-    ways = {name: getattr(options, name) for name in ("day_column", "timestamp_column", "incrementing_column")}
-    for option, name in ways.items():
-        problems += _missing(option, (name,) if name else (), all_columns)
+    problems = _missing_columns("columns", options.columns or (), all_columns)
+    problems += _missing_columns("key", options.key or (), all_columns)
+    column_options = {
+        name: getattr(options, name) for name in ("day_column", "timestamp_column", "incrementing_column")
+    }
+    for option, name in column_options.items():
+        problems += _missing_columns(option, (name,) if name else (), all_columns)
     refuse_any(problems)
     columns = tuple(all_columns[name] for name in options.columns or all_columns)
     refuse_any(_name_problems([column.name for column in columns]))
-    day, timestamp, incrementing = (all_columns[name] if name else None for name in ways.values())
+    day, timestamp, incrementing = (all_columns[name] if name else None for name in column_options.values())
     table = options.table_or_query
     if not isinstance(table, Table):
         key = options.key or ()
@@ -124,7 +126,7 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     unique = [index.columns for index in indexes if index.is_unique]
     nullable = {name for name in key if all_columns[name].is_nullable}
     # An index lets NULL come often; that is a row without a key, which is refused in any case.
-    is_unique = any(set(each) <= set(key) for each in unique) and not nullable
+    is_unique = any(set(index_columns) <= set(key) for index_columns in unique) and not nullable
     return TableShape(
         columns,
         key,
@@ -137,32 +139,32 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     )
 
 
-def row_layout(database: Database, found: TableShape, choices: ValueChoices) -> RowLayout:
+def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> RowLayout:
     """Return how the rows are read; the same on driver and executors.
 
     :raises ConfigError: a column cannot be read, or cannot identify a row.
     """
     import pyarrow as pa
 
-    columns = tuple(database.read_columns(found.columns, choices))
+    columns = tuple(database.read_columns(shape.columns, choices))
     by_name = {column.name: column for column in columns}
-    classes = tuple(key_class(column, by_name[column.name].type) for column in found.key_columns)
-    types = {column.name: column.type for column in found.columns}
+    classes = tuple(key_class(column, by_name[column.name].type) for column in shape.key_columns)
+    types = {column.name: column.type for column in shape.columns}
     fields = [
         column.field.with_metadata((column.field.metadata or {}) | {b"comment": _comment(types[column.name])})
         for column in columns
     ]
-    if found.key:
-        comment = f"Identity of the row, 32 hex digits: made of {', '.join(found.key)}."
+    if shape.key:
+        comment = f"Identity of the row, 32 hex digits: made of {', '.join(shape.key)}."
         fields.append(pa.field(RECORD_KEY, pa.string(), nullable=False, metadata={"comment": comment}))
-    pairs = dict(zip(found.key, classes, strict=True))
-    earlier = {name: pairs[name] for name in (found.key if found.earlier_key is None else found.earlier_key)}
-    if found.is_query and database.queried_uuids_were_texts:
+    pairs = dict(zip(shape.key, classes, strict=True))
+    earlier = {name: pairs[name] for name in (shape.key if shape.earlier_key is None else shape.earlier_key)}
+    if shape.is_query and database.queried_uuids_were_texts:
         earlier = {name: "t" if letter == "u" else letter for name, letter in earlier.items()}
     metadata = {KEY_METADATA: json.dumps([*pairs.items()])}
     if earlier != pairs:
         metadata[EARLIER_KEY_METADATA] = json.dumps([*earlier.items()])
-    return RowLayout(columns, pa.schema(fields, metadata=metadata), found.key, classes)
+    return RowLayout(columns, pa.schema(fields, metadata=metadata), shape.key, classes)
 
 
 def require_readable(database: Database, options: SqlOptions, layout: RowLayout) -> None:
@@ -180,27 +182,27 @@ def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
 
     :raises ConfigError: it does not.
     """
-    (read,) = database.read_columns([column], ValueChoices())
-    found = clock_of_type(read.type)
-    if found is None:
+    (read_column,) = database.read_columns([column], ValueChoices())
+    clock = clock_of_type(read_column.type)
+    if clock is None:
         raise ConfigError(f"day_column: {column.name!r} of type {column.type} is neither a timestamp nor a date")
-    return found
+    return clock
 
 
-def can_split(found: TableShape, layout: RowLayout) -> bool:
+def can_split(shape: TableShape, layout: RowLayout) -> bool:
     """Tell whether ranges of the key hold every row: none is NULL, and its order is one that conditions know, too."""
     from pyarrow import types
 
-    kinds = {column.name: column.type for column in layout.columns}
-    return bool(found.key) and all(
+    arrow_types = {column.name: column.type for column in layout.columns}
+    return bool(shape.key) and all(
         not column.is_nullable
         and (
-            types.is_integer(kinds[column.name])
-            or types.is_decimal(kinds[column.name])
-            or types.is_date(kinds[column.name])
-            or (types.is_string(kinds[column.name]) and column.base.lower().startswith(_TEXTS))
+            types.is_integer(arrow_types[column.name])
+            or types.is_decimal(arrow_types[column.name])
+            or types.is_date(arrow_types[column.name])
+            or (types.is_string(arrow_types[column.name]) and column.base.lower().startswith(_TEXT_TYPES))
         )
-        for column in found.key_columns
+        for column in shape.key_columns
     )
 
 
@@ -208,18 +210,20 @@ def _comment(kind: str) -> bytes:
     return f"As the database has it: {kind or 'no declared type'}.".encode()
 
 
-def _missing(option: str, names: Sequence[str], known: dict[str, SqlColumn]) -> list[str]:
+def _missing_columns(option: str, names: Sequence[str], columns_by_name: dict[str, SqlColumn]) -> list[str]:
     return [
-        f"{option}: there is no column {name!r}; {suggest_nearest(name, known)}" for name in names if name not in known
+        f"{option}: there is no column {name!r}; {suggest_nearest(name, columns_by_name)}"
+        for name in names
+        if name not in columns_by_name
     ]
 
 
 def _name_problems(names: Sequence[str]) -> list[str]:
-    todo = "leave it out with columns=, or give it another name in a query"
-    found = [
-        f"column {name!r} has the name of a column of this package's own: {todo}"
+    remedy = "leave it out with columns=, or give it another name in a query"
+    problems = [
+        f"column {name!r} has the name of a column of this package's own: {remedy}"
         for name in names
-        if name.lower() in (_DAY, RECORD_KEY)
+        if name.lower() in (_DAY_COLUMN, RECORD_KEY)
     ]
-    doubled = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
-    return found + [f"columns whose names differ by case alone, as {name!r} does: {todo}" for name in doubled]
+    repeated = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
+    return problems + [f"columns whose names differ by case alone, as {name!r} does: {remedy}" for name in repeated]

@@ -15,10 +15,10 @@ from airflow_provider_connect.sources._sql.day_bounds import clock_of_type
 from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SqlOptions
 from airflow_provider_connect.window import zone as known_zone
 
-_WEEKS = range(-52, 53)
+_WEEKS_AROUND_TODAY = range(-52, 53)
 """Before and after today: a zone with summer time is not UTC, although it may be today."""
 # The reader may have a zone of its own, which hides the one that the database was given.
-_OF_POSTGRESQL = """
+_POSTGRESQL_ZONE_QUERY = """
 SELECT z.zone, NOT EXISTS (
   SELECT FROM generate_series(-52, 52) AS week
   CROSS JOIN LATERAL (SELECT now() + week * interval '7 days' AS instant) AS moment
@@ -32,14 +32,14 @@ SELECT z.zone, NOT EXISTS (
   FROM pg_settings s WHERE s.name = 'TimeZone'
 ) AS z
 """
-_MOMENT = "(utc_timestamp() + interval {week} week)"
-_IS_UTC = " AND ".join(
+_MYSQL_MOMENT = "(utc_timestamp() + interval {week} week)"
+_MYSQL_IS_UTC = " AND ".join(
     f"convert_tz({moment}, '+00:00', @@global.time_zone) = {moment}"
-    for moment in (_MOMENT.format(week=week) for week in _WEEKS)
+    for moment in (_MYSQL_MOMENT.format(week=week) for week in _WEEKS_AROUND_TODAY)
 )
-_OF_MYSQL = f"SELECT if(@@global.time_zone = 'SYSTEM', @@system_time_zone, @@global.time_zone), {_IS_UTC}"
+_MYSQL_ZONE_QUERY = f"SELECT if(@@global.time_zone = 'SYSTEM', @@system_time_zone, @@global.time_zone), {_MYSQL_IS_UTC}"
 # What the session itself is set to, is UTC.
-_QUERIES = {POSTGRES: _OF_POSTGRESQL, MYSQL: _OF_MYSQL}
+_ZONE_QUERIES = {POSTGRES: _POSTGRESQL_ZONE_QUERY, MYSQL: _MYSQL_ZONE_QUERY}
 
 
 class DatabaseZone(NamedTuple):
@@ -57,20 +57,20 @@ class DatabaseZone(NamedTuple):
         """Advice on ``db_timezone``."""
         try:
             known_zone(self.name)
-            named = f"db_timezone={self.name!r}"
+            setting = f"db_timezone={self.name!r}"
         except ConfigError:
-            named = "db_timezone to its IANA zone, such as 'US/Pacific' or 'Etc/GMT+8'"
-        return f"If the database's clock writes them, set {named}. If they are in UTC, set db_timezone='UTC'"
+            setting = "db_timezone to its IANA zone, such as 'US/Pacific' or 'Etc/GMT+8'"
+        return f"If the database's clock writes them, set {setting}. If they are in UTC, set db_timezone='UTC'"
 
     def doubt(self, mode: str | None) -> str:
         """Return the reason why ``db_timezone`` is needed."""
-        read = "they are read as UTC" if mode is None else "rows are lost if they are read in the wrong zone"
-        return f"times without a zone, and the database's own zone is {self.name}: {read}"
+        consequence = "they are read as UTC" if mode is None else "rows are lost if they are read in the wrong zone"
+        return f"times without a zone, and the database's own zone is {self.name}: {consequence}"
 
 
 def database_zone(database: Database, conn_type: str) -> DatabaseZone | None:
     """Return the zone that a database is set to; None for a type of database without one."""
-    if (query := _QUERIES.get(conn_type)) is None:
+    if (query := _ZONE_QUERIES.get(conn_type)) is None:
         return None
     name, is_utc = database.one_row(query)
     return DatabaseZone(str(name), bool(is_utc))
@@ -86,8 +86,8 @@ def undeclared_zone(
     """
     if column is None or options.db_timezone is not None:
         return None
-    (read,) = database.read_columns([column], ValueChoices())
-    zone = database_zone(database, conn_type) if clock_of_type(read.type) == "wall" else None
+    (read_column,) = database.read_columns([column], ValueChoices())
+    zone = database_zone(database, conn_type) if clock_of_type(read_column.type) == "wall" else None
     return None if zone is None or zone.is_utc else zone
 
 

@@ -16,15 +16,15 @@ JDBC = "jdbc"
 DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT = "driver_class", "properties", "fetchsize", "session_init_statement"
 DEFAULT_FETCH_ROWS = 10_000
 """Some drivers fetch ten rows at a time by default, others all of them."""
-_KNOWN = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT)
-_OF_AIRFLOW = ("driver_path", "sqlalchemy_scheme", "sqlalchemy_driver", "sqlalchemy_query", "placeholder")
+_EXTRA_FIELDS = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT)
+_IGNORED_FIELDS = ("driver_path", "sqlalchemy_scheme", "sqlalchemy_driver", "sqlalchemy_query", "placeholder")
 """Fields of Airflow's own hook that mean nothing here. Who may edit a connection is not to choose a jar that runs."""
-_EXACT = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
+_OWN_READERS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
 """Databases that this package reads itself. Spark has no dialect for MariaDB, and reads the names of its columns."""
 _USER_INFO = re.compile(r"//[^/?;]*@|^jdbc:oracle:\w+:[^@]*/[^@]*@", re.IGNORECASE)
-_FIELD = re.compile(r"[?&;:,({]\s*([\w.\- ]+?)\s*=")
-_LOGINS = ("user", "username", "uid", "user name", "pwd", "login")
-_SPARKS_OWN = {
+_URL_FIELD = re.compile(r"[?&;:,({]\s*([\w.\- ]+?)\s*=")
+_LOGIN_FIELDS = ("user", "username", "uid", "user name", "pwd", "login")
+_SPARK_OPTIONS = {
     "url", "user", "password", "driver", "dbtable", "query", "partitioncolumn", "lowerbound", "upperbound",
     "numpartitions", "querytimeout", "batchsize", "fetchsize", "truncate", "cascadetruncate", "createtableoptions",
     "createtablecolumntypes", "customschema", "sessioninitstatement", "pushdownpredicate", "pushdownaggregate",
@@ -36,44 +36,44 @@ _SPARKS_OWN = {
 
 def connection_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection; no network is asked, and no part of the URL is told but its beginning."""
-    about = f"connection {connection.conn_id!r}"
-    return [f"{about}: {text}" for text in (*_url_problems(connection.host or ""), *_extra_problems(connection))]
+    label = f"connection {connection.conn_id!r}"
+    return [f"{label}: {text}" for text in (*_url_problems(connection.host or ""), *_extra_problems(connection))]
 
 
 def _url_problems(url: str) -> Iterator[str]:
     if not url.lower().startswith("jdbc:") or url != url.strip():
         yield "host: give the JDBC URL, such as jdbc:sqlserver://host;databaseName=shop"
         return
-    kind = url.split(":")[1].lower()
-    if (own := _EXACT.get(kind)) is not None:
-        yield f"host: jdbc:{kind} has a reader of this package's own, which is exact: use a connection of type {own}"
+    subprotocol = url.split(":")[1].lower()
+    if (conn_type := _OWN_READERS.get(subprotocol)) is not None:
+        yield f"host: jdbc:{subprotocol} has a reader of this package's own, which is exact: use a connection of type {conn_type}"
     if _USER_INFO.search(url):
         yield "host: the URL holds a user or a password: give them as login and password"
-    for name in _FIELD.findall(url):
-        if name.lower() in _LOGINS or is_secret_name(name):
+    for name in _URL_FIELD.findall(url):
+        if name.lower() in _LOGIN_FIELDS or is_secret_name(name):
             yield f"host: the URL holds {name}: give login and password, and other secrets in extra, as properties"
 
 
 def _extra_problems(connection: Connection) -> Iterator[str]:
     extra = connection.extra
     for name in extra:
-        if name not in _KNOWN and name not in _OF_AIRFLOW:
-            yield f"extra: there is no field {name!r}; {suggest_nearest(name, _KNOWN)}"
+        if name not in _EXTRA_FIELDS and name not in _IGNORED_FIELDS:
+            yield f"extra: there is no field {name!r}; {suggest_nearest(name, _EXTRA_FIELDS)}"
     for name in (DRIVER_CLASS, SESSION_INIT):
         if not isinstance(extra.get(name, ""), str):
             yield f"extra: {name} must be text"
-    if (rows := _whole(extra.get(FETCH_SIZE, DEFAULT_FETCH_ROWS))) is None or rows < 1:
+    if (rows := _parse_whole_number(extra.get(FETCH_SIZE, DEFAULT_FETCH_ROWS))) is None or rows < 1:
         yield f"extra: {FETCH_SIZE} must be a whole number above 0"
     properties = extra.get(PROPERTIES, {})
     if not isinstance(properties, dict) or not all(isinstance(value, str | int) for value in properties.values()):
         yield f"extra: {PROPERTIES} must be an object of texts, the driver's own settings"
         return
     for name in properties:
-        if name.lower() in _SPARKS_OWN:
+        if name.lower() in _SPARK_OPTIONS:
             yield f"extra: {PROPERTIES}: {name!r} is no setting of the driver's, but one that is made here"
 
 
-def _whole(value: object) -> int | None:
+def _parse_whole_number(value: object) -> int | None:
     return int(str(value)) if re.fullmatch(r"[0-9]{1,9}", str(value)) else None
 
 
@@ -85,7 +85,7 @@ def reader_options(connection: Connection, relation: str, limits: SessionLimits)
     """
     refuse_any(connection_problems(connection))
     extra = connection.extra
-    options = {name: _text(value) for name, value in extra.get(PROPERTIES, {}).items()}
+    options = {name: _property_text(value) for name, value in extra.get(PROPERTIES, {}).items()}
     options |= {
         "url": connection.host or "",
         "dbtable": relation,
@@ -106,9 +106,9 @@ def reader_options(connection: Connection, relation: str, limits: SessionLimits)
 def connection_secrets(connection: Connection) -> Secrets:
     """Return what an answer of the driver may not show."""
     properties = connection.extra.get(PROPERTIES) or {}
-    found = [str(value) for name, value in properties.items() if is_secret_name(name)]
-    return Secrets([*found, connection.password.get_secret_value() if connection.password else ""])
+    secret_values = [str(value) for name, value in properties.items() if is_secret_name(name)]
+    return Secrets([*secret_values, connection.password.get_secret_value() if connection.password else ""])
 
 
-def _text(value: object) -> str:
+def _property_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,20 +8,20 @@ from typing import Any
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, DeadlineError, RetriableError
 from airflow_provider_connect.secrets import Secrets, redact_tokens
 
-_SQL = "java.sql.SQLException"
-_MOST_CAUSES = 20
-_MOST_CHARACTERS = 300
+_SQL_EXCEPTION = "java.sql.SQLException"
+_MAX_EXCEPTIONS = 20
+_MAX_CHARACTERS = 300
 _NO_DRIVER = "No suitable driver"
-_DRIVER = (
+_DRIVER_ADVICE = (
     "Spark has no JDBC driver for it: name the driver's jar in the operator's conf, as spark.jars, and its class in "
     "the connection's extra, as driver_class"
 )
-_LATE = ("HYT00", "HYT01", "57014", "XCL52")
-_REFUSED = ("08004", "28", "04501")
-_REFUSED_CODES = (1017, 28000, 18456)
+_TIMEOUT_STATES = ("HYT00", "HYT01", "57014", "XCL52")
+_LOGIN_STATES = ("08004", "28", "04501")
+_LOGIN_CODES = (1017, 28000, 18456)
 """Of Oracle and SQL Server, whose SQLSTATE does not say it. A login that is tried again and again is locked."""
-_WRONG = ("42", "0A", "07", "2A", "3D", "3F", "37", "S0002")
-_BAD_VALUE = ("22", "21")
+_SQL_STATES = ("42", "0A", "07", "2A", "3D", "3F", "37", "S0002")
+_VALUE_STATES = ("22", "21")
 
 
 class JvmException:
@@ -29,7 +29,7 @@ class JvmException:
 
     def __init__(self, java: Any) -> None:
         self.class_names = list(_class_names(java))
-        self.is_sql = _SQL in self.class_names
+        self.is_sql = _SQL_EXCEPTION in self.class_names
         self.text = str(java.getMessage() or "")
         self.state = str(java.getSQLState() or "") if self.is_sql else ""
         self.code = java.getErrorCode() if self.is_sql else 0
@@ -44,21 +44,21 @@ class JvmException:
 
 
 def _class_names(java: Any) -> Iterator[str]:
-    found = java.getClass()
-    while found is not None:
-        yield str(found.getName())
-        found = found.getSuperclass()
+    java_class = java.getClass()
+    while java_class is not None:
+        yield str(java_class.getName())
+        java_class = java_class.getSuperclass()
 
 
 def jvm_exceptions(error: Exception) -> list[JvmException]:
     """Return the exceptions of the JVM behind one of Python's, outermost first; [] if there is none."""
     # Py4J has it under one name, PySpark's own exceptions under the other.
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    found: list[JvmException] = []
-    while java is not None and len(found) < _MOST_CAUSES:
-        found.append(JvmException(java))
+    exceptions: list[JvmException] = []
+    while java is not None and len(exceptions) < _MAX_EXCEPTIONS:
+        exceptions.append(JvmException(java))
         java = java.getCause()
-    return found
+    return exceptions
 
 
 def error_for_exceptions(
@@ -69,7 +69,7 @@ def error_for_exceptions(
     :param secrets: what the text may not show. Given where no row is read: then a text about the SQL is told.
     """
     if any(cause.has_class("ClassNotFoundException", "NoClassDefFoundError") for cause in exceptions):
-        return ConfigError(f"{subject}: {_DRIVER}")
+        return ConfigError(f"{subject}: {_DRIVER_ADVICE}")
     cause = next((cause for cause in exceptions if cause.is_sql), None)
     if cause is None:
         if any(cause.has_class("ArithmeticException", "DateTimeException") for cause in exceptions):
@@ -77,24 +77,26 @@ def error_for_exceptions(
         return RetriableError(
             f"{subject}: Spark could not read it ({exceptions[-1] if exceptions else 'the JVM is gone'})"
         )
-    return _of_sql(subject, cause, secrets)
+    return _sql_error(subject, cause, secrets)
 
 
-def _is_refused(cause: JvmException) -> bool:
-    return cause.state.startswith(_REFUSED) or cause.code in _REFUSED_CODES
+def _is_login_error(cause: JvmException) -> bool:
+    return cause.state.startswith(_LOGIN_STATES) or cause.code in _LOGIN_CODES
 
 
-def _of_sql(about: str, cause: JvmException, secrets: Secrets | None) -> ConnectError:  # a line for each kind
-    told = f"({cause})"
+def _sql_error(subject: str, cause: JvmException, secrets: Secrets | None) -> ConnectError:  # a line for each kind
+    codes = f"({cause})"
     if cause.text.startswith(_NO_DRIVER):
-        return ConfigError(f"{about}: {_DRIVER}")
-    if cause.has_class("SQLTimeoutException") or cause.state in _LATE:
-        return DeadlineError(f"{about}: the statement took longer than it may {told}")
-    if cause.has_class("SQLInvalidAuthorizationSpecException") or _is_refused(cause):
-        return ConfigError(f"{about}: the database refuses login, password or rights {told}")
-    if cause.has_class("SQLSyntaxErrorException", "SQLFeatureNotSupportedException") or cause.state.startswith(_WRONG):
-        text = f": {redact_tokens(secrets.redact(cause.text))[:_MOST_CHARACTERS]}" if secrets is not None else ""
-        return ConfigError(f"{about}: the database does not take the SQL, or a name in it {told}{text}")
-    if cause.has_class("SQLDataException") or cause.state.startswith(_BAD_VALUE):
-        return DataError(f"{about}: the database cannot compute a value {told}")
-    return RetriableError(f"{about}: the database is away or in trouble {told}")
+        return ConfigError(f"{subject}: {_DRIVER_ADVICE}")
+    if cause.has_class("SQLTimeoutException") or cause.state in _TIMEOUT_STATES:
+        return DeadlineError(f"{subject}: the statement took longer than it may {codes}")
+    if cause.has_class("SQLInvalidAuthorizationSpecException") or _is_login_error(cause):
+        return ConfigError(f"{subject}: the database refuses login, password or rights {codes}")
+    if cause.has_class("SQLSyntaxErrorException", "SQLFeatureNotSupportedException") or cause.state.startswith(
+        _SQL_STATES
+    ):
+        text = f": {redact_tokens(secrets.redact(cause.text))[:_MAX_CHARACTERS]}" if secrets is not None else ""
+        return ConfigError(f"{subject}: the database does not take the SQL, or a name in it {codes}{text}")
+    if cause.has_class("SQLDataException") or cause.state.startswith(_VALUE_STATES):
+        return DataError(f"{subject}: the database cannot compute a value {codes}")
+    return RetriableError(f"{subject}: the database is away or in trouble {codes}")

@@ -41,7 +41,7 @@ class JdbcDatabase(Database):
     """
 
     def __init__(self, link: Any, connection: Connection, quote: str, seconds: int) -> None:
-        self._link = link
+        self._java_connection = link
         self._label = f"connection {connection.conn_id!r}"
         self._secrets = connection_secrets(connection)
         self.quote_mark = quote
@@ -58,36 +58,38 @@ class JdbcDatabase(Database):
         """
         jvm = spark.sparkContext._jvm
         options = reader_options(connection, "(SELECT 1) connect_rows", limits)
-        place, secrets = f"connection {connection.conn_id!r}", connection_secrets(connection)
+        label, secrets = f"connection {connection.conn_id!r}", connection_secrets(connection)
         try:
             dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(options["url"])
-            held = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(jvm.PythonUtils.toScalaMap(options))
-            link = dialect.createConnectionFactory(held).apply(-1)
+            jdbc_options = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(
+                jvm.PythonUtils.toScalaMap(options)
+            )
+            link = dialect.createConnectionFactory(jdbc_options).apply(-1)
             quote = str(link.getMetaData().getIdentifierQuoteString() or "").strip()
-            sparks = str(dialect.quoteIdentifier("c"))
+            spark_quoted = str(dialect.quoteIdentifier("c"))
         except Exception as error:  # noqa: BLE001  # its text may hold the URL
-            raise error_for_exceptions(place, jvm_exceptions(error), secrets=secrets) from None
-        found = cls(link, connection, quote, int(options["queryTimeout"]))
-        if sparks != f"{quote}c{quote}":
-            found.close()
+            raise error_for_exceptions(label, jvm_exceptions(error), secrets=secrets) from None
+        database = cls(link, connection, quote, int(options["queryTimeout"]))
+        if spark_quoted != f"{quote}c{quote}":
+            database.close()
             raise ConfigError(
-                f"{place}: Spark would write a column's name as {sparks}, which is no name in this database: Spark has "
+                f"{label}: Spark would write a column's name as {spark_quoted}, which is no name in this database: Spark has "
                 "no dialect for it, and it cannot be read this way"
             )
-        found._told(lambda: link.setReadOnly(True))
-        return found
+        database._call_driver(lambda: link.setReadOnly(True))
+        return database
 
     def close(self) -> None:
         """End the session; what cannot be ended is gone already."""
         try:
-            self._link.close()
+            self._java_connection.close()
         except Exception as error:
             if not jvm_exceptions(error):
                 raise
 
-    def _told(self, ask: Callable[[], Any]) -> Any:
+    def _call_driver(self, call: Callable[[], Any]) -> Any:
         try:
-            return ask()
+            return call()
         except ConnectError:
             raise
         except Exception as error:  # noqa: BLE001  # told by its class and codes
@@ -96,22 +98,22 @@ class JdbcDatabase(Database):
     @property
     def version(self) -> str:
         """The database as its driver names it."""
-        about = self._told(self._link.getMetaData)
-        return f"{about.getDatabaseProductName()} {str(about.getDatabaseProductVersion()).splitlines()[0]}"
+        metadata = self._call_driver(self._java_connection.getMetaData)
+        return f"{metadata.getDatabaseProductName()} {str(metadata.getDatabaseProductVersion()).splitlines()[0]}"
 
-    def describe(self, what: Table | Query) -> list[SqlColumn]:
+    def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns in order; no row is read.
 
         :raises ConfigError: there is no such table, or the query cannot be understood.
         """
-        sql = self.select(["*"], self.relation(what), where=_NO_ROWS)
-        return list(self._told(lambda: self._statement(sql, _columns)))
+        sql = self.select(["*"], self.relation(table_or_query), where=_NO_ROWS)
+        return list(self._call_driver(lambda: self._run(sql, _columns)))
 
-    def _statement(self, sql: str, read: Callable[[Any], Iterable[Any]]) -> list[Any]:
-        statement = self._link.createStatement()
+    def _run(self, sql: str, read_result: Callable[[Any], Iterable[Any]]) -> list[Any]:
+        statement = self._java_connection.createStatement()
         try:
             statement.setQueryTimeout(self._seconds)
-            return list(read(statement.executeQuery(sql)))
+            return list(read_result(statement.executeQuery(sql)))
         finally:
             statement.close()
 
@@ -119,15 +121,17 @@ class JdbcDatabase(Database):
         """Return the primary key's columns in its order; [] without one."""
 
         def read() -> list[tuple[int, str]]:
-            schema = table.schema or self._link.getSchema()
-            rows = self._link.getMetaData().getPrimaryKeys(self._link.getCatalog(), schema, table.name)
-            found = []
+            schema = table.schema or self._java_connection.getSchema()
+            rows = self._java_connection.getMetaData().getPrimaryKeys(
+                self._java_connection.getCatalog(), schema, table.name
+            )
+            numbered_columns = []
             while rows.next():
-                found.append((rows.getInt("KEY_SEQ"), str(rows.getString("COLUMN_NAME"))))
+                numbered_columns.append((rows.getInt("KEY_SEQ"), str(rows.getString("COLUMN_NAME"))))
             rows.close()
-            return found
+            return numbered_columns
 
-        return [name for _, name in sorted(self._told(read))]
+        return [name for _, name in sorted(self._call_driver(read))]
 
     def quote(self, name: str) -> str:
         """Return a name as it stands in SQL."""
@@ -147,11 +151,11 @@ class JdbcDatabase(Database):
             return str(value)
         raise ConfigError(f"a value of {type(value).__name__} cannot be compared in every database")
 
-    def relation(self, what: Table | Query) -> str:
+    def relation(self, table_or_query: Table | Query) -> str:
         """Return what stands after FROM. Not every database takes AS before the name of a query."""
-        if isinstance(what, Query):
-            return f"(\n{what.sql.strip().rstrip(';')}\n) {self.quote('query')}"
-        return super().relation(what)
+        if isinstance(table_or_query, Query):
+            return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) {self.quote('query')}"
+        return super().relation(table_or_query)
 
     def select(
         self,
@@ -176,7 +180,7 @@ class JdbcDatabase(Database):
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its few rows: numbers, dates and times as Python's own, all else as text."""
-        return list(self._told(lambda: self._statement(sql, _rows)))
+        return list(self._call_driver(lambda: self._run(sql, _rows)))
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
         """Return how to read columns.
@@ -199,34 +203,39 @@ class JdbcDatabase(Database):
 
 
 def _columns(rows: Any) -> Iterator[SqlColumn]:
-    about = rows.getMetaData()
-    for at in range(1, about.getColumnCount() + 1):
-        code, kind = about.getColumnType(at), str(about.getColumnTypeName(at)).lower()
-        precision, scale = about.getPrecision(at), about.getScale(at)
-        base = base_type(code, precision, scale, is_signed=about.isSigned(at))
+    metadata = rows.getMetaData()
+    for position in range(1, metadata.getColumnCount() + 1):
+        code, kind = metadata.getColumnType(position), str(metadata.getColumnTypeName(position)).lower()
+        precision, scale = metadata.getPrecision(position), metadata.getScale(position)
+        base = base_type(code, precision, scale, is_signed=metadata.isSigned(position))
         if base.startswith(("decimal", "numeric")) and precision:
             kind = f"{kind}({precision},{scale})"
-        yield SqlColumn(str(about.getColumnLabel(at)), kind, base, is_nullable=about.isNullable(at) != _NOT_NULL)
+        yield SqlColumn(
+            str(metadata.getColumnLabel(position)), kind, base, is_nullable=metadata.isNullable(position) != _NOT_NULL
+        )
 
 
 def _rows(rows: Any) -> Iterator[tuple[Any, ...]]:
-    about = rows.getMetaData()
-    kinds = [base_type(about.getColumnType(at), 0, 0, is_signed=True) for at in range(1, about.getColumnCount() + 1)]
+    metadata = rows.getMetaData()
+    kinds = [
+        base_type(metadata.getColumnType(position), 0, 0, is_signed=True)
+        for position in range(1, metadata.getColumnCount() + 1)
+    ]
     while rows.next():
-        yield tuple(_value(rows, at, kind) for at, kind in enumerate(kinds, start=1))
+        yield tuple(_python_value(rows, position, kind) for position, kind in enumerate(kinds, start=1))
 
 
-def _value(rows: Any, at: int, kind: str) -> Any:
+def _python_value(rows: Any, position: int, kind: str) -> Any:
     if kind in ("date", "timestamp"):
-        found = rows.getDate(at) if kind == "date" else rows.getTimestamp(at)
-        return None if found is None else _time(str(found.toString()), kind)
-    text = rows.getString(at)
+        java_value = rows.getDate(position) if kind == "date" else rows.getTimestamp(position)
+        return None if java_value is None else _parse_time(str(java_value.toString()), kind)
+    text = rows.getString(position)
     if text is None:
         return None
     return Decimal(str(text)) if kind in _NUMBERS or kind.startswith(("decimal", "numeric")) else str(text)
 
 
-def _time(text: str, kind: str) -> dt.date:
+def _parse_time(text: str, kind: str) -> dt.date:
     try:
         # Down to a microsecond: a bound below its row is one all the same.
         return dt.date.fromisoformat(text) if kind == "date" else dt.datetime.fromisoformat(text[:26])

@@ -47,8 +47,8 @@ BASE_TYPES = {
 }
 """Those of ``java.sql.Types`` that have a name here."""
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((-?\d+),(-?\d+)\)")
-_AS_TEXT = "select it as text in a query, such as CAST(c AS VARCHAR(100)), or leave it out with columns="
-_WHY = {
+_TEXT_ADVICE = "select it as text in a query, such as CAST(c AS VARCHAR(100)), or leave it out with columns="
+_LOSSES = {
     "time": "Spark's reader cuts fractions of a second",
     "time with time zone": "Spark's reader drops the zone",
     "bit": "Spark's reader takes bits for bytes",
@@ -75,8 +75,8 @@ def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadCo
     import pyarrow as pa
 
     if (decimal := _DECIMAL.fullmatch(column.base)) is not None:
-        return _decimal(column, choices, quoted, int(decimal[1]), int(decimal[2]))
-    kinds = {
+        return _read_decimal(column, choices, quoted, int(decimal[1]), int(decimal[2]))
+    arrow_types = {
         "tinyint": pa.int16(),
         "tinyint unsigned": pa.int16(),
         "smallint": pa.int16(),
@@ -98,38 +98,40 @@ def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadCo
         "timestamp": pa.timestamp("us"),
         "timestamp with time zone": pa.timestamp("us", "UTC"),
     }
-    if column.base not in kinds:
-        why = _WHY.get(column.base, "it has no exact home in Spark's reader")
-        raise ConfigError(f"column {column.name!r} of type {column.type}: {why}: {_AS_TEXT}")
-    return _read(column, quoted, kinds[column.base])
+    if column.base not in arrow_types:
+        reason = _LOSSES.get(column.base, "it has no exact home in Spark's reader")
+        raise ConfigError(f"column {column.name!r} of type {column.type}: {reason}: {_TEXT_ADVICE}")
+    return _make_column(column, quoted, arrow_types[column.base])
 
 
-def _decimal(column: SqlColumn, choices: ValueChoices, quoted: str, precision: int, scale: int) -> ReadColumn:
+def _read_decimal(column: SqlColumn, choices: ValueChoices, quoted: str, precision: int, scale: int) -> ReadColumn:
     import pyarrow as pa
 
     fits = 0 < precision <= MAX_DECIMAL_DIGITS and 0 <= scale <= precision
     if choices.decimals == "double":
-        return _read(column, f"CAST({quoted} AS DOUBLE PRECISION)", pa.float64())
+        return _make_column(column, f"CAST({quoted} AS DOUBLE PRECISION)", pa.float64())
     if not fits and choices.decimals == "exact":
         raise ConfigError(
             f"column {column.name!r} of type {column.type}: Spark's reader would cut or lose numbers of it, as it "
             "declares no precision, or more than 38 digits: choose decimals='string' or 'double', or cast it in a query"
         )
     if not fits:
-        return _read(column, f"CAST({quoted} AS VARCHAR(100))", pa.string())
-    read = pa.decimal128(precision, scale)
-    return _read(column, quoted, read, pa.string() if choices.decimals == "string" else read)
+        return _make_column(column, f"CAST({quoted} AS VARCHAR(100))", pa.string())
+    decimal_type = pa.decimal128(precision, scale)
+    return _make_column(column, quoted, decimal_type, pa.string() if choices.decimals == "string" else decimal_type)
 
 
-def _read(column: SqlColumn, expression: str, read: pa.DataType, kind: pa.DataType | None = None) -> ReadColumn:
+def _make_column(
+    column: SqlColumn, expression: str, read_type: pa.DataType, batch_type: pa.DataType | None = None
+) -> ReadColumn:
     return ReadColumn(
         column.name,
         column.type,
         expression,
-        read_type=read,
-        type=kind or read,
+        read_type=read_type,
+        type=batch_type or read_type,
         is_nullable=column.is_nullable,
-        advice=_AS_TEXT,
+        advice=_TEXT_ADVICE,
     )
 
 
@@ -140,20 +142,20 @@ def require_same_types(columns: Sequence[ReadColumn], spark_types: Sequence[str]
     :raises ConfigError: Spark's dialect for this database reads one otherwise.
     """
     for column, name in zip(columns, spark_types, strict=True):
-        kind = _of_spark(name)
-        if kind is None or not _holds(kind, column.read_type):
+        kind = _arrow_type_of_spark(name)
+        if kind is None or not _converts_exactly(kind, column.read_type):
             raise ConfigError(
                 f"column {column.name!r} of type {column.database_type}: Spark's reader makes {name} of it in "
-                f"place of {column.read_type}: {_AS_TEXT}"
+                f"place of {column.read_type}: {_TEXT_ADVICE}"
             )
 
 
-def _of_spark(name: str) -> pa.DataType | None:
+def _arrow_type_of_spark(name: str) -> pa.DataType | None:
     import pyarrow as pa
 
     if (decimal := re.fullmatch(r"decimal\((\d+),(\d+)\)", name)) is not None:
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
-    known = {
+    arrow_types = {
         "tinyint": pa.int8(),
         "smallint": pa.int16(),
         "int": pa.int32(),
@@ -167,19 +169,19 @@ def _of_spark(name: str) -> pa.DataType | None:
         "timestamp": pa.timestamp("us", "UTC"),
         "timestamp_ntz": pa.timestamp("us"),
     }
-    return known.get(name)
+    return arrow_types.get(name)
 
 
-def _holds(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
     """Whether every value comes as it is, or its conversion fails."""
     from pyarrow import types
 
-    both = (found, wanted)
-    if all(types.is_integer(kind) for kind in both) or all(types.is_floating(kind) for kind in both):
+    both_types = (spark_type, read_type)
+    if all(types.is_integer(kind) for kind in both_types) or all(types.is_floating(kind) for kind in both_types):
         return True
-    if all(types.is_decimal(kind) for kind in both):
-        return bool(found.scale == wanted.scale and found.precision >= wanted.precision)
-    return bool(found == wanted)
+    if all(types.is_decimal(kind) for kind in both_types):
+        return bool(spark_type.scale == read_type.scale and spark_type.precision >= read_type.precision)
+    return bool(spark_type == read_type)
 
 
 def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
@@ -187,10 +189,10 @@ def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[
 
     :raises DataError: a value does not fit; it is not told.
     """
-    return [_converted(array, column) for array, column in zip(batch.columns, columns, strict=True)]
+    return [_convert_column(array, column) for array, column in zip(batch.columns, columns, strict=True)]
 
 
-def _converted(array: pa.Array, column: ReadColumn) -> pa.Array:
+def _convert_column(array: pa.Array, column: ReadColumn) -> pa.Array:
     import pyarrow as pa
 
     if not column.is_nullable and array.null_count:

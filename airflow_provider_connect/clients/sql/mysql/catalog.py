@@ -8,8 +8,8 @@ from typing import Any
 from airflow_provider_connect.clients.sql.database import Index
 from airflow_provider_connect.errors import RetriableError
 
-_INTERLEAVED = 2
-_KEEPING_KEYS = {"innodb", "myisam", "aria", "memory", "ndbcluster", "rocksdb"}
+_INTERLEAVED_LOCK_MODE = 2
+_ENFORCING_ENGINES = {"innodb", "myisam", "aria", "memory", "ndbcluster", "rocksdb"}
 """Engines that keep a unique key unique over all rows of a table.
 
 MERGE, FEDERATED, Spider and CONNECT declare keys of rows that other tables hold:
@@ -76,34 +76,34 @@ WHERE c.table_schema = {schema} AND c.table_name = {table} AND c.column_name = {
 
 def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
     """Say why an AUTO_INCREMENT may come after a greater one."""
-    found = []
-    if engine.lower() == "innodb" and lock_mode == _INTERLEAVED:
-        found.append("with innodb_autoinc_lock_mode=2 statements that insert many rows take numbers in turns")
+    reasons = []
+    if engine.lower() == "innodb" and lock_mode == _INTERLEAVED_LOCK_MODE:
+        reasons.append("with innodb_autoinc_lock_mode=2 statements that insert many rows take numbers in turns")
     if step > 1:
-        found.append(f"with auto_increment_increment={step} several servers may give out numbers, each its own")
-    return tuple(found)
+        reasons.append(f"with auto_increment_increment={step} several servers may give out numbers, each its own")
+    return tuple(reasons)
 
 
 def primary_key_columns(parts: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the columns of the primary key, of the rows of :func:`indexes_query`. They are whole, also if a part is not."""
+    """Return the columns of the primary key, of the rows of :func:`indexes`. They are whole, also if a part is not."""
     return [column for name, column, *_ in parts if name == "PRIMARY"]
 
 
 def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
-    """Return the indexes, of the rows of :func:`indexes_query`.
+    """Return the indexes, of the rows of :func:`indexes`.
 
     What follows an expression or the beginning of a text is left out.
     """
-    whole: dict[str, Index] = {}
-    cut: set[str] = set()
+    by_name: dict[str, Index] = {}
+    incomplete: set[str] = set()
     for name, column, is_unique, length, kind, engine in parts:
         if column is None or length is not None:
-            cut.add(name)
-        if name not in cut:
-            is_kept = bool(is_unique) and str(engine).lower() in _KEEPING_KEYS
-            before = whole.get(name, Index(name, (), is_unique=is_kept, is_ordered=kind == "BTREE"))
-            whole[name] = before._replace(columns=(*before.columns, column))
-    indexes = [index._replace(is_unique=index.is_unique and index.name not in cut) for index in whole.values()]
+            incomplete.add(name)
+        if name not in incomplete:
+            is_enforced = bool(is_unique) and str(engine).lower() in _ENFORCING_ENGINES
+            before = by_name.get(name, Index(name, (), is_unique=is_enforced, is_ordered=kind == "BTREE"))
+            by_name[name] = before._replace(columns=(*before.columns, column))
+    indexes = [index._replace(is_unique=index.is_unique and index.name not in incomplete) for index in by_name.values()]
     return [index for index in indexes if index.is_unique or index.is_ordered]
 
 

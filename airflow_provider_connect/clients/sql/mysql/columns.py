@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CHARSET = re.compile(r" character set (\w+)$")
 UNKNOWN_CHARSET = "unknown"
 """Character set of a text whose set the server does not tell."""
-_WITHIN_UNICODE = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", "latin1"}
+_UNICODE_CHARSETS = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", "latin1"}
 """Character sets of which Unicode has every character. MySQL's latin1 has 256, and ucs2 takes halves of pairs."""
 _TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?")
 
@@ -30,18 +30,18 @@ _TEXT = """ifnull(concat('"', replace(convert({column} using utf8mb4), '"', '""'
 # it is no UTF-8, so the reader refuses it, and names column and row.
 _CONVERTED = "convert({column} using utf8mb4)"
 _MARKS = "char_length({text}) - char_length(replace({text}, '?', ''))"
-_WHOLE_TEXT = (
+_CHECKED_TEXT = (
     f"if(locate('?', cast({_CONVERTED} as binary)) > 0"
     f" and {_MARKS.replace('{text}', _CONVERTED)} <> {_MARKS.replace('{text}', '{column}')}"
     f" or locate(x'EFBFBD', cast({_CONVERTED} as binary)) > 0, x'FF', cast({_TEXT} as binary))"
 )
-_DIGITS = """ifnull(concat('"', hex({column}), '"'), '')"""
+_HEX_DIGITS = """ifnull(concat('"', hex({column}), '"'), '')"""
 # The server prints six digits of a FLOAT, and all of a DOUBLE, which it is when multiplied by one.
 _FLOAT = "ifnull({column} * 1e0, '')"
 _BITS = "ifnull({column} + 0, '')"
 _UNLESS_ZERO = "if(month({column}) = 0 or dayofmonth({column}) = 0, null, {column})"
 
-_NUMBERS = {
+_INTEGER_TYPES = {
     "tinyint": ("int8", "int16"),
     "smallint": ("int16", "int32"),
     "mediumint": ("int32", "int32"),
@@ -49,26 +49,26 @@ _NUMBERS = {
     "bigint": ("int64", "decimal128(20, 0)"),
 }
 """By name: signed, and unsigned, which Spark and Delta do not have: the next wider one."""
-_TEXTS = {
+_TEXT_TYPES = {
     "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
     "null",
 }  # fmt: skip
-_BYTES = {
+_BYTE_TYPES = {
     "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point", "linestring",
     "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
 }  # fmt: skip
 """Shapes are read as their own bytes: four of the reference system, then well-known binary."""
-_DATES = {"date": "date32", "datetime": "timestamp", "timestamp": "instant"}
-_ZERO = "a date with month or day zero? zero_dates='null' makes them NULL"
+_DATE_TYPES = {"date": "date32", "datetime": "timestamp", "timestamp": "instant"}
+_ZERO_DATE_ADVICE = "a date with month or day zero? zero_dates='null' makes them NULL"
 _ADVICE = {
-    "date": _ZERO,
-    "datetime": _ZERO,
-    "timestamp": _ZERO,
+    "date": _ZERO_DATE_ADVICE,
+    "datetime": _ZERO_DATE_ADVICE,
+    "timestamp": _ZERO_DATE_ADVICE,
     "time": "below zero, or 24 hours and more? read it with a query that selects cast(column as char)",
 }
 
 
-_LOST_CHARACTERS = (
+_CHARACTER_ADVICE = (
     "a character of {charset} that Unicode does not have? Read its bytes with a query that selects "
     "cast(column as binary)"
 )
@@ -79,7 +79,7 @@ def base_type(kind: str, charset: str | None) -> str:
 
     :param charset: its name; None if the column holds no text.
     """
-    return kind if charset is None or charset in _WITHIN_UNICODE else f"{kind} character set {charset}"
+    return kind if charset is None or charset in _UNICODE_CHARSETS else f"{kind} character set {charset}"
 
 
 def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
@@ -90,54 +90,56 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
     """
     import pyarrow as pa
 
-    found = _TYPE.match(column.base)
-    name = found["name"] if found else ""
+    type_match = _TYPE.match(column.base)
+    name = type_match["name"] if type_match else ""
     nullable = column.is_nullable
     form, read_type, kind, advice = _TEXT, pa.string(), pa.string(), _ADVICE.get(name, "")
-    if name in _BYTES:
-        form, kind = _DIGITS, pa.binary()
-    elif name in _DATES:
-        form, kind = _PLAIN, _arrow()[_DATES[name]]
-        read_type = _arrow()["timestamp"] if name == "timestamp" else kind
+    if name in _BYTE_TYPES:
+        form, kind = _HEX_DIGITS, pa.binary()
+    elif name in _DATE_TYPES:
+        form, kind = _PLAIN, _arrow_types()[_DATE_TYPES[name]]
+        read_type = _arrow_types()["timestamp"] if name == "timestamp" else kind
         if choices.zero_dates == "null":
             form, nullable = _PLAIN.format(column=_UNLESS_ZERO), True
-    elif name not in _TEXTS:
-        form, kind = _number(column, found, choices)
+    elif name not in _TEXT_TYPES:
+        form, kind = _read_number(column, type_match, choices)
         read_type = kind
     elif charset := _CHARSET.search(column.base):
-        form, advice = _WHOLE_TEXT, _LOST_CHARACTERS.format(charset=charset[1])
+        form, advice = _CHECKED_TEXT, _CHARACTER_ADVICE.format(charset=charset[1])
     return ReadColumn(
         column.name,
         column.type,
         form.format(column=quoted),
         read_type=read_type,
         type=kind,
-        form="hex" if name in _BYTES else "plain",
+        form="hex" if name in _BYTE_TYPES else "plain",
         is_nullable=nullable,
         is_json=name == "json",
         advice=advice,
     )
 
 
-def _number(column: SqlColumn, found: re.Match[str] | None, choices: ValueChoices) -> tuple[str, pa.DataType]:
+def _read_number(column: SqlColumn, type_match: re.Match[str] | None, choices: ValueChoices) -> tuple[str, pa.DataType]:
     import pyarrow as pa
 
-    name, size, scale = (found["name"], int(found["size"] or 0), int(found["scale"] or 0)) if found else ("", 0, 0)
-    if name in _NUMBERS:
-        return _PLAIN, _arrow()[_NUMBERS[name][" unsigned" in column.base]]
+    name, size, scale = (
+        (type_match["name"], int(type_match["size"] or 0), int(type_match["scale"] or 0)) if type_match else ("", 0, 0)
+    )
+    if name in _INTEGER_TYPES:
+        return _PLAIN, _arrow_types()[_INTEGER_TYPES[name][" unsigned" in column.base]]
     if name == "decimal":
         return _PLAIN, decimal_type(size, scale, choices)
     if name == "bit":
         return _BITS, pa.int64() if size < 64 else pa.decimal128(20, 0)
-    if name in _OTHERS:
-        form, kind = _OTHERS[name]
-        return form, _arrow()[kind]
+    if name in _OTHER_TYPES:
+        form, kind = _OTHER_TYPES[name]
+        return form, _arrow_types()[kind]
     raise ConfigError(
         f"column {column.name!r} has type {column.type}, which is not read: leave it out, or cast it in a query"
     )
 
 
-_OTHERS = {
+_OTHER_TYPES = {
     "float": (_FLOAT, "float32"),
     "double": (_PLAIN, "float64"),
     "year": (_PLAIN, "int16"),
@@ -146,7 +148,7 @@ _OTHERS = {
 
 
 @lru_cache(maxsize=1)
-def _arrow() -> dict[str, pa.DataType]:
+def _arrow_types() -> dict[str, pa.DataType]:
     import pyarrow as pa
 
     return {

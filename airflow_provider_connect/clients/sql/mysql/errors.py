@@ -15,17 +15,17 @@ from airflow_provider_connect.secrets import Secrets, redact_tokens
 if TYPE_CHECKING:
     import pymysql
 
-_RIGHTS = {1044, 1045, 1130, 1142, 1143, 1227, 1370, 1449, 1698, 1820, 1862, 3118, 3955, 4151}
-_NAMES = {1046, 1049, 1051, 1052, 1054, 1056, 1060, 1103, 1109, 1146, 1176, 1247, 1305, 1356}
-_SQL = {1055, 1064, 1111, 1140, 1149, 1193, 1222, 1235, 1241, 1242, 1248, 1267, 1271, 1290, 1295, 1791, 1792}
+_RIGHTS_ERRORS = {1044, 1045, 1130, 1142, 1143, 1227, 1370, 1449, 1698, 1820, 1862, 3118, 3955, 4151}
+_NAME_ERRORS = {1046, 1049, 1051, 1052, 1054, 1056, 1060, 1103, 1109, 1146, 1176, 1247, 1305, 1356}
+_SQL_ERRORS = {1055, 1064, 1111, 1140, 1149, 1193, 1222, 1235, 1241, 1242, 1248, 1267, 1271, 1290, 1295, 1791, 1792}
 # Those of MySQL 8 and later, which MariaDB does not have: dates in the text of a statement, paths in JSON, queries with
 # names (WITH) and windows, a recursion without end, regular expressions.
-_SQL |= {1525, 3143, 3149, 3153, 3636, *range(3573, 3603), *range(3685, 3701)}
-_SIGNING_IN = {1251, 1275, 1524, 2026, 2054, 2059, 2061, 3159}
-_SYNTAX = 1064
-_TIME_UP = {1969, 3024}
-_INTERRUPTED = {1317, 1927}
-_VALUES = {1264, 1292, 1301, 1365, 1366, 1411, 1441, 1690, 1918, 3140, 3141}
+_SQL_ERRORS |= {1525, 3143, 3149, 3153, 3636, *range(3573, 3603), *range(3685, 3701)}
+_LOGIN_ERRORS = {1251, 1275, 1524, 2026, 2054, 2059, 2061, 3159}
+_SYNTAX_ERROR = 1064
+_TIMEOUT_ERRORS = {1969, 3024}
+_INTERRUPTED_ERRORS = {1317, 1927}
+_VALUE_ERRORS = {1264, 1292, 1301, 1365, 1366, 1411, 1441, 1690, 1918, 3140, 3141}
 _ADVICE = {
     1040: "the server has no connection left for us: lower parallel reads, or try later",
     1203: "the user has no connection left: lower parallel reads, or try later",
@@ -36,13 +36,13 @@ _ADVICE = {
     1792: "the SQL writes, and this session may only read",
     2013: "if rows were flowing: the server waits net_write_timeout for a reader, and wait_timeout between statements",
 }
-_TOLD = _RIGHTS | _NAMES
+_SHOWN_ERRORS = _RIGHTS_ERRORS | _NAME_ERRORS
 
 
 def error_number(error: pymysql.MySQLError) -> int:
     """Return an error's number; 0 without one."""
-    found = error.args[0] if error.args else 0
-    return found if isinstance(found, int) else 0
+    number = error.args[0] if error.args else 0
+    return number if isinstance(number, int) else 0
 
 
 def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: Secrets) -> ConnectError:
@@ -50,9 +50,9 @@ def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: S
     import pymysql
 
     number = error_number(error) if isinstance(error, pymysql.MySQLError) else 0
-    said = " ".join(secrets.redact(str(error.args[-1] if error.args else error)).split())
-    message = f"{label}: the MySQL server lets us not in (error {number}): {said}"
-    if number in _RIGHTS | _NAMES | _SIGNING_IN or "CERTIFICATE_VERIFY_FAILED" in said:
+    server_text = " ".join(secrets.redact(str(error.args[-1] if error.args else error)).split())
+    message = f"{label}: the MySQL server lets us not in (error {number}): {server_text}"
+    if number in _RIGHTS_ERRORS | _NAME_ERRORS | _LOGIN_ERRORS or "CERTIFICATE_VERIFY_FAILED" in server_text:
         return ConfigError(f"{message}: correct the connection")
     return RetriableError(message)
 
@@ -69,19 +69,21 @@ def sql_error(
     number = error_number(error)
     if isinstance(error, pymysql.InterfaceError):
         return RetriableError(f"{action}: the session is closed")
-    if number in _TIME_UP:
+    if number in _TIMEOUT_ERRORS:
         return DeadlineError(
             f"{action}: the MySQL server ended the statement for its time (error {number}): read less at once, allow "
             "the statement more time, or see whether somebody holds a lock on the table"
         )
-    if number in _INTERRUPTED and is_cancelled:
+    if number in _INTERRUPTED_ERRORS and is_cancelled:
         return RetriableError(f"{action}: cancelled")
     kind: type[ConnectError] = RetriableError
-    if number in _RIGHTS | _NAMES | _SQL or isinstance(error, (pymysql.ProgrammingError, pymysql.NotSupportedError)):
+    if number in _RIGHTS_ERRORS | _NAME_ERRORS | _SQL_ERRORS or isinstance(
+        error, (pymysql.ProgrammingError, pymysql.NotSupportedError)
+    ):
         kind = ConfigError
-    elif number in _VALUES or isinstance(error, pymysql.DataError):
+    elif number in _VALUE_ERRORS or isinstance(error, pymysql.DataError):
         kind = DataError
-    tells = number in _TOLD or (shows_syntax and number == _SYNTAX)
-    told = f": {redact_tokens(str(error.args[-1]))}" if tells else ""
+    shows_text = number in _SHOWN_ERRORS or (shows_syntax and number == _SYNTAX_ERROR)
+    server_text = f": {redact_tokens(str(error.args[-1]))}" if shows_text else ""
     advice = f": {_ADVICE[number]}" if number in _ADVICE else ""
-    return kind(f"{action}: the MySQL server answers error {number} ({type(error).__name__}){told}{advice}")
+    return kind(f"{action}: the MySQL server answers error {number} ({type(error).__name__}){server_text}{advice}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NOT_NULL, _UNSIGNED, _ENUM, _SET = 1, 32, 256, 2048
 _BINARY_CHARSET = 63
 _INTEGERS = {1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint"}
-_OTHERS = {
+_OTHER_TYPES = {
     4: "float", 5: "double", 6: "null", 7: "timestamp", 10: "date", 11: "time", 12: "datetime", 13: "year", 14: "date",
     242: "vector", 245: "json", 255: "geometry",
 }  # fmt: skip
@@ -53,7 +53,7 @@ def type_name(field: Any) -> str:
         return f"decimal({digits},{field.scale}){unsigned}"
     if code == _BIT:
         return f"bit({field.length})"
-    return _text_name(field) if code in _TEXTS else _OTHERS.get(code, f"type {code}")
+    return _text_name(field) if code in _TEXTS else _OTHER_TYPES.get(code, f"type {code}")
 
 
 def _text_name(field: Any) -> str:
@@ -66,16 +66,16 @@ def _text_name(field: Any) -> str:
     return "longblob" if field.charsetnr == _BINARY_CHARSET else "longtext"
 
 
-_ROWS = 1_000
+_FETCHED_ROWS = 1_000
 
 
 def stream_cursor(session: pymysql.Connection[Any]) -> Any:
     """Return a cursor whose rows are not kept; it has ``fields``, :meth:`texts` and :meth:`abandon`, too."""
-    return _type()(session)
+    return _stream_cursor_class()(session)
 
 
 @lru_cache(maxsize=1)
-def _type() -> type[Any]:
+def _stream_cursor_class() -> type[Any]:
     from pymysql.cursors import SSCursor
 
     class Stream(SSCursor):
@@ -89,7 +89,7 @@ def _type() -> type[Any]:
 
             :raises MySQLError: as PyMySQL raises it.
             """
-            while rows := self.fetchmany(_ROWS):
+            while rows := self.fetchmany(_FETCHED_ROWS):
                 for (text,) in rows:
                     yield text
 
@@ -105,7 +105,7 @@ def _type() -> type[Any]:
     return Stream
 
 
-_REFUSED = {
+_LOSSY_WARNINGS = {
     1260: "GROUP_CONCAT was cut: raise max_allowed_packet, or aggregate less",
     1264: "a number lies outside its type's range: cast it to a wider type",
     1265: "a text does not fit its type: cast it to a longer one",
@@ -129,8 +129,10 @@ def require_unchanged_values(numbers: Sequence[int], count: int, label: str) -> 
     :param place: the connection in words.
     :raises DataError: a value was cut or replaced, or the server does not list all warnings.
     """
-    refused = Counter(number for number in numbers if number in _REFUSED)
-    reasons = [f"{_REFUSED[number]} (warning {number}, {times:,} times)" for number, times in sorted(refused.items())]
+    refused = Counter(number for number in numbers if number in _LOSSY_WARNINGS)
+    reasons = [
+        f"{_LOSSY_WARNINGS[number]} (warning {number}, {times:,} times)" for number, times in sorted(refused.items())
+    ]
     if not reasons and len(numbers) < count:
         reasons = [f"of {count:,} warnings it lists only {len(numbers):,}: raise max_error_count"]
     if reasons:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     Connect = Callable[[], "pymysql.Connection[Any]"]
 
 _CANCEL_SECONDS = 5.0
-_BEYOND_TIMEOUT_SECONDS = 60.0
+_SILENCE_SECONDS = 60.0
 """How much longer than the statement may take a silent server is waited for."""
 # The server's own defaults would change the text of values (sql_mode, time_zone), cut the rows (sql_select_limit), read
 # what was not committed, or hang up on a reader that pauses.
@@ -58,7 +58,7 @@ _SETTINGS = {
     "net_write_timeout": "3600",
     "wait_timeout": "86400",
 }
-_MOST_BYTES = (1 << 64) - 1
+_MAX_CONCAT_BYTES = (1 << 64) - 1
 
 
 class MySQL(Database):
@@ -70,9 +70,9 @@ class MySQL(Database):
 
     queried_uuids_were_texts = True
 
-    def __init__(self, connect: Connect, place: str, comment: str) -> None:
+    def __init__(self, connect: Connect, label: str, comment: str) -> None:
         self._connect = connect
-        self._label = place
+        self._label = label
         self._comment = comment
         self._session = connect()
         self._version = ""
@@ -90,8 +90,8 @@ class MySQL(Database):
         except ImportError:
             raise ConfigError("MySQL is read with PyMySQL: pip install 'airflow-provider-connect[sql]'") from None
         refuse_any(connection_problems(connection))
-        place = f"connection {connection.conn_id!r}"
-        given = connect_arguments(connection, limits.connect_seconds) | {
+        label = f"connection {connection.conn_id!r}"
+        arguments = connect_arguments(connection, limits.connect_seconds) | {
             "autocommit": True,
             "charset": "utf8mb4",
             "program_name": application_name,
@@ -99,9 +99,9 @@ class MySQL(Database):
             "write_timeout": limits.connect_seconds,
         }
         try:
-            opened = cls(lambda: pymysql.connect(**given), place, f"/* {_harmless(application_name)} */ ")
+            opened = cls(lambda: pymysql.connect(**arguments), label, f"/* {_comment_text(application_name)} */ ")
         except (pymysql.MySQLError, OSError) as error:
-            raise connecting_error(error, place, connection_secrets(connection)) from None
+            raise connecting_error(error, label, connection_secrets(connection)) from None
         try:
             opened._prepare(limits)
         except BaseException:
@@ -111,10 +111,10 @@ class MySQL(Database):
 
     def _prepare(self, limits: SessionLimits) -> None:
         # PyMySQL has one timeout, for the answer to a login and for rows.
-        self._session._read_timeout = limits.statement_seconds + _BEYOND_TIMEOUT_SECONDS  # type: ignore[attr-defined]
-        told, self._id = self.rows("SELECT version(), connection_id()", "setting up the session")[0]
-        self._is_mariadb = "mariadb" in told.lower()
-        self._version = f"{'MariaDB' if self._is_mariadb else 'MySQL'} {told.split('-')[0]}"
+        self._session._read_timeout = limits.statement_seconds + _SILENCE_SECONDS  # type: ignore[attr-defined]
+        server_version, self._id = self.rows("SELECT version(), connection_id()", "setting up the session")[0]
+        self._is_mariadb = "mariadb" in server_version.lower()
+        self._version = f"{'MariaDB' if self._is_mariadb else 'MySQL'} {server_version.split('-')[0]}"
         timeout = (
             f"max_statement_time = {limits.statement_seconds:.3f}"
             if self._is_mariadb
@@ -123,7 +123,7 @@ class MySQL(Database):
         settings = ", ".join(f"{name} = {value}" for name, value in _SETTINGS.items())
         self.rows(f"SET SESSION {settings}, {timeout}", "setting up the session")
         # By now sql_mode takes a number that is too large for the greatest one there is.
-        self.rows(f"SET SESSION group_concat_max_len = {_MOST_BYTES}", "setting up the session")
+        self.rows(f"SET SESSION group_concat_max_len = {_MAX_CONCAT_BYTES}", "setting up the session")
         self.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "setting up the session")
         if not self._is_mariadb:
             with contextlib.suppress(ConfigError):  # before version 8 they were fresh
@@ -141,37 +141,41 @@ class MySQL(Database):
         """
         from pymysql.cursors import DictCursor
 
-        asked = catalog.MARIADB_REPLICA_STATUS if self._is_mariadb else catalog.REPLICA_STATUS
-        return catalog.lag_seconds(self.rows(asked, "asking for the replica's lag", DictCursor))
+        statement = catalog.MARIADB_REPLICA_STATUS if self._is_mariadb else catalog.REPLICA_STATUS
+        return catalog.lag_seconds(self.rows(statement, "asking for the replica's lag", DictCursor))
 
-    def describe(self, what: Table | Query) -> list[SqlColumn]:
+    def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns, asked of the information schema or, for a query, of the optimizer."""
-        if isinstance(what, Query):
-            fields = [(field.name, type_name(field)) for field in self._fields(what, tells_syntax=True)]
+        if isinstance(table_or_query, Query):
+            fields = [(field.name, type_name(field)) for field in self._fields(table_or_query, tells_syntax=True)]
             charsets = (
-                self._charsets(what) if any(kind in QUERIED_TEXTS for _, kind in fields) else [None] * len(fields)
+                self._charsets(table_or_query)
+                if any(kind in QUERIED_TEXTS for _, kind in fields)
+                else [None] * len(fields)
             )
             return [
                 SqlColumn(name, kind, base_type(kind, charset if kind in QUERIED_TEXTS else None))
                 for (name, kind), charset in zip(fields, charsets, strict=True)
             ]
-        found = self.rows(catalog.columns_query(*self._names(what)), f"describing {what.name!r}")
-        if not found:
+        columns = self.rows(
+            catalog.columns_query(*self._table_literals(table_or_query)), f"describing {table_or_query.name!r}"
+        )
+        if not columns:
             raise ConfigError(
-                f"{self._label}: there is no table {self.relation(what)}, or the user may not see it"
-                + ("" if what.schema else ": is the connection's schema field the right database?")
+                f"{self._label}: there is no table {self.relation(table_or_query)}, or the user may not see it"
+                + ("" if table_or_query.schema else ": is the connection's schema field the right database?")
             )
-        documents = self._documents(what) if self._is_mariadb else set()
+        documents = self._json_columns(table_or_query) if self._is_mariadb else set()
         return [
             SqlColumn(name, kind, "json" if name in documents else base_type(kind, charset), nullable == "YES")
-            for name, kind, nullable, charset in found
+            for name, kind, nullable, charset in columns
         ]
 
     def require_all_columns(self, table: Table) -> None:
         """Select every column and no row, since the information schema hides columns that the user may not read."""
-        doing = f"asking for every column of {table.name!r}"
+        action = f"asking for every column of {table.name!r}"
         try:
-            self.rows(self.select("*", self.relation(table), limit=0), doing)
+            self.rows(self.select("*", self.relation(table), limit=0), action)
         except ConfigError as error:
             raise ConfigError(
                 f"{error}: the server hides the columns that the user may not read, so they would be missing in "
@@ -190,22 +194,22 @@ class MySQL(Database):
 
     def _fields(self, query: Query, *, tells_syntax: bool = False) -> list[Any]:
         with (
-            self._told("describing the query", tells_syntax=tells_syntax),
+            self._translate_errors("describing the query", tells_syntax=tells_syntax),
             contextlib.closing(stream_cursor(self._session)) as rows,
         ):
             rows.execute(self.select("*", self.relation(query), limit=0))
             return list(rows.fields)
 
-    def _documents(self, table: Table) -> set[str]:
+    def _json_columns(self, table: Table) -> set[str]:
         """Return the columns whose text MariaDB checks to be JSON: its JSON is a text with a constraint."""
-        clauses = self.rows(catalog.checks_query(*self._names(table)), "asking for the table's constraints")
+        clauses = self.rows(catalog.checks_query(*self._table_literals(table)), "asking for the table's constraints")
         return {
-            found[1].replace("``", "`")
+            match[1].replace("``", "`")
             for (clause,) in clauses
-            if (found := re.fullmatch(r"json_valid\(`((?:[^`]|``)+)`\)", clause))
+            if (match := re.fullmatch(r"json_valid\(`((?:[^`]|``)+)`\)", clause))
         }
 
-    def _names(self, table: Table) -> tuple[str, str]:
+    def _table_literals(self, table: Table) -> tuple[str, str]:
         """Return schema and name as the catalog's queries have them."""
         return self.literal(table.schema) if table.schema else "database()", self.literal(table.name)
 
@@ -218,22 +222,28 @@ class MySQL(Database):
         return catalog.group_indexes(self._index_parts(table))
 
     def _index_parts(self, table: Table) -> list[tuple[Any, ...]]:
-        return self.rows(catalog.indexes_query(*self._names(table)), f"asking for the indexes of {table.name!r}")
+        return self.rows(
+            catalog.indexes_query(*self._table_literals(table)), f"asking for the indexes of {table.name!r}"
+        )
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the engine's number."""
-        found = self.rows(catalog.row_estimate_query(*self._names(table)), f"asking for the size of {table.name!r}")
-        return int(found[0][0]) if found and found[0][0] is not None else None
+        rows = self.rows(
+            catalog.row_estimate_query(*self._table_literals(table)), f"asking for the size of {table.name!r}"
+        )
+        return int(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return the AUTO_INCREMENT of a column."""
-        doing = f"asking for the AUTO_INCREMENT of {table.name!r}"
-        found = self.rows(catalog.counter_query(*self._names(table), self.literal(column)), doing)
-        if not found:
+        action = f"asking for the AUTO_INCREMENT of {table.name!r}"
+        rows = self.rows(catalog.counter_query(*self._table_literals(table), self.literal(column)), action)
+        if not rows:
             return None
-        upcoming, lock_mode, step, engine = found[0]
-        given = None if upcoming is None else int(upcoming) - 1
-        return ColumnCounter("its AUTO_INCREMENT", given, catalog.counter_gaps(int(lock_mode), int(step), engine or ""))
+        upcoming, lock_mode, step, engine = rows[0]
+        last_number = None if upcoming is None else int(upcoming) - 1
+        return ColumnCounter(
+            "its AUTO_INCREMENT", last_number, catalog.counter_gaps(int(lock_mode), int(step), engine or "")
+        )
 
     def quote(self, name: str) -> str:
         """Return a name in backticks."""
@@ -245,7 +255,7 @@ class MySQL(Database):
         """Return a value as PyMySQL writes it."""
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
             value = value.astimezone(dt.UTC).replace(tzinfo=None)
-        with self._told("writing a value"), contextlib.closing(self._session.cursor()) as cursor:
+        with self._translate_errors("writing a value"), contextlib.closing(self._session.cursor()) as cursor:
             return str(cursor.mogrify("%s", (value,)))
 
     def begin(self, snapshot: str | None = None) -> None:
@@ -257,10 +267,10 @@ class MySQL(Database):
         self.rows("START TRANSACTION READ ONLY", "beginning to read")
         self._is_in_transaction = True
 
-    def lock_tables(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
+    def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Open the tables, which nobody may alter then; no row is read, so the snapshot is younger than they are."""
-        self.rows(self.select(["1"], self.relation(what), limit=0), "opening the table")
-        return self.describe(what)
+        self.rows(self.select(["1"], self.relation(table_or_query), limit=0), "opening the table")
+        return self.describe(table_or_query)
 
     def end(self) -> None:
         """Commit, which changes nothing."""
@@ -273,9 +283,9 @@ class MySQL(Database):
 
         :param cursor: PyMySQL's class for other rows than tuples.
         """
-        with self._told(action), contextlib.closing(self._session.cursor(cursor)) as found:
-            found.execute(sql)
-            return list(found.fetchall())
+        with self._translate_errors(action), contextlib.closing(self._session.cursor(cursor)) as open_cursor:
+            open_cursor.execute(sql)
+            return list(open_cursor.fetchall())
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
         """Return the items of a line."""
@@ -290,25 +300,25 @@ class MySQL(Database):
         converter = CsvConverter(columns)
         line = f"cast(concat_ws(',', {', '.join(column.expression for column in columns)}) as binary)"
         statement = self._comment + select([line])
-        with self._told("reading rows"):
+        with self._translate_errors("reading rows"):
             rows = stream_cursor(self._session)
             self._is_reading = True
             try:
                 rows.execute(statement)
-                sent = 0
-                for block, lines in join_blocks(map(self._line, rows.texts()), block_bytes, end=b"\n"):
-                    sent += lines
+                received_lines = 0
+                for block, lines in join_blocks(map(self._require_line, rows.texts()), block_bytes, end=b"\n"):
+                    received_lines += lines
                     yield converter.convert_block(block)
                     if not self._session.open:  # what had arrived by then would be read on
                         raise RetriableError(f"{self._label}: reading rows: the session is closed")
-                if sent != converter.converted_rows:
+                if received_lines != converter.converted_rows:
                     raise DataError(
-                        f"{self._label}: reading rows: {sent:,} lines came, and they hold {converter.converted_rows:,} rows"
+                        f"{self._label}: reading rows: {received_lines:,} lines came, and they hold {converter.converted_rows:,} rows"
                     )
                 self._is_reading = False
                 if count := rows.warning_count:
-                    listed = self.rows("SHOW WARNINGS", "asking for the server's warnings")
-                    require_unchanged_values([number for _, number, _ in listed], count, self._label)
+                    warnings = self.rows("SHOW WARNINGS", "asking for the server's warnings")
+                    require_unchanged_values([number for _, number, _ in warnings], count, self._label)
             except pymysql.MySQLError:
                 self._is_reading = False  # the server has ended it
                 raise
@@ -317,7 +327,7 @@ class MySQL(Database):
                 if self._is_reading:  # what is still on its way would be taken for the answer to another statement
                     self.close()
 
-    def _line(self, row: bytes | None) -> bytes:
+    def _require_line(self, row: bytes | None) -> bytes:
         if row is None:
             raise DataError(
                 f"{self._label}: a row is longer than the server's max_allowed_packet, and the server sends NULL for "
@@ -328,7 +338,11 @@ class MySQL(Database):
     def cancel(self) -> None:
         """End the statement from a session of its own."""
         self._is_cancelled = True
-        with self._told("cancelling"), contextlib.closing(self._connect()) as other, other.cursor() as cursor:
+        with (
+            self._translate_errors("cancelling"),
+            contextlib.closing(self._connect()) as session,
+            session.cursor() as cursor,
+        ):
             cursor.execute(f"KILL QUERY {self._id:d}")
 
     def close(self) -> None:
@@ -338,27 +352,27 @@ class MySQL(Database):
         if not self._session.open:
             return
         if self._is_reading:
-            with contextlib.suppress(pymysql.MySQLError), contextlib.closing(self._connect()) as other:
-                other.cursor().execute(f"KILL {self._id:d}")
+            with contextlib.suppress(pymysql.MySQLError), contextlib.closing(self._connect()) as session:
+                session.cursor().execute(f"KILL {self._id:d}")
         self._session.close()
 
     @contextlib.contextmanager
-    def _told(self, doing: str, *, tells_syntax: bool = False) -> Iterator[None]:
+    def _translate_errors(self, action: str, *, tells_syntax: bool = False) -> Iterator[None]:
         """Raise what PyMySQL raises as our own."""
         import pymysql
 
         try:
             yield
         except pymysql.MySQLError as error:
-            place = f"{self._label}: {doing}"
-            raise sql_error(error, place, is_cancelled=self._is_cancelled, shows_syntax=tells_syntax) from None
+            subject = f"{self._label}: {action}"
+            raise sql_error(error, subject, is_cancelled=self._is_cancelled, shows_syntax=tells_syntax) from None
         except (AttributeError, OSError, ValueError):
             if self._session.open:
                 raise
             # As PyMySQL says it of a connection that was closed, here or in another thread.
-            raise RetriableError(f"{self._label}: {doing}: the session is closed") from None
+            raise RetriableError(f"{self._label}: {action}: the session is closed") from None
 
 
-def _harmless(name: str) -> str:
+def _comment_text(name: str) -> str:
     """Return a name that cannot end a comment, nor be a hint or a command in one."""
     return re.sub(r"[^\w .:+=@-]", "_", name)

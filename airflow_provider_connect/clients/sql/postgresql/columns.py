@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _IN_PARENTHESES = re.compile(r"\([^()]*\)")
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
-_AS_TEXT = "read it with a query that selects it as text"
-_FAR_DATES = f"infinity, or a year before 1 or after 9999? {_AS_TEXT}, or as nullif(column, 'infinity')"
+_TEXT_ADVICE = "read it with a query that selects it as text"
+_DATE_ADVICE = f"infinity, or a year before 1 or after 9999? {_TEXT_ADVICE}, or as nullif(column, 'infinity')"
 _ADVICE = {
-    "date": _FAR_DATES,
-    "timestamp without time zone": _FAR_DATES,
-    "timestamp with time zone": _FAR_DATES,
-    "time without time zone": f"24:00:00? {_AS_TEXT}",
+    "date": _DATE_ADVICE,
+    "timestamp without time zone": _DATE_ADVICE,
+    "timestamp with time zone": _DATE_ADVICE,
+    "time without time zone": f"24:00:00? {_TEXT_ADVICE}",
     "numeric": "NaN or an infinity? decimals='string' and 'double' keep them",
 }
-_ANY_BYTES = (
+_BYTES_ADVICE = (
     "bytes that are no UTF-8, which a database in SQL_ASCII takes? Read them as bytes with a query that selects "
     "convert_to(column, 'SQL_ASCII')"
 )
@@ -34,7 +34,7 @@ _JSON = ("json", "jsonb")
 
 
 @lru_cache(maxsize=1)
-def _homes() -> dict[str, pa.DataType]:
+def _arrow_types() -> dict[str, pa.DataType]:
     import pyarrow as pa
 
     return {
@@ -60,7 +60,7 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
     import pyarrow as pa
 
     name = _IN_PARENTHESES.sub("", column.base)
-    read = ReadColumn(
+    text_column = ReadColumn(
         column.name,
         column.type,
         quoted,
@@ -72,23 +72,25 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
     )
     if name == "bytea":
         # Digits alone, whatever bytea_output is.
-        return read._replace(expression=f"encode({quoted}, 'hex')", form="hex", type=pa.binary())
+        return text_column._replace(expression=f"encode({quoted}, 'hex')", form="hex", type=pa.binary())
     if name == "money":
         # As a number: its own text has the currency and the separators of lc_monetary.
-        read = read._replace(expression=f"{quoted}::numeric")
+        text_column = text_column._replace(expression=f"{quoted}::numeric")
     if name not in ("numeric", "money"):
-        kind = _homes().get(name, pa.string())
-        return read._replace(read_type=kind, type=kind)
+        kind = _arrow_types().get(name, pa.string())
+        return text_column._replace(read_type=kind, type=kind)
     declared = _NUMERIC.fullmatch(column.base)
     kind = decimal_type(int(declared[1]), int(declared[2]), choices) if declared else decimal_type(0, 0, choices)
     if kind == pa.float64():
         # By the server, which refuses what no double can hold: Arrow would make an infinity of it.
-        read = read._replace(expression=f"{read.expression}::double precision")
-    return read._replace(read_type=kind, type=kind)
+        text_column = text_column._replace(expression=f"{text_column.expression}::double precision")
+    return text_column._replace(read_type=kind, type=kind)
 
 
 def with_bytes_advice(column: ReadColumn) -> ReadColumn:
     """Return the reading of a text in a SQL_ASCII database, with advice about bytes that are not UTF-8."""
     import pyarrow as pa
 
-    return column._replace(advice=_ANY_BYTES) if column.read_type == pa.string() and column.form == "plain" else column
+    return (
+        column._replace(advice=_BYTES_ADVICE) if column.read_type == pa.string() and column.form == "plain" else column
+    )

@@ -21,31 +21,33 @@ IGNORED_FIELDS = {"client_encoding", "cursor", "log_sql", "sqlalchemy_query", "s
 """Fields of Airflow's hook that change nothing here."""
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 # A server that vanished is noticed after two minutes, not after the two hours of most systems.
-_UNLESS_GIVEN = {"keepalives_idle": "60", "keepalives_interval": "10", "keepalives_count": "6"}
+_KEEPALIVE_DEFAULTS = {"keepalives_idle": "60", "keepalives_interval": "10", "keepalives_count": "6"}
 
 
 def connection_problems(connection: Connection) -> list[str]:
     """Return what is wrong with a connection; no network is asked."""
-    found = []
+    problems = []
     if not connection.path and not connection.extra.get("service"):
-        found.append("its schema field names no database")
+        problems.append("its schema field names no database")
     if connection.extra.get("iam"):
-        found.append("extra field 'iam' asks for a token of AWS, which is not supported: give login and password")
+        problems.append("extra field 'iam' asks for a token of AWS, which is not supported: give login and password")
     for name, value in connection.extra.items():
         if name in PASSED_FIELDS:
             if not isinstance(value, (str, int)):
-                found.append(f"extra field {name!r} must be text or a number")
+                problems.append(f"extra field {name!r} must be text or a number")
         elif name not in IGNORED_FIELDS | {"iam"} and value not in (None, "", False):
-            found.append(f"extra field {name!r} is none that libpq gets from here")
+            problems.append(f"extra field {name!r} is none that libpq gets from here")
     mode = connection.extra.get("sslmode")
     if mode and mode not in _SSL_MODES:
-        found.append(f"extra field 'sslmode' must be one of {', '.join(_SSL_MODES)}")
-    return [f"connection {connection.conn_id!r}: {problem}" for problem in found]
+        problems.append(f"extra field 'sslmode' must be one of {', '.join(_SSL_MODES)}")
+    return [f"connection {connection.conn_id!r}: {problem}" for problem in problems]
 
 
 def connect_parameters(connection: Connection, application_name: str, connect_seconds: float) -> dict[str, Any]:
     """Return what libpq connects with."""
-    given = {name: str(value) for name, value in connection.extra.items() if name in PASSED_FIELDS and value != ""}
+    extra_fields = {
+        name: str(value) for name, value in connection.extra.items() if name in PASSED_FIELDS and value != ""
+    }
     return {
         "host": connection.host or None,
         "port": connection.port,
@@ -54,8 +56,8 @@ def connect_parameters(connection: Connection, application_name: str, connect_se
         "password": connection.password.get_secret_value() if connection.password else None,
         "application_name": application_name,
         "connect_timeout": max(2, round(connect_seconds)),
-        **_UNLESS_GIVEN,
-        **given,
+        **_KEEPALIVE_DEFAULTS,
+        **extra_fields,
     }
 
 

@@ -22,7 +22,7 @@ _REFUSED_BY_POLICY = "check_enable_rls"
 https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/misc/rls.c (2026-11)
 """
 # The longest beginning of a code counts.
-_TYPES: dict[str, type[ConnectError]] = {
+_ERROR_TYPES: dict[str, type[ConnectError]] = {
     "0A": ConfigError,  # not supported, by this version or on a standby
     "21": DataError,
     "22": DataError,
@@ -50,11 +50,11 @@ _ADVICE = {
     "55P03": "another session holds a lock on the table, as ALTER TABLE does: try again when that has ended",
     "57P03": "the server starts or recovers",
 }
-_TOLD_CLASSES = ("28", "3D", "3F", "42", "57P03")
+_SHOWN_CODES = ("28", "3D", "3F", "42", "57P03")
 
 # A refused connection has no SQLSTATE in libpq, and its text is in the server's language. What is not recognised may
 # pass: trying again does no harm.
-_REFUSED_FOR_GOOD = re.compile(
+_PERMANENT_REFUSAL = re.compile(
     r"password authentication failed|no password supplied|authentication failed|no pg_hba\.conf entry"
     r"|(?:database|role) \".*\" does not exist|permission denied for database|is not permitted to log in"
     r"|certificate verify failed|server certificate for|root certificate file"
@@ -67,9 +67,9 @@ _REFUSED_FOR_GOOD = re.compile(
 
 def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> ConnectError:
     """Return what a failed connection means; its text is shown without the password."""
-    said = " ".join(secrets.redact(str(error)).split())
-    refused = _REFUSED_FOR_GOOD.search(said)
-    message = f"{label}: PostgreSQL lets us not in: {said}"
+    server_text = " ".join(secrets.redact(str(error)).split())
+    refused = _PERMANENT_REFUSAL.search(server_text)
+    message = f"{label}: PostgreSQL lets us not in: {server_text}"
     return ConfigError(f"{message}: correct the connection") if refused else RetriableError(message)
 
 
@@ -91,7 +91,7 @@ def sql_error(error: psycopg.Error, action: str, *, is_cancelled: bool = False) 
             f"(SQLSTATE {code}: {redact_tokens(error.diag.message_primary or '')}). Read as a role with BYPASSRLS. If "
             "the stream is to have no more than the rows that the user may see, set row_security='accept'"
         )
-    kind = next((_TYPES[code[:length]] for length in (5, 2) if code[:length] in _TYPES), RetriableError)
-    told = f": {redact_tokens(error.diag.message_primary or '')}" if code.startswith(_TOLD_CLASSES) else ""
+    kind = next((_ERROR_TYPES[code[:length]] for length in (5, 2) if code[:length] in _ERROR_TYPES), RetriableError)
+    server_text = f": {redact_tokens(error.diag.message_primary or '')}" if code.startswith(_SHOWN_CODES) else ""
     advice = f": {_ADVICE[code]}" if code in _ADVICE else ""
-    return kind(f"{action}: PostgreSQL answers SQLSTATE {code} ({type(error).__name__}){told}{advice}")
+    return kind(f"{action}: PostgreSQL answers SQLSTATE {code} ({type(error).__name__}){server_text}{advice}")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.connection import Connection
 
 _CANCEL_SECONDS = 5.0
-_DUPLICATE = "names two columns {!r}: give each its own name"
+_DUPLICATE_NAME = "names two columns {!r}: give each its own name"
 # A role's or a database's defaults would change the text of values, cut a session that waits, or let a killed task's
 # query run on. A server that does not know one of them, as an older version, is left alone.
 _SETTINGS = {
@@ -55,7 +55,7 @@ _SETTINGS = {
 }
 _ROW_SECURITY: dict[RowSecurity, str] = {"refuse": "off", "accept": "on"}
 """``off`` turns no policy off: the server refuses a statement whose rows a policy would cut."""
-_GONE_AFTER = "10s"
+_CLIENT_CHECK_INTERVAL = "10s"
 """How soon a server that computes notices that its client is gone."""
 
 
@@ -67,9 +67,9 @@ class PostgreSQL(Database):
 
     shares_snapshots = True
 
-    def __init__(self, session: psycopg.Connection[tuple[Any, ...]], place: str) -> None:
+    def __init__(self, session: psycopg.Connection[tuple[Any, ...]], label: str) -> None:
         self._session = session
-        self._label = place
+        self._label = label
         self._is_cancelled = False
 
     @classmethod
@@ -82,14 +82,14 @@ class PostgreSQL(Database):
         except ImportError:
             raise ConfigError("PostgreSQL is read with psycopg: pip install 'airflow-provider-connect[sql]'") from None
         refuse_any(connection_problems(connection))
-        place = f"connection {connection.conn_id!r}"
+        label = f"connection {connection.conn_id!r}"
         try:
             session = psycopg.connect(
                 **connect_parameters(connection, application_name, limits.connect_seconds), autocommit=True
             )
         except psycopg.Error as error:
-            raise connecting_error(error, place, connection_secrets(connection)) from None
-        opened = cls(session, place)
+            raise connecting_error(error, label, connection_secrets(connection)) from None
+        opened = cls(session, label)
         try:
             opened._prepare(limits, row_security)
         except BaseException:
@@ -109,7 +109,7 @@ class PostgreSQL(Database):
             (list(settings), list(settings.values())),
         )
         with contextlib.suppress(ConfigError, RetriableError):  # not before version 14, nor on every system
-            self.rows(f"SET client_connection_check_interval = '{_GONE_AFTER}'", "setting up the session")
+            self.rows(f"SET client_connection_check_interval = '{_CLIENT_CHECK_INTERVAL}'", "setting up the session")
 
     @property
     def version(self) -> str:
@@ -134,45 +134,49 @@ class PostgreSQL(Database):
             )
         return None if lag is None else float(lag)
 
-    def describe(self, what: Table | Query) -> list[SqlColumn]:
+    def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns, asked of the catalog or, for a query, of the planner."""
-        if isinstance(what, Table):
-            described = self.rows(catalog.COLUMNS_QUERY, f"describing {what.name!r}", (self.relation(what),))
+        if isinstance(table_or_query, Table):
+            described = self.rows(
+                catalog.COLUMNS_QUERY, f"describing {table_or_query.name!r}", (self.relation(table_or_query),)
+            )
             if not described:
                 raise ConfigError(
-                    f"{self._label}: there is no table {self.relation(what)}, or the user may not see it: "
+                    f"{self._label}: there is no table {self.relation(table_or_query)}, or the user may not see it: "
                     "names are as in the catalog, capitals and all"
                 )
         else:
-            described = [(*column, True) for column in self._planned(what)]
-        types = self._types([(oid, modifier) for _, oid, modifier, _ in described])
+            described = [(*column, True) for column in self._describe_by_planner(table_or_query)]
+        types = self._resolve_types([(oid, modifier) for _, oid, modifier, _ in described])
         return [
             SqlColumn(name, kind, base, nullable)
             for (name, _, _, nullable), (kind, base) in zip(described, types, strict=True)
         ]
 
-    def _planned(self, what: Table | Query, names: Sequence[str] = ()) -> list[tuple[str, int, int]]:
+    def _describe_by_planner(
+        self, table_or_query: Table | Query, names: Sequence[str] = ()
+    ) -> list[tuple[str, int, int]]:
         """Return name, type and modifier of columns as the planner has them, and not as a snapshot may."""
-        doing = "describing the query" if isinstance(what, Query) else f"describing {what.name!r}"
-        with self._told(doing), self._session.cursor() as cursor:
+        action = "describing the query" if isinstance(table_or_query, Query) else f"describing {table_or_query.name!r}"
+        with self._translate_errors(action), self._session.cursor() as cursor:
             chosen = [self.quote(name) for name in names] or "*"
-            cursor.execute(self.select(chosen, self.relation(what), limit=0).encode())
+            cursor.execute(self.select(chosen, self.relation(table_or_query), limit=0).encode())
             result = cursor.pgresult
             described = cursor.description or []
-            found = [
+            columns = [
                 (column.name, column.type_code, result.fmod(position) if result else -1)
                 for position, column in enumerate(described)
             ]
-        names = [name for name, *_ in found]
+        names = [name for name, *_ in columns]
         for name in names:
             if names.count(name) > 1:
-                raise ConfigError(f"{self._label}: the query {_DUPLICATE.format(name)}")
-        return found
+                raise ConfigError(f"{self._label}: the query {_DUPLICATE_NAME.format(name)}")
+        return columns
 
-    def _types(self, asked: list[tuple[int, int]]) -> list[tuple[str, str]]:
-        oids, modifiers = [oid for oid, _ in asked], [modifier for _, modifier in asked]
-        found = self.rows(catalog.TYPES_QUERY, "asking for the columns' types", (oids, modifiers))
-        return [(kind, base) for kind, base in found]
+    def _resolve_types(self, type_modifiers: list[tuple[int, int]]) -> list[tuple[str, str]]:
+        oids, modifiers = [oid for oid, _ in type_modifiers], [modifier for _, modifier in type_modifiers]
+        rows = self.rows(catalog.TYPES_QUERY, "asking for the columns' types", (oids, modifiers))
+        return [(kind, base) for kind, base in rows]
 
     def primary_key(self, table: Table) -> list[str]:
         """Return the primary key's columns."""
@@ -189,27 +193,27 @@ class PostgreSQL(Database):
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the planner's number; None before the table was analyzed for the first time."""
-        found = self.rows(catalog.ROW_ESTIMATE_QUERY, f"asking for the size of {table.name!r}", (self.relation(table),))
-        return int(found[0][0]) if found and found[0][0] >= 0 else None
+        rows = self.rows(catalog.ROW_ESTIMATE_QUERY, f"asking for the size of {table.name!r}", (self.relation(table),))
+        return int(rows[0][0]) if rows and rows[0][0] >= 0 else None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return the sequence of an identity column, or of a default; what it has given only if the user may see it.
 
         One that counts down is none, and a standby's may be behind its primary's.
         """
-        asked = (self.relation(table), column)
-        found = self.rows(catalog.SEQUENCE_QUERY, f"asking for the sequence of {column!r}", asked)
-        if not found or found[0][1] < 0:
+        relation_and_column = (self.relation(table), column)
+        rows = self.rows(catalog.SEQUENCE_QUERY, f"asking for the sequence of {column!r}", relation_and_column)
+        if not rows or rows[0][1] < 0:
             return None
-        name, _, cache, cycles, may_see = found[0]
+        name, _, cache, cycles, can_read = rows[0]
         gaps = [f"each session takes {cache} numbers in advance"] if cache > 1 else []
         gaps += ["it begins again after its last number"] if cycles else []
-        given = None
-        if may_see:
-            (given,) = self.rows(
+        last_number = None
+        if can_read:
+            (last_number,) = self.rows(
                 f"SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM {name}", f"asking the sequence {name}"
             )[0]
-        return ColumnCounter(f"sequence {name}", given, tuple(gaps))
+        return ColumnCounter(f"sequence {name}", last_number, tuple(gaps))
 
     def quote(self, name: str) -> str:
         """Return a name in double quotes."""
@@ -223,7 +227,7 @@ class PostgreSQL(Database):
 
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
             value = value.astimezone(dt.UTC)
-        with self._told("writing a value"):
+        with self._translate_errors("writing a value"):
             return sql.Literal(value).as_string(self._session)
 
     def begin(self, snapshot: str | None = None) -> None:
@@ -236,14 +240,14 @@ class PostgreSQL(Database):
         except (ConfigError, DataError) as error:
             raise RetriableError(f"{error}: the session that exported it has ended") from None
 
-    def lock_tables(self, what: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
+    def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Lock the tables as every read does, and look whether that came too late for this snapshot."""
-        described = self.describe(what)  # as the snapshot has it
+        described = self.describe(table_or_query)  # as the snapshot has it
         by_name = {column.name: column for column in described}
-        wanted = [name for name in names if name in by_name]
-        if isinstance(what, Table) and wanted:
-            locked = self._planned(what, wanted)
-            types = self._types([(oid, modifier) for _, oid, modifier in locked])
+        existing_names = [name for name in names if name in by_name]
+        if isinstance(table_or_query, Table) and existing_names:
+            locked = self._describe_by_planner(table_or_query, existing_names)
+            types = self._resolve_types([(oid, modifier) for _, oid, modifier in locked])
             described = [
                 by_name[name]._replace(type=kind, base=base)
                 for (name, *_), (kind, base) in zip(locked, types, strict=True)
@@ -269,14 +273,14 @@ class PostgreSQL(Database):
         self, sql: str, action: str = "asking the database", values: tuple[Any, ...] | None = None
     ) -> list[tuple[Any, ...]]:
         """Run a statement."""
-        with self._told(action), self._session.cursor() as cursor:
+        with self._translate_errors(action), self._session.cursor() as cursor:
             cursor.execute(sql.encode(), values)
             return cursor.fetchall() if cursor.description else []
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
         """Return how COPY reads them."""
-        read = [read_column(column, self.quote(column.name), choices) for column in columns]
-        return [with_bytes_advice(column) for column in read] if self._takes_any_bytes else read
+        read_columns = [read_column(column, self.quote(column.name), choices) for column in columns]
+        return [with_bytes_advice(column) for column in read_columns] if self._takes_any_bytes else read_columns
 
     def _read(
         self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
@@ -286,7 +290,7 @@ class PostgreSQL(Database):
         statement = select([column.expression for column in columns])
         # The server would refuse bytes that are no UTF-8 and name no column. The converter does.
         encoding = ", ENCODING 'SQL_ASCII'" if self._takes_any_bytes else ""
-        with self._told("reading rows"), self._session.cursor() as cursor:
+        with self._translate_errors("reading rows"), self._session.cursor() as cursor:
             with cursor.copy(f"COPY ({statement}\n) TO STDOUT (FORMAT csv{encoding})".encode()) as copy:
                 for block, _ in join_blocks(copy, block_bytes):
                     yield converter.convert_block(block)
@@ -298,7 +302,7 @@ class PostgreSQL(Database):
     def cancel(self) -> None:
         """Ask the server to end the statement."""
         self._is_cancelled = True
-        with self._told("cancelling"):
+        with self._translate_errors("cancelling"):
             self._session.cancel_safe(timeout=_CANCEL_SECONDS)
 
     def close(self) -> None:
@@ -317,11 +321,11 @@ class PostgreSQL(Database):
             self._session.close()
 
     @contextlib.contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
+    def _translate_errors(self, action: str) -> Iterator[None]:
         """Raise what psycopg raises as our own."""
         import psycopg
 
         try:
             yield
         except psycopg.Error as error:
-            raise sql_error(error, f"{self._label}: {doing}", is_cancelled=self._is_cancelled) from None
+            raise sql_error(error, f"{self._label}: {action}", is_cancelled=self._is_cancelled) from None
