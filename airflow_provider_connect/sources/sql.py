@@ -1,6 +1,6 @@
 """Tables of a database: PostgreSQL, MySQL, MariaDB and SQLite, as days, snapshots or increments, exactly typed.
 
-Any other database is read through its JDBC driver, as days or snapshots, with the limits of Spark's own reader.
+Other databases are read through their JDBC drivers, as days or snapshots, with the limits of Spark's reader.
 
 .. code-block:: python
 
@@ -8,33 +8,33 @@ Any other database is read through its JDBC driver, as days or snapshots, with t
     SqlSource(conn_id="shop_db", table="customers", snapshot="replace")
     SqlSource(conn_id="shop_db", table="events", mode="incrementing", incrementing_column="id")
 
-``docs/sql.md`` says which table is read in which way, and what each way cannot see.
+``docs/sql.md`` helps to choose, and lists the rows that each way misses.
 
 **Connection** (types ``postgres``, ``mysql``, ``sqlite`` and ``jdbc``, Airflow's own)
 
 ============ =====================================================================================
-host         name or address of the server; for SQLite the path of the file, which every Spark node
-             must see
-port         of that host; by default the database's own
-schema       the database; with SQLite nothing
-login        user: one who may only read is best
-password     of that user; it is never part of a URL, an argument or a message
-extra        the driver's own settings, such as ``sslmode``: ``docs/sql_types.md``
+host         name or address of the server. For SQLite the file's path, readable on every Spark
+             node
+port         by default the database's own
+schema       the database. Empty for SQLite
+login        user, preferably read-only
+password     password of the user. It is never part of a URL, an argument or a message
+extra        the driver's settings, such as ``sslmode``: ``docs/sql_types.md``
 ============ =====================================================================================
 
-PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``: both come with the extra ``sql`` of this package. With
-type ``jdbc`` the host is the whole URL, without login and password; ``docs/sql.md`` has its extra, and where the
-driver's jar goes.
+PostgreSQL needs ``psycopg``, MySQL and MariaDB ``PyMySQL``. Both come with this package's extra ``sql``. With type
+``jdbc`` the host is the whole URL, without login and password. ``docs/sql.md`` describes its extra and the driver's
+jar.
 
 **Days.** With ``day_column`` a day has the rows whose value lies from its start to its end in ``zone``, the end
-excluded. A date column has dates of that zone. Timestamps without a zone are taken from a clock in ``db_timezone``. If
-the database is not set to UTC, ``mode`` needs that option for them, and ``day_column`` logs a warning without it.
-Rows without a value are in no day. With ``snapshot`` the rows are all that the table has when it is read. With ``mode``
-a day has what came since the last run, whatever its day; the sink's ledger keeps from where to where that was. The
-first run takes all there is, as a snapshot does.
+excluded. A date column has dates of that zone. Timestamps without a zone are times of the zone ``db_timezone``. If the
+database is not set to UTC, ``mode`` requires that option for them, and ``day_column`` logs a warning without it. Rows
+without a value are in no day. With ``snapshot`` the rows are all rows of the table at the time of the read. With
+``mode`` a day has the rows that are new since the last run. The sink's ledger stores the positions. The first run
+reads all rows, as a snapshot does.
 
-**Rows**: the columns as the database has them (``docs/sql_types.md`` has each type's), and ours. Those of a table
-``orders (id bigint, customer text, amount decimal(10,2), created_at timestamp, document blob)`` in SQLite are
+**Rows**: the database's columns (types in ``docs/sql_types.md``) and the key. The columns of a table ``orders (id
+bigint, customer text, amount decimal(10,2), created_at timestamp, document blob)`` in SQLite are
 
 .. code-block:: sql
 
@@ -43,14 +43,14 @@ first run takes all there is, as a snapshot does.
     amount      DECIMAL(10,2),
     created_at  TIMESTAMP_NTZ,
     document    BINARY,
-    record_key  STRING NOT NULL     -- 32 hex digits; without a key there is none
+    record_key  STRING NOT NULL     -- 32 hex digits. Absent without a key
 
-No value is changed in silence: one that has no exact home in its column's type fails the day, and the message names the
-column, not the value. ``decimals`` and ``zero_dates`` choose otherwise.
+No value is changed silently. A value that does not fit its column's type fails the day, and the message names the
+column, not the value. ``decimals`` and ``zero_dates`` choose other types.
 
-**Key.** ``record_key`` is XXH3-128 over the columns of ``key``, by default the primary key's, each written with a
-letter for its class: 1 and '1' differ, 1 and 1.00 do not. The same row has the same key in every run, in days and in
-snapshots. A key that is NULL fails the day, and so does one that comes twice.
+**Key.** ``record_key`` is XXH3-128 over the columns of ``key``, by default the primary key's. Each value is written
+with a letter for its class, so 1 and '1' differ, 1 and 1.00 do not. The same row has the same key in every run, in days
+and in snapshots. A NULL in the key fails the day, and so does a key that occurs twice.
 
 **Hidden rows and columns.** If the user may read only a part of a table, the run fails. For rows that PostgreSQL's row
 level security hides, ``row_security="accept"`` loads the visible rows. For columns that MySQL hides, ``columns`` names
@@ -58,16 +58,16 @@ the columns to read.
 
 **Counts** in the report: rows, and bytes in Arrow.
 
-**Limits.** Every session is read-only, and says so to the database; its name holds the day and the stream. A statement
-ends after ``statement_timeout_seconds``. A day is read over one connection, from a replica when that has all of it; a
-snapshot over ``parallel_chunks``; the driver has one beside them. A batch of a few megabytes is in memory at a time.
-Where the chunks of PostgreSQL share one snapshot (``consistency``), its transaction stays open until all are read, and
-vacuum waits for it:
-https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION (2026-11).
+**Limits.** Every session is read-only in the database, and its name holds the day and the stream. A statement ends
+after ``statement_timeout_seconds``. A day is read over one connection, from a replica only if that has all of it. A
+snapshot is read over ``parallel_chunks`` connections, and the driver has one more. Memory holds a batch of a few
+megabytes. If PostgreSQL's chunks share a snapshot (``consistency``), its transaction stays open until all are read, and
+vacuum waits for it: https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
+(2026-11).
 
-**Errors.** Retriable: a server that is away, restarts or has no room, a statement that takes too long or waits for a
-lock, a conflict on a standby, a replica that lacks a part of the day, a table that is altered while it is read. A
-person must correct credentials, rights, names and SQL. A value that cannot be read exactly fails the day.
+**Errors.** Retriable: a server that is unreachable, restarts or has no free connection, a statement that takes too long
+or waits for a lock, a conflict on a standby, a replica that lacks a part of the day, a table that is altered during the
+read. A person must correct credentials, rights, names and SQL. A value that cannot be read exactly fails the day.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ from airflow_provider_connect.window import Day
 class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
     """One table or query of a database.
 
-    :raises ConfigError: if an option is wrong or does not go with another, naming everything at once.
+    :raises ConfigError: options are invalid. The message names all problems.
     """
 
     name: ClassVar[str] = "sql"
@@ -119,20 +119,20 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     @property
     def stream_key(self) -> str:
-        """Connection and stream: the same table at another connection is another stream."""
+        """Connection and stream. The same table at another connection is another stream."""
         return f"{self.conn_id}.{self.stream_name}"
 
     @property
     def timezone(self) -> str:
-        """The zone whose days are loaded."""
+        """Zone of the loaded days."""
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Only ``snapshot_mode`` says whether a lost stream is read anew."""
+        """Return a capability. ``ReloadsWhenLost`` depends on ``snapshot_mode``."""
         return None if kind is ReloadsWhenLost and not self.start_mode.reloads_when_lost else super().capability(kind)
 
     def column_names(self) -> list[str] | None:
-        """Return the names of the columns, if the options name all of them and the key."""
+        """Return the columns' names, if the options name all columns and the key."""
         if self.columns is None or self.key is None:
             return None
         return [*self.columns, RECORD_KEY]
@@ -142,25 +142,25 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         return {"database": connection.path, "db_timezone": self.db_timezone or "UTC"}
 
     def check(self, connection: Connection) -> list[str]:
-        """Return what is wrong with these options and this connection; [] if nothing is."""
+        """Validate the options against the connection. Returns the problems, or []."""
         from airflow_provider_connect.sources._sql.connections import validate_connection  # noqa: PLC0415  # not for DAG files
 
         return validate_connection(self, connection)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> tuple[Finding, ...]:
-        """Return the findings on rights, columns, key, indexes, clock and zone. Reads no row."""
+        """Return findings on rights, columns, key, indexes, clock and zone. Reads no row."""
         from airflow_provider_connect.sources._sql import preflight  # noqa: PLC0415  # not for DAG files
 
         return preflight.check(self, connection).findings
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the database's server, and the table in it."""
+        """Return the lineage dataset: the database's server and the table."""
         from airflow_provider_connect.sources._sql.connections import stream_dataset  # noqa: PLC0415  # not for DAG files
 
         return stream_dataset(self, connection)
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return what reads the table: one of three pollers."""
+        """Return the poller of the table."""
         if connection.conn_type == JDBC:
             from airflow_provider_connect.sources._sql.jdbc import JdbcPoller  # noqa: PLC0415
 

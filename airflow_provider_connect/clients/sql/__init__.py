@@ -1,1 +1,1 @@
-"""Databases: one session each, read-only, whose rows become Arrow batches exactly or not at all."""
+"""Read-only sessions with databases. Rows become Arrow batches exactly, or the read fails."""

@@ -1,7 +1,7 @@
-"""Rows as a server writes them in CSV, converted to typed Arrow batches: exactly, or not at all.
+"""Conversion of a server's CSV rows to typed Arrow batches: exactly, or not at all.
 
-NULL is nothing, and the empty text is ``""``: PostgreSQL's COPY writes so, and our own expressions for MySQL. Every
-column's type is declared, so nothing is guessed. Arrow's own messages quote the value that failed; ours never do.
+NULL is the empty item and the empty text is ``""``, as PostgreSQL's COPY and our expressions for MySQL write them.
+Every column has a declared type. Arrow's error messages quote the value that failed, so they are never shown.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _JOINED_ROWS = 16
-"""How many short rows are joined at once: more save no time."""
+"""Number of short rows to join at once. More rows save no time."""
 _ARROW_FAILURE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error")
-"""How Arrow begins to say which value it could not convert (pyarrow 26)."""
+"""Beginning of Arrow's message about a value that it could not convert (pyarrow 26)."""
 _BYTE_ORDER_MARK = "\ufeff".encode()
 
 
 def join_blocks(
     rows: Iterable[bytes | bytearray | memoryview], block_bytes: int, end: bytes = b""
 ) -> Iterator[tuple[bytearray, int]]:
-    """Join whole rows to blocks of about so many bytes; yield each with the number of its parts.
+    """Join rows to blocks of about ``block_bytes`` bytes. Yields each block and the number of its row items.
 
-    :param rows: one whole row each, or several.
-    :param end: what each of them lacks at its end.
+    :param rows: one or several complete rows per item.
+    :param end: bytes to append to each item.
     """
     block, parts, row_iterator, batch_rows = bytearray(), 0, iter(rows), 1
     while next_rows := list(islice(row_iterator, batch_rows)):
@@ -48,10 +48,10 @@ def join_blocks(
 
 
 class CsvConverter:
-    """Converts the blocks of one read, one after another.
+    """Converter of the blocks of one read, in order.
 
-    :param columns: in the order of the text.
-    :raises ConfigError: if there is none.
+    :param columns: columns in the order of the text.
+    :raises ConfigError: ``columns`` is empty.
     """
 
     def __init__(self, columns: Sequence[ReadColumn]) -> None:
@@ -62,12 +62,12 @@ class CsvConverter:
         self._columns = columns
         self._schema = pa.schema([column.field for column in columns])
         self.converted_rows = 0
-        """How many rows were converted so far."""
+        """Number of rows converted so far."""
 
     def convert_block(self, block: bytes | bytearray) -> pa.RecordBatch:
-        """Return the rows of a block.
+        """Convert a block to a batch.
 
-        :raises DataError: if a value is not what its column declares; it names the column and the row.
+        :raises DataError: a value does not fit its column's type. The message names column and row.
         """
         import pyarrow as pa
 
@@ -91,7 +91,7 @@ class CsvConverter:
         return values if values.type == column.type else values.cast(column.type)
 
     def _conversion_error(self, arrow_message: str, block: bytes | bytearray) -> DataError:
-        """Return the error without what Arrow says of the value."""
+        """Return an error that names column and row without Arrow's quote of the value."""
         match = _ARROW_FAILURE.match(arrow_message)
         position = int(match[1]) if match else self._failed_position(block)
         if position is None:
@@ -112,7 +112,7 @@ class CsvConverter:
         )
 
     def _failed_position(self, block: bytes | bytearray) -> int | None:
-        """Return the first column that cannot be converted, where Arrow does not say which: of a decimal."""
+        """Return the first column that cannot be converted. Arrow does not name it if it is a decimal."""
         import pyarrow as pa
 
         types = [column.read_type for column in self._columns]
@@ -126,9 +126,9 @@ class CsvConverter:
 
 
 def _parse_block(block: bytes | bytearray, types: Sequence[pa.DataType], only: int | None = None) -> pa.Table:
-    """Return a block's columns, or one of them alone.
+    """Parse a block's columns, or only the one at position ``only``.
 
-    :raises ArrowInvalid: with a value in its text.
+    :raises ArrowInvalid: a value does not fit. The error quotes it.
     """
     import pyarrow as pa
     from pyarrow import csv
@@ -155,7 +155,7 @@ def _parse_block(block: bytes | bytearray, types: Sequence[pa.DataType], only: i
 
 
 def _first_bad_row(block: bytes | bytearray, position: int, types: Sequence[pa.DataType]) -> int:
-    """Return the number of the first row, from one, whose text is not of its column's type; 0 if it is not found."""
+    """Return the number of the first row, counted from 1, whose text does not fit the column's type. 0 if all fit."""
     import pyarrow as pa
 
     texts = _parse_block(block, [pa.string() if n == position else kind for n, kind in enumerate(types)], only=position)
@@ -172,7 +172,7 @@ def _first_bad_row(block: bytes | bytearray, position: int, types: Sequence[pa.D
 
 
 def _decode_hex(digits: pa.Array, column: ReadColumn) -> pa.Array:
-    """Return bytes of their hexadecimal digits: all at once, as a column's texts lie one behind the other."""
+    """Decode hexadecimal digits to bytes. All rows are decoded at once, since a column's texts are contiguous."""
     import numpy as np
     import pyarrow as pa
 

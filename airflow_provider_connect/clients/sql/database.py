@@ -1,8 +1,8 @@
-"""What a database is to its readers: the contract, the same for PostgreSQL, MySQL and SQLite.
+"""Contract of a database session, the same for PostgreSQL, MySQL, SQLite and JDBC.
 
-A session only reads, and the server itself sees to that. Statements are put together from what the session quotes:
-:meth:`Database.relation`, :meth:`Database.quote` and :meth:`Database.literal`. There are no placeholders, so a ``%`` or
-``?`` in a user's own SQL is what it is.
+A session can only read, and the server enforces it. Statements are built from names and values that the session quotes:
+:meth:`Database.relation`, :meth:`Database.quote` and :meth:`Database.literal`. There are no placeholders, so ``%`` and
+``?`` in a user's SQL have no special meaning.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Decimals = Literal["exact", "string", "double"]
-"""How a decimal number is read.
+"""How decimal numbers are read.
 
-``exact``: as a decimal, or as text where Arrow's and Spark's 38 digits are too few or the column declares no precision.
-``string``: as text, every one. ``double``: as the nearest double.
+``exact``: as decimals, or as text if 38 digits (the limit of Arrow and Spark) are too few or the column declares no
+precision. ``string``: always as text. ``double``: as the nearest double.
 """
 ZeroDates = Literal["fail", "null"]
-"""What MySQL's dates with month or day zero become."""
+"""Effect of MySQL's dates with month or day zero: fail the day, or become NULL."""
 RowSecurity = Literal["refuse", "accept"]
-"""Whether a read fails or returns the visible rows if PostgreSQL's policies hide rows from the user."""
+"""Effect of PostgreSQL's policies that hide rows: the read fails, or returns the visible rows."""
 DEFAULT_BLOCK_BYTES = 1 << 20
-"""About how many bytes of rows one batch is made of."""
+"""Approximate bytes of rows in one batch."""
 MAX_DECIMAL_DIGITS = 38
-"""What Arrow's decimal128, Spark and Delta hold."""
+"""Digits of Arrow's decimal128, Spark and Delta."""
 StatementBuilder = Callable[[list[str]], str]
-"""Returns the statement that reads some expressions of the rows that are meant."""
+"""Function that returns the statement for a list of expressions."""
 
 
 class Table(NamedTuple):
-    """A table or a view.
+    """A table or view.
 
-    :param schema: a schema of PostgreSQL, a database of MySQL; "" for the one that the session finds by itself.
+    :param schema: a schema of PostgreSQL or a database of MySQL. "" for the session's default.
     """
 
     name: str
@@ -47,18 +47,18 @@ class Table(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A user's own SELECT; it may begin with WITH."""
+    """A user's SELECT. It may begin with WITH."""
 
     sql: str
 
 
 class SqlColumn(NamedTuple):
-    """A column as the database describes it: plain data, which travels to tasks.
+    """A column as the database describes it. Tasks receive it as plain data.
 
-    :param type: as the database names it: ``numeric(40,2)``, ``bigint unsigned``.
-    :param base: the type that decides how the column is read: a domain's own type, or ``enum``, ``array``,
-        ``composite``, ``range``; otherwise the same as ``type``.
-    :param is_nullable: False only if the database itself refuses NULL; the columns of a query always may be NULL.
+    :param type: the database's name of the type: ``numeric(40,2)``, ``bigint unsigned``.
+    :param base: the type that decides how the column is read: a domain's base type, or ``enum``, ``array``,
+        ``composite``, ``range``. Otherwise the same as ``type``.
+    :param is_nullable: False only if the database itself refuses NULL. Columns of a query are always nullable.
     """
 
     name: str
@@ -70,11 +70,10 @@ class SqlColumn(NamedTuple):
 class Index(NamedTuple):
     """An index over plain columns, in its order.
 
-    :param columns: whole columns. The part that follows an expression or the beginning of a text is left out.
-    :param is_unique: True if no two rows that a read of the table returns have the same values in ``columns``, except
-        NULL. The index is unique, whole, valid, checked at each statement and over all rows, those of inheriting tables
-        included.
-    :param is_ordered: True if a range of the first column can use it.
+    :param columns: whole columns, up to the first expression or beginning of a text.
+    :param is_unique: True if no two rows of a read of the table have the same values in ``columns``, except NULL. The
+        index is unique, complete, valid, checked at each statement, and covers the rows of inheriting tables too.
+    :param is_ordered: True if a range condition on the first column can use it.
     """
 
     name: str
@@ -84,12 +83,11 @@ class Index(NamedTuple):
 
 
 class ColumnCounter(NamedTuple):
-    """What gives a column its numbers: a sequence, ``AUTO_INCREMENT``.
+    """The source of a column's numbers: a sequence or ``AUTO_INCREMENT``.
 
-    :param name: in words, for messages.
-    :param given: the greatest number that it may have given out, so that the next one is greater; None if nobody can
-        tell, as on a replica.
-    :param gaps: why a number may come after a greater one; () if only because its transaction takes longer.
+    :param name: its name in messages.
+    :param last_number: the greatest number it may have given, so the next is greater. None if unknown, as on a replica.
+    :param gaps: reasons why a number may come after a greater one, except longer transactions. () if there are none.
     """
 
     name: str
@@ -98,7 +96,7 @@ class ColumnCounter(NamedTuple):
 
 
 class ValueChoices(NamedTuple):
-    """What a user decides about values that have no exact home."""
+    """A user's choices for values that do not fit their type."""
 
     decimals: Decimals = "exact"
     zero_dates: ZeroDates = "fail"
@@ -107,13 +105,13 @@ class ValueChoices(NamedTuple):
 class ReadColumn(NamedTuple):
     """How one column is read.
 
-    :param database_type: the type as the database names it, for messages.
-    :param expression: what is selected, quoted already.
-    :param read_type: what the server's text is converted to; the same as ``type``, or what a cast makes it from.
+    :param database_type: the database's name of the type, for messages.
+    :param expression: selected expression, already quoted.
+    :param read_type: Arrow type that the server's text is converted to. A cast makes ``type`` from it, if they differ.
     :param type: the column's type in the batch.
-    :param form: ``hex`` where the text is bytes in hexadecimal digits, else ``plain``.
-    :param is_json: whether the text is a JSON document that the server itself has checked.
-    :param advice: what to do about a value that cannot be converted; ends a message.
+    :param form: ``hex`` if the text is bytes in hexadecimal digits, else ``plain``.
+    :param is_json: True if the text is a JSON document that the server has checked.
+    :param advice: remedy for a value that cannot be converted, the end of a message.
     """
 
     name: str
@@ -128,12 +126,12 @@ class ReadColumn(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The column as messages name it."""
+        """Name and type of the column for messages."""
         return f"column {self.name!r} ({self.database_type})"
 
     @property
     def field(self) -> pa.Field:
-        """The column of a schema."""
+        """The column's field in a schema."""
         import pyarrow as pa
 
         return pa.field(
@@ -142,9 +140,9 @@ class ReadColumn(NamedTuple):
 
 
 def decimal_type(precision: int, scale: int, choices: ValueChoices) -> pa.DataType:
-    """Return the type that decimal numbers are read as.
+    """Return the Arrow type that decimal numbers are read as.
 
-    :param precision: as the column declares it; 0 if it does not.
+    :param precision: declared precision. 0 if there is none.
     """
     import pyarrow as pa
 
@@ -155,10 +153,10 @@ def decimal_type(precision: int, scale: int, choices: ValueChoices) -> pa.DataTy
 
 
 class SessionLimits(NamedTuple):
-    """How a session is kept from being a burden.
+    """Time limits of a session.
 
-    :param statement_seconds: the server ends a statement that takes longer, its reading included.
-    :param connect_seconds: how long the server may take to let us in.
+    :param statement_seconds: the server ends a statement that takes longer, reading included.
+    :param connect_seconds: time for the server to accept the connection.
     """
 
     statement_seconds: float = 3600.0
@@ -166,84 +164,84 @@ class SessionLimits(NamedTuple):
 
 
 class Database(Closable, ABC):
-    """One session. One thread uses it; :meth:`cancel` alone may come from another.
+    """One session. Only one thread may use it, except for :meth:`cancel`.
 
-    Every method raises ``ConfigError`` for what a person must mend (a table that is not there, a missing right, wrong
-    SQL), ``RetriableError`` for what may pass (a server that went away, a timeout, a conflict on a standby) and
-    ``DataError`` for a value that cannot be read. Messages hold the server's code, and never a value.
+    Every method raises ``ConfigError`` for problems that a person must correct (a missing table or right, wrong SQL),
+    ``RetriableError`` for those that may pass (a lost server, a timeout, a conflict on a standby), and ``DataError``
+    for a value that cannot be read. Messages have the server's error code and never a value.
     """
 
     _label: str
-    """The connection in words, for messages."""
+    """The connection's name in messages."""
 
     # What the server is
 
     @property
     @abstractmethod
     def version(self) -> str:
-        """The server and its version: ``PostgreSQL 15.18``, ``MariaDB 10.11.19``."""
+        """Server and version: ``PostgreSQL 15.18``, ``MariaDB 10.11.19``."""
 
     queried_uuids_were_texts: ClassVar[bool] = False
-    """Whether versions up to 1.0.0rc1 took a query's UUIDs for texts, so that their keys were others."""
+    """True if versions up to 1.0.0rc1 read a query's UUIDs as texts, which gave them other keys."""
 
     shares_snapshots: ClassVar[bool] = False
-    """Whether other sessions can see the rows as one session saw them: :meth:`export_snapshot`."""
+    """True if other sessions can read from one session's snapshot. See :meth:`export_snapshot`."""
 
     def lag_seconds(self) -> float | None:
-        """Return by how much a replica is behind its primary; None if this server is no replica, or does not say."""
+        """Return a replica's lag behind its primary. None if the server is no replica or does not report it."""
         return None
 
     # What is in it
 
     @abstractmethod
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order; a query is not run for that.
+        """Return the columns in order. A query is not run.
 
-        :raises ConfigError: if there is no such table, or the query cannot be understood.
+        :raises ConfigError: the table does not exist, or the query is not valid.
         """
 
     def require_all_columns(self, table: Table) -> None:
-        """Make sure that :meth:`describe` shows every column of a table.
+        """Require that :meth:`describe` shows every column of a table.
 
-        Does nothing by default, for databases that show all columns.
+        The default does nothing, for databases that show all columns.
 
         :raises ConfigError: the database hides columns that the user may not read.
         """
 
     @abstractmethod
     def primary_key(self, table: Table) -> list[str]:
-        """Return the primary key's columns in their order; [] without a primary key.
+        """Return the primary key's columns in order, or [].
 
-        Contains the whole columns, also if the key covers only the beginnings of texts. Only :meth:`indexes` tells
-        whether they identify a row.
+        Contains whole columns, even if the key covers only the beginnings of texts. :meth:`indexes` shows whether they
+        identify a row.
         """
 
     def indexes(self, table: Table) -> list[Index]:
-        """Return the indexes that identify a row or serve a range of their first column, the primary key's included.
+        """Return the indexes that identify a row or serve a range of their first column, including the primary key's.
 
-        None by default, for databases that do not tell them.
+        The default is [], for databases that do not report them.
         """
         return []
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return about how many rows there are, as the database's own statistics say; None if they do not."""
+        """Return the approximate number of rows from the database's statistics, or None."""
         return None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return what gives a column its numbers; None if the database does not, or does not tell."""
+        """Return the source of a column's numbers. None if there is none or the database does not report it."""
         return None
 
     # SQL
 
     @abstractmethod
     def quote(self, name: str) -> str:
-        """Return a name as it stands in SQL."""
+        """Quote a name for SQL."""
 
     @abstractmethod
     def literal(self, value: object) -> str:
-        """Return a value as it stands in SQL: None, a bool, a number, a text, bytes, a date or a time.
+        """Write None, a bool, a number, a text, bytes, a date or a time as SQL.
 
-        An instant with a zone is written in UTC, which is every session's zone.
+        An instant with a zone is written in UTC, the zone of every session.
         """
 
     def select(
@@ -255,9 +253,9 @@ class Database(Closable, ABC):
         order_by: str = "",
         limit: int = -1,
     ) -> str:
-        """Return a statement. Each part may be a user's own, and end in a comment.
+        """Return a statement. Each part may be a user's SQL and end in a comment.
 
-        :param limit: the most rows; all if it is negative.
+        :param limit: maximum number of rows. All if negative.
         """
         parts = [f"SELECT {', '.join(expressions)}", f"FROM {relation}"]
         parts += [f"WHERE {where}"] if where else []
@@ -266,7 +264,7 @@ class Database(Closable, ABC):
         return "\n".join(parts)
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return what stands after FROM."""
+        """Return the table or query as it stands after FROM."""
         if isinstance(table_or_query, Query):
             # On lines of its own: a query may end in a comment.
             return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) AS {self.quote('query')}"
@@ -276,21 +274,21 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a read-only transaction that sees the rows, until :meth:`end`, as they are when it looks for the first.
+        """Begin a read-only transaction until :meth:`end`. It sees the rows as of its first read.
 
-        :param snapshot: what another session's :meth:`export_snapshot` returned: see the rows as that one does.
-        :raises RetriableError: if the snapshot is gone because the session that exported it has ended.
+        :param snapshot: name from another session's :meth:`export_snapshot`, to see the same rows.
+        :raises RetriableError: the session that exported the snapshot has ended.
         """
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Keep what is to be read from being altered until :meth:`end`; return its columns as they are read until then.
+        """Prevent changes to the table until :meth:`end`. Returns its columns as they are read until then.
 
-        It belongs between :meth:`begin` and the rows. Without it a database may read a table that was rewritten after
-        the transaction began as empty, and one whose column has got another type in that type's text. As it is here,
-        it suits databases whose transactions see the tables themselves as they were.
+        Call it between :meth:`begin` and the first row. Without it a database may read a table that was rewritten after
+        the transaction began as empty, and a column that got another type in that type's text. The default suits
+        databases whose transactions also see an old definition of the table.
 
-        :param names: the columns that are going to be read; the others may be missing from what is returned.
-        :raises ConfigError: the table is not there any more, or may not be read.
+        :param names: columns to read. Others may be missing in the result.
+        :raises ConfigError: the table is gone or may not be read.
         :raises RetriableError: it was rewritten, emptied or replaced since the transaction began.
         """
         return self.describe(table_or_query)
@@ -300,15 +298,15 @@ class Database(Closable, ABC):
         """End the transaction, if there is one."""
 
     def export_snapshot(self) -> str:
-        """Return the name by which other sessions can share this transaction's snapshot, for as long as it lasts.
+        """Return a name by which other sessions can share this transaction's snapshot until it ends.
 
-        :raises ConfigError: if this database cannot: see :attr:`shares_snapshots`.
+        :raises ConfigError: this database cannot. See :attr:`shares_snapshots`.
         """
         raise ConfigError(f"{self._label}: {self.version} has no snapshots that sessions can share")
 
     @abstractmethod
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return its few rows as Python's own values: bounds, counts, the server's clock."""
+        """Run a statement and return its few rows as Python values."""
 
     def one_row(self, sql: str) -> tuple[Any, ...]:
         """Run a statement that has exactly one row, and return it."""
@@ -319,7 +317,7 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Return how to read columns. It asks the server nothing, so that driver and tasks come to the same."""
+        """Decide how columns are read. Sends nothing to the server, so driver and tasks get the same result."""
 
     def read(
         self,
@@ -330,14 +328,13 @@ class Database(Closable, ABC):
         order_by: str = "",
         block_bytes: int = DEFAULT_BLOCK_BYTES,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield all rows, in batches of about so many bytes; memory stays flat. No batch is empty.
+        """Yield all rows in batches of about ``block_bytes`` bytes. No batch is empty.
 
-        It ends normally only if the server said that these were all. After it was left early the session may be of no
-        use: close it.
+        Ends normally only if the server confirmed that the rows are complete. Close the session if you stop early.
 
-        :param relation: :meth:`relation`.
-        :param where: a condition; "" for all rows.
-        :param order_by: a list of expressions; "" for any order.
+        :param relation: from :meth:`relation`.
+        :param where: condition. "" for all rows.
+        :param order_by: list of expressions. "" for any order.
         """
         select = partial(self.select, relation=relation, where=where, order_by=order_by)
         return self._read(columns, select, block_bytes)
@@ -346,8 +343,8 @@ class Database(Closable, ABC):
     def _read(
         self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield all rows: see :meth:`read`."""
+        """Yield all rows. See :meth:`read`."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """End the statement that another thread waits for; it raises ``RetriableError`` there."""
+        """End the statement of another thread, which then raises ``RetriableError``."""

@@ -1,4 +1,4 @@
-"""Opens the session that a connection's type names."""
+"""Opens a session by the connection's type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MYSQL_TYPES = ("mysql", "mariadb")
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Return what is wrong with a connection; no network is asked."""
+    """Return the problems of a connection, without network."""
     if connection.conn_type in POSTGRESQL_TYPES:
         return postgresql.connection_problems(connection)
     return mysql.connection_problems(connection) if connection.conn_type in MYSQL_TYPES else []
@@ -30,12 +30,12 @@ def open_database(
     limits: SessionLimits | None = None,
     row_security: RowSecurity = "refuse",
 ) -> Database:
-    """Open a session by the type of the connection: ``postgres``, ``mysql`` or ``sqlite``.
+    """Open a session with the database of a connection of type ``postgres``, ``mysql`` or ``sqlite``.
 
-    :param application_name: what a database's administrator sees of the session, such as the DAG and the day.
+    :param application_name: name of the session in the database, such as DAG and day.
     :param row_security: whether PostgreSQL refuses a read if its policies hide rows. Other databases ignore it.
-    :raises ConfigError: if the connection is wrong, or the package that speaks to this database is missing.
-    :raises RetriableError: if the server cannot be reached, or has no room.
+    :raises ConfigError: the connection is not valid, or the database's Python package is not installed.
+    :raises RetriableError: the server cannot be reached or has no free connection.
     """
     if connection.conn_type in POSTGRESQL_TYPES:
         from airflow_provider_connect.clients.sql.postgresql.session import PostgreSQL  # noqa: PLC0415  # one of the two, and heavy

@@ -1,7 +1,7 @@
-"""SQLite: the standard library's own driver, a file opened for reading alone.
+"""SQLite through the standard library, with the file opened read-only.
 
-Types belong to values here, whatever a column declares. A value of another storage class than its column's type raises,
-and nothing is converted that could lose a digit: what the file has, or an error that names the column.
+In SQLite types belong to values. A value whose storage class does not match its column's declared type fails, and no
+conversion can lose a digit. The error names the column.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 _FIRST_ROWS, _MAX_ROWS = 1_000, 10_000
 _STEPS_PER_CHECK = 20_000
-"""After so many steps of SQLite's machine it is looked whether the time is up: about every millisecond."""
+"""Steps of SQLite's virtual machine between two checks of the time limit, about a millisecond."""
 _QUERY_VIEW = "connect_query"
 _RETRIABLE_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 _FILE_CODES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 
 
 class SQLite(Database):
-    """A session with a file, through :meth:`open`."""
+    """A session with a file. Use :meth:`open`."""
 
     def __init__(self, link: sqlite3.Connection, label: str, limits: SessionLimits) -> None:
         self._link = link
@@ -55,10 +55,10 @@ class SQLite(Database):
 
     @classmethod
     def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
-        """Open the file that the connection's host is.
+        """Open the file at the connection's host.
 
-        :param application_name: nobody sees it here.
-        :raises ConfigError: there is no such file, or it is no database.
+        :param application_name: unused.
+        :raises ConfigError: the file does not exist or is no database.
         """
         label = f"connection {connection.conn_id!r}"
         if not connection.host:
@@ -81,20 +81,20 @@ class SQLite(Database):
         return database
 
     def close(self) -> None:
-        """Close the file; a transaction ends."""
+        """Close the file and end any transaction."""
         self._link.close()
 
     # What the server is
 
     @property
     def version(self) -> str:
-        """The library's."""
+        """The library's version."""
         return f"SQLite {sqlite3.sqlite_version}"
 
     # What is in it
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order, with their declared types; an expression of a query has none."""
+        """Return the columns in order, with their declared types. An expression of a query has none."""
         if isinstance(table_or_query, Table):
             rows = self._columns(table_or_query.name)
             if not rows:
@@ -113,7 +113,7 @@ class SQLite(Database):
         return self.rows(f"PRAGMA table_xinfo({self.quote(name)})")
 
     def primary_key(self, table: Table) -> list[str]:
-        """Return the primary key's columns in its order."""
+        """Return the primary key's columns in order."""
         return [row[1] for row in sorted(self._columns(table.name), key=lambda row: int(row[5])) if row[5]]
 
     def indexes(self, table: Table) -> list[Index]:
@@ -129,7 +129,7 @@ class SQLite(Database):
         return indexes
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return what ANALYZE has counted; None if it never ran."""
+        """Return the count of the last ANALYZE, or None."""
         if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1'"):
             return None
         (row_estimate,) = self.one_row(
@@ -138,7 +138,10 @@ class SQLite(Database):
         return None if row_estimate is None else int(row_estimate)
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the rows' own number; without AUTOINCREMENT the next one follows the greatest that is there."""
+        """Return the counter of row numbers.
+
+        Without AUTOINCREMENT the next number follows the greatest existing one.
+        """
         declared = {row[1]: row[2].upper() for row in self._columns(table.name)}
         table_rows = self.rows(f"PRAGMA table_list({self.quote(table.name)})")
         if self.primary_key(table) != [column] or declared[column] != "INTEGER" or any(row[4] for row in table_rows):
@@ -152,20 +155,20 @@ class SQLite(Database):
     # SQL
 
     def quote(self, name: str) -> str:
-        """Return a name in backticks: what stands in double quotes and is no column, SQLite takes for a text."""
+        """Quote a name with backticks. SQLite reads an unknown name in double quotes as a text."""
         return f"`{name.replace('`', '``')}`"
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return what stands after FROM.
+        """Return the table or query as it stands after FROM.
 
-        :raises ConfigError: if the table is said to be in another schema than the file.
+        :raises ConfigError: the table's schema is not ``main``.
         """
         if isinstance(table_or_query, Table) and table_or_query.schema not in ("", "main"):
             raise ConfigError(f"{self._label}: a file has one schema, main, and not {table_or_query.schema!r}")
         return super().relation(table_or_query)
 
     def literal(self, value: object) -> str:  # noqa: PLR0911  # a line for each type
-        """Return a value as it stands in SQL."""
+        """Write a value as SQL."""
         if value is None:
             return "NULL"
         if isinstance(value, bool):
@@ -186,7 +189,7 @@ class SQLite(Database):
     # Reading
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a transaction that sees the file as it is now."""
+        """Begin a transaction that sees the current state of the file."""
         if snapshot is not None:
             self.export_snapshot()
         self.rows("BEGIN")
@@ -203,7 +206,7 @@ class SQLite(Database):
             return self._link.execute(sql).fetchall()
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Return how to read columns: each in its declared type."""
+        """Decide how columns are read: in their declared types."""
         return [read_column(column, choices, self.quote(column.name)) for column in columns]
 
     def _read(
@@ -226,7 +229,7 @@ class SQLite(Database):
 
     @contextmanager
     def _run_in_time(self) -> Iterator[None]:
-        """Give a statement its time, and raise what SQLite raises as our own."""
+        """Limit a statement's time, and raise SQLite's errors as ours."""
         self._deadline = time.monotonic() + self._limits.statement_seconds
         try:
             yield
@@ -234,7 +237,7 @@ class SQLite(Database):
             raise _translate_error(error, self._label, is_late=time.monotonic() > self._deadline) from None
 
     def cancel(self) -> None:
-        """End the statement that another thread waits for."""
+        """End the statement of another thread."""
         self._link.interrupt()
 
 
@@ -253,7 +256,7 @@ def _column(row: tuple[Any, ...], *, is_key: bool) -> SqlColumn:
 def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
     """Return a column of a batch.
 
-    :raises DataError: a value has another storage class, or does not fit; the value is not told.
+    :raises DataError: a value has another storage class or does not fit. The message does not show it.
     """
     import pyarrow as pa
 
@@ -287,12 +290,12 @@ def _advice(column: ReadColumn) -> str:
 
 
 _UNDECODED = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text '")
-"""How Python's sqlite3 begins to say which column holds no text; the value follows."""
+"""Beginning of sqlite3's message about a text that is not UTF-8. The value follows it."""
 _STORAGE_CLASSES = {int: "integers", float: "floating numbers", str: "texts", bytes: "blobs"}
 
 
 def _translate_error(error: sqlite3.Error, label: str, *, is_late: bool = False) -> ConnectError:  # noqa: PLR0911  # a line for each kind
-    """Return our error for one of SQLite's; its text only where it cannot hold a value."""
+    """Return our error for one of SQLite's, with its text only if that cannot contain a value."""
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
     main = None if code is None else code & 0xFF

@@ -1,6 +1,6 @@
-"""How SQLite's columns are read, by the types that they declare.
+"""Arrow types of SQLite's columns, by declared type.
 
-The names are those of https://www.sqlite.org/datatype3.html, section 3.1, and those that applications use.
+Names are from https://www.sqlite.org/datatype3.html, section 3.1, and from common use.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _QUERY_ADVICE = "leave it out, or convert it in a query"
 
 
 def is_decimal(column: SqlColumn) -> bool:
-    """Tell whether a column holds decimal numbers."""
+    """Return whether a column is declared decimal or numeric."""
     return _DECIMAL.fullmatch(column.base) is not None
 
 
 def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadColumn:
-    """Return how a column is read."""
+    """Decide how a column is read."""
     from pyarrow import types
 
     kind, advice = _type_of(column.base, choices)
@@ -44,7 +44,7 @@ def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadCo
 
 
 def python_classes(column: ReadColumn) -> set[type]:
-    """Return the classes that values of a column may have in Python."""
+    """Return the Python classes that a column's values may have."""
     from pyarrow import types
 
     kind = column.type

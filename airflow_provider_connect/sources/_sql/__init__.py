@@ -1,1 +1,1 @@
-"""The workshop of the source of databases."""
+"""Parts of the SQL source."""

@@ -1,11 +1,10 @@
-"""Cuts a table into ranges of its key that hold about as many rows each.
+"""Split of a table into ranges of its key with about equal numbers of rows.
 
-The bounds are keys that exist, found by walking along the key's own order, so that neither gaps nor a crowd of rows at
-one end make a chunk large. Together the ranges hold every row once, whatever rows come and go while they are read.
+The bounds are existing keys, found by walking along the key's order, so gaps and clusters do not make chunks uneven.
+Together the ranges hold every row once, even if rows are added or deleted during the read.
 
-The plan of a snapshot keeps the keys as plain JSON, and no SQL. A later try reads them from the stage, where others may
-write. So they are values, which the database's own rules quote, and whatever is written there reads rows of this table
-only.
+The plan of a snapshot stores the keys as plain JSON without SQL. A retry reads them from the stage, where others may
+write. The database quotes them as values, so a changed key can only select other rows of this table.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from airflow_provider_connect.clients.sql.database import Database
 from airflow_provider_connect.errors import ConfigError
 
 MIN_CHUNK_ROWS = 50_000
-"""A chunk below this is not worth a session of its own."""
+"""A smaller chunk is not worth its own session."""
 MAX_CHUNK_ROWS = 1_000_000
-"""What a chunk has at most: it is what is read again after a fault."""
+"""Most rows of a chunk, which are read again after a fault."""
 MAX_CHUNKS = 1_000
 
 KeyValues = tuple[object, ...]
-"""The values of its columns as the database gave them."""
+"""Values of the key's columns as the database returned them."""
 KeyLiterals = tuple[str, ...]
-"""A key: its columns' values as SQL has them."""
+"""Values of the key's columns as SQL."""
 
 
 def chunk_count(rows: int, concurrency: int) -> int:
-    """Return in how many chunks to read so many rows.
+    """Return the number of chunks for ``rows`` rows.
 
-    :param at_once: how many are read at the same time.
+    :param concurrency: number of chunks read concurrently.
     """
     return max(1, min(concurrency, rows // MIN_CHUNK_ROWS), min(-(-rows // MAX_CHUNK_ROWS), MAX_CHUNKS))
 
@@ -50,12 +49,12 @@ def find_keys(
     chunks: int,
     compares_rows: bool,
 ) -> list[KeyValues]:
-    """Return the last key of each chunk but the last one, in the key's order; fewer if there are fewer rows.
+    """Return the last key of each chunk except the last, in order. Fewer if there are fewer rows.
 
-    :param columns: those of the key, quoted.
-    :param where: which rows there are; "" for all.
-    :param rows: about how many there are; if that is wrong, chunks are uneven, and no row is lost.
-    :param compares_rows: see :func:`conditions`.
+    :param columns: quoted columns of the key.
+    :param where: condition on the rows. "" for all.
+    :param rows: approximate number of rows. A wrong number makes chunks uneven but loses no row.
+    :param compares_rows: see :func:`chunk_conditions`.
     """
     step = max(1, rows // chunks)
     order = ", ".join(columns)
@@ -74,16 +73,16 @@ def find_keys(
 
 
 def key_literals(database: Database, key: KeyValues) -> KeyLiterals:
-    """Return a key as SQL has it."""
+    """Return a key as SQL literals."""
     return tuple(database.literal(str(value) if isinstance(value, uuid.UUID) else value) for value in key)
 
 
 def chunk_conditions(columns: Sequence[str], bounds: Sequence[KeyLiterals], *, compares_rows: bool) -> list[str]:
-    """Return the condition of each chunk: all after one bound and up to the next; "" if there is one chunk only.
+    """Return the condition of each chunk: after one bound and up to the next. "" for a single chunk.
 
-    :param columns: those of the key, quoted. None of them may be NULL.
-    :param compares_rows: whether the database uses an index where it compares whole keys, ``(a, b) > (1, 2)``. MySQL
-        does not, and is told the same column by column.
+    :param columns: quoted columns of the key, all NOT NULL.
+    :param compares_rows: True if the database uses an index for ``(a, b) > (1, 2)``. MySQL does not, so its conditions
+        compare column by column.
     """
     limits: list[KeyLiterals | None] = [None, *bounds, None]
     conditions = []
@@ -95,12 +94,12 @@ def chunk_conditions(columns: Sequence[str], bounds: Sequence[KeyLiterals], *, c
 
 
 def after_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
-    """Return the condition of all rows behind a bound; the parameters are those of :func:`conditions`."""
+    """Return the condition for all rows after a bound. Parameters as in :func:`chunk_conditions`."""
     return _compare_key(columns, bound, ">", ">", compares_rows=compares_rows)
 
 
 def up_to_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bool) -> str:
-    """Return the condition of all rows up to a bound, and of those at it."""
+    """Return the condition for all rows up to and including a bound."""
     return _compare_key(columns, bound, "<", "<=", compares_rows=compares_rows)
 
 
@@ -123,13 +122,13 @@ _KEY_PARSERS: dict[str, Callable[[str], object]] = {
     "UUID": uuid.UUID,
     "str": str,
 }
-"""What makes a value of its text again, by its type's name: all that a key may be cut at."""
+"""Parsers of a value's text by type name, for all types that a key can be split at."""
 
 
 def key_to_json(key: KeyValues) -> list[list[str]]:
-    """Return a key as pairs of type and text.
+    """Return a key as pairs of type name and text.
 
-    :raises ConfigError: a value is of no such type.
+    :raises ConfigError: a value's type is not supported.
     """
     pairs = [[type(value).__name__, str(value)] for value in key]
     if unsupported := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
@@ -140,9 +139,9 @@ def key_to_json(key: KeyValues) -> list[list[str]]:
 
 
 def key_from_json(pairs: Any, columns: int) -> KeyValues:
-    """Return the key that :func:`as_json` has written.
+    """Parse the result of :func:`key_to_json`.
 
-    :raises ValueError: it wrote no such thing.
+    :raises ValueError: the pairs are not a key of so many columns.
     """
     try:
         key = tuple(_KEY_PARSERS[kind](text) for kind, text in pairs)

@@ -1,6 +1,6 @@
-"""What a connection to a database says before anything is asked: what is wrong with it, and what lineage calls a table.
+"""Checks of a connection without network, and the lineage name of a table.
 
-Names of datasets are those of https://openlineage.io/docs/spec/naming (2026-11); SQLite has no name there.
+Dataset names follow https://openlineage.io/docs/spec/naming (2026-11), which has none for SQLite.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow_provider_connect.sources._sql.options import JDBC, MYSQL, POSTGRES,
 
 
 def validate_connection(options: SqlOptions, connection: Connection) -> list[str]:
-    """Say what is wrong with a connection; [] if nothing is. No network."""
+    """Validate the connection against the options, without network. Returns the problems, or []."""
     problems = _type_problems(options, connection)
     if options.row_security != "refuse" and connection.conn_type != POSTGRES:
         problems.append("row_security: only connections of type postgres take it")
@@ -58,7 +58,7 @@ def _type_problems(options: SqlOptions, connection: Connection) -> list[str]:
 
 
 def _shared_snapshot_problems(options: SqlOptions, subject: str) -> list[str]:
-    """Say that sessions of a database share no state, if the options want them to."""
+    """Return a problem if the options need several sessions with one snapshot, which the database cannot share."""
     if options.consistency != "snapshot" or (options.parallel_chunks or 1) == 1:
         return []
     return [
@@ -67,11 +67,14 @@ def _shared_snapshot_problems(options: SqlOptions, subject: str) -> list[str]:
 
 
 _JDBC_SERVER = re.compile(r"jdbc:(?P<kind>\w+)[^/]*//(?P<host>[\w.:\[\]-]+)(?=[/;?,]|$)(?!.*@)")
-"""Of a JDBC URL nothing else is told, and nothing of one with an '@': what is before it may be a password."""
+"""The only part of a JDBC URL that is shown.
+
+A URL with '@' may have a password before it, so nothing of it is shown.
+"""
 
 
 def stream_dataset(options: SqlOptions, connection: Connection) -> Dataset:
-    """Return the dataset of a stream. A query is no table: it is called after its stream."""
+    """Return the dataset of a stream. A query is not a table, so its dataset has the stream's name."""
     table = parse_table(options.table) if options.table is not None else None
     name, schema = (table.name, table.schema) if table else (f"query/{options.stream_name}", "")
     # Only the first of several hosts: they serve the same rows.

@@ -1,9 +1,9 @@
-"""Cursors: by which columns a table is followed, where an increment ends, and the condition that finds its rows.
+"""Cursors: the columns by which a table is followed, the end of an increment, and the condition for its rows.
 
-A position is the cursor columns' values of the last row that belongs to an increment. The ledger has it as a JSON list
-of texts, ``["2026-10-05T12:00:00.123456+00:00", "17"]``. One without values, ``[]``, comes before every row.
+A position is the cursor columns' values in the last row of an increment. The ledger stores it as a JSON list of texts,
+``["2026-10-05T12:00:00.123456+00:00", "17"]``. ``[]`` is the position before every row.
 
-An increment that ends before the position that it begins behind has begun anew: it has all rows up to its end.
+An increment whose end comes before its begin has restarted: it contains all rows up to its end.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _WHOLE_SECOND_TYPES = ("datetime", "timestamp")
 class SqlCursorColumn(NamedTuple):
     """One column of a cursor.
 
-    :param tells: a number that only grows, an instant, or what a clock on the wall showed.
-    :param digits: of a second's fraction that the column keeps.
+    :param kind: a growing number, an instant, or a local time without a zone.
+    :param fraction_digits: stored digits of a second's fraction.
     """
 
     name: str
@@ -48,10 +48,10 @@ class SqlCursorColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class SqlCursor:
-    """The columns that a table is followed by, the time before the number.
+    """The columns by which a table is followed, the time before the number.
 
-    :param db_timezone: whose clock a time without a zone shows.
-    :param compares_rows: as for :func:`.chunks.conditions`.
+    :param db_timezone: zone of times without a zone.
+    :param compares_rows: see :func:`.chunks.chunk_conditions`.
     """
 
     columns: tuple[SqlCursorColumn, ...]
@@ -59,10 +59,10 @@ class SqlCursor:
     compares_rows: bool
 
     def format_position(self, values: tuple[object, ...]) -> str:
-        """Return a position as the ledger keeps it.
+        """Return the position of a row as the ledger stores it.
 
-        :param values: of a row, as the database gave them.
-        :raises DataError: a value is none of its column's type.
+        :param values: the row's values as the database returned them.
+        :raises DataError: a value does not match its column's kind.
         """
         texts = []
         for column, value in zip(self.columns, values, strict=True):
@@ -78,9 +78,9 @@ class SqlCursor:
         return json.dumps(texts)
 
     def parse_position(self, text: str) -> tuple[CursorValue, ...]:
-        """Read a position; () of the one before every row.
+        """Parse a position. () for the position before every row.
 
-        :raises ConfigError: these columns have no such position.
+        :raises ConfigError: the position does not fit these columns.
         """
         try:
             texts = json.loads(text)
@@ -99,10 +99,10 @@ class SqlCursor:
             ) from None
 
     def condition(self, database: Database, begin: str | None, end: str) -> str:
-        """Return the condition that finds the rows of an increment.
+        """Return the condition for the rows of an increment.
 
-        :param begin: the position that they come behind; None at the beginning.
-        :param end: the last one's.
+        :param begin: position before its first row. None for the first increment.
+        :param end: position of its last row.
         """
         end_values = self.parse_position(end)
         if not end_values or begin == end:
@@ -118,16 +118,16 @@ class SqlCursor:
         return " AND ".join(f"({part})" for part in parts)
 
     def has_all_rows(self, begin: str | None, end: str) -> bool:
-        """Tell whether an increment has all rows up to its end: it is the first, or has begun anew."""
+        """Return whether an increment contains all rows up to its end: it is the first one or has restarted."""
         begin_values = self.parse_position(begin or START_POSITION)
         return not begin_values or self.parse_position(end) < begin_values
 
     def find_end(self, database: Database, relation: str, begin: str | None, *, where: str, until: dt.datetime) -> str:
-        """Return the position of the last row there is now; ``begin`` if none came behind it.
+        """Return the position of the newest row. ``begin`` if there are no newer rows.
 
-        :param where: which rows there are; "" for all.
-        :param until: no row of this time or a later one counts yet. As other rows may still get the time at which the
-            column's own clock stands, it is taken back to the last tick.
+        :param where: condition on the rows. "" for all.
+        :param until: rows of this time or later do not count yet. It is rounded down to the column's last tick, since
+            more rows may still get the current tick.
         """
         begin_values, names = self.parse_position(begin or START_POSITION), self._quoted(database)
         parts = [where] if where else []
@@ -153,11 +153,11 @@ class SqlCursor:
         return self.format_position(last_rows[0]) if last_rows else begin or START_POSITION
 
     def _as_column_time(self, instant: dt.datetime, tells: CursorKind) -> dt.datetime:
-        """Return an instant as a column tells it."""
+        """Convert an instant to the column's kind of time."""
         return instant if tells == "instant" else instant.astimezone(zone(self.db_timezone)).replace(tzinfo=None)
 
     def position_time(self, position: str) -> dt.datetime | None:
-        """Return the instant of a position, the first one if its clock shows it twice; None if it has no time."""
+        """Return the instant of a position. The earlier one if the clock shows that time twice, None without a time."""
         values = self.parse_position(position)
         if not values or not isinstance(values[0], dt.datetime):
             return None
@@ -181,7 +181,7 @@ def make_cursor(
 ) -> SqlCursor:
     """Return the cursor of a table.
 
-    :raises ConfigError: naming every column whose type cannot be followed.
+    :raises ConfigError: names every column whose type cannot be followed.
     """
     columns, problems = [], []
     for option, column in (("timestamp_column", timestamp), ("incrementing_column", incrementing)):
@@ -199,7 +199,7 @@ def make_cursor(
 
 
 def fraction_digits_of(column_type: str) -> int:
-    """Return how many digits of a second's fraction a type keeps; too few do no harm."""
+    """Return the digits of a second's fraction that a type stores. Too few do no harm."""
     match = _TYPE_DIGITS.search(column_type)
     if match:
         return min(int(match[1]), _MAX_FRACTION_DIGITS)
@@ -222,7 +222,7 @@ def _cursor_kind(option: str, kind: pa.DataType) -> CursorKind | None:
 
 
 def _normalize_time(value: dt.datetime, tells: CursorKind) -> dt.datetime:
-    """Return a time as its column tells it; MySQL gives instants without their zone, which is the session's."""
+    """Return a time as an instant in UTC or as a local time. MySQL returns instants in UTC without a zone."""
     if tells == "instant":
         return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
     return value.replace(tzinfo=None)

@@ -1,4 +1,4 @@
-"""The bounds of a day as a column is compared with them."""
+"""Bounds of a day for comparison with a column."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ColumnClock = Literal["date", "instant", "wall"]
-"""What a column says of a row: a calendar date, an instant, or what a clock on the wall showed."""
+"""Kind of time in a column: a calendar date, an instant, or a local time without a zone."""
 
 
 class DayBounds(NamedTuple):
-    """From the first, included, to the second, excluded."""
+    """Bounds of a day: ``first`` included, ``end`` excluded."""
 
     first: dt.date
     end: dt.date
 
 
 def clock_of_type(arrow_type: pa.DataType) -> ColumnClock | None:
-    """Return how a column of a type tells the day; None if it does not."""
+    """Return the kind of time in a type. None if it has none."""
     from pyarrow import types
 
     if types.is_date(arrow_type):
@@ -34,12 +34,12 @@ def clock_of_type(arrow_type: pa.DataType) -> ColumnClock | None:
 
 
 def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
-    """Return the bounds of a day. Those of one day's end are those of the next day's start, whatever the clock.
+    """Return the bounds of a day. One day's end is the next day's start, for every kind of time.
 
-    A date is one of the day's own zone. A clock on the wall may show a time twice: then all that it showed from the
-    bound on belongs to the later day.
+    A date belongs to the day's own zone. If a local time occurs twice, all rows from the bound on belong to the later
+    day.
 
-    :param db_timezone: whose clock a column without a zone shows.
+    :param db_timezone: zone of times without a zone.
     """
     if clock == "date" or (clock == "wall" and db_timezone == day.zone):
         # By the calendar: a midnight that was skipped is still where its date begins.
@@ -58,6 +58,6 @@ def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
 def day_condition(database: Database, column: str, bounds: DayBounds) -> str:
     """Return the condition in SQL.
 
-    :param column: quoted already.
+    :param column: quoted name.
     """
     return f"{column} >= {database.literal(bounds.first)} AND {column} < {database.literal(bounds.end)}"

@@ -1,4 +1,4 @@
-"""What a poll makes sure of before it reads: that the table still is what was planned, and a replica has the day."""
+"""Checks before a read: the table is as planned, and a replica has the whole day."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _NEXT_TRY = "the next try reads it as it is then"
 
 
 def require_unaltered(database: Database, options: SqlOptions, planned_shape: TableShape) -> None:
-    """Hold the tables as they are, and make sure that their columns are read as they were when this was planned.
+    """Lock the tables, and require that their columns are read as planned.
 
-    A column that has come since is not read, and one that holds more than before, as ``varchar(20)`` after
-    ``varchar(10)``, is read as before.
+    New columns are not read. Columns with a larger type of the same kind, such as ``varchar(20)`` after
+    ``varchar(10)``, are read as planned.
 
-    :raises PlanGoneError: a column is gone, or its values would be read in another way.
-    :raises RetriableError: the transaction has begun too early to see the rows.
+    :raises PlanGoneError: a column is gone, or its values would be read differently.
+    :raises RetriableError: the transaction began too early to see the rows.
     """
     try:
         current_columns = {
@@ -66,10 +66,10 @@ def _describe_column(column: SqlColumn) -> str:
 
 
 def require_replayed(database: Database, day: Day, now: dt.datetime) -> None:
-    """Make sure that a replica has all that its primary had when a day ended. A server that is none always has.
+    """Require that a replica has all data that its primary had at the end of a day. Other servers always pass.
 
-    :param now: by the database's clock.
-    :raises RetriableError: it has not, or nobody knows because it does not replicate at the moment.
+    :param now: time of the database's clock.
+    :raises RetriableError: the replica lags behind, or replication is stopped.
     """
     lag = replica_lag(database)
     has_until = now - lag
@@ -82,9 +82,9 @@ def require_replayed(database: Database, day: Day, now: dt.datetime) -> None:
 
 
 def replica_lag(database: Database) -> dt.timedelta:
-    """Return by how much a replica is behind; zero if it is none, or the user may not see it.
+    """Return a replica's lag. Zero if the server is no replica or the user may not read the lag.
 
-    :raises RetriableError: nobody knows, because it does not replicate at the moment.
+    :raises RetriableError: replication is stopped.
     """
     try:
         lag = database.lag_seconds()

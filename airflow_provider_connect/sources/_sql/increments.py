@@ -1,4 +1,4 @@
-"""Increments: which rows a day reads of a table that is followed, by the database's own clock."""
+"""Increments: the rows of a followed table that a day reads, by the database's clock."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from airflow_provider_connect.window import Day
 
 
 class RowSelection(NamedTuple):
-    """Which rows are read.
+    """The rows to read.
 
-    :param where: their condition; "" for all.
-    :param is_whole: whether they are all rows that there are, or were when somebody looked.
+    :param condition: "" for all rows.
+    :param has_all_rows: True if the table had no other rows when the position was determined.
     """
 
     condition: str
@@ -28,9 +28,9 @@ class RowSelection(NamedTuple):
 
 
 class IncrementTracker:
-    """What the days of one poller read. Several threads may ask.
+    """Begin and end positions of one poller's days. Thread-safe.
 
-    :param compares_rows: as for :func:`.chunks.conditions`.
+    :param compares_rows: see :func:`.chunks.chunk_conditions`.
     """
 
     def __init__(self, options: SqlOptions, *, compares_rows: bool) -> None:
@@ -40,16 +40,16 @@ class IncrementTracker:
         self._spans: dict[Day, tuple[str | None, str]] = {}
 
     def has_span(self, day: Day) -> bool:
-        """Tell whether a day's ends are fixed."""
+        """Return whether a day's positions are set."""
         with self._lock:
             return day in self._spans
 
     def is_finished(self, begin: str | None, end: str | None) -> bool:
-        """Tell whether the stream has all that it gets, so that nobody asks for more."""
+        """Return whether the stream gets no more rows."""
         return end is None and begin is not None and not self._options.start_mode.loads_new
 
     def set_span(self, day: Day, begin: str | None, end: str) -> str:
-        """Keep where a day begins and ends, and return the end."""
+        """Set a day's begin and end, and return the end."""
         with self._lock:
             self._spans[day] = begin, end
         return end
@@ -57,11 +57,12 @@ class IncrementTracker:
     def find_end(
         self, database: Database, shape: TableShape, begin: str | None, end: str | None, *, where: str, now: dt.datetime
     ) -> str:
-        """Return where an increment ends; before where it begins, if the table is read anew.
+        """Return the end of an increment. It comes before the begin if the table is loaded again.
 
-        :param where: the user's own condition.
-        :param now: by the database's clock.
-        :raises ConfigError: the cursor's columns cannot be followed, or have changed since, or the table began anew.
+        :param where: the user's condition.
+        :param now: time of the database's clock.
+        :raises ConfigError: the cursor's columns cannot be followed or have changed.
+        :raises RowsLostError: the table's numbers or clock were set back.
         """
         cursor = self._make_cursor(database, shape)
         if end is None:
@@ -93,7 +94,7 @@ class IncrementTracker:
         return cursor.find_end(database, relation, None, where=where, until=until)
 
     def select_rows(self, database: Database, shape: TableShape, day: Day) -> RowSelection:
-        """Return which rows a day reads."""
+        """Return the rows that a day reads."""
         with self._lock:
             begin, end = self._spans[day]
         cursor = self._make_cursor(database, shape)

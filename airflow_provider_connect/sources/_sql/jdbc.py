@@ -1,4 +1,4 @@
-"""Polls a database through Spark's own JDBC reader: what is read is planned here, and Spark brings the rows."""
+"""Poller for databases that Spark's JDBC reader reads. The poller plans, and Spark reads the rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 class JdbcPoller(SqlPoller, ReadBySpark):
-    """Polls one table or query of a database that only its JDBC driver can speak to."""
+    """Polls one table or query over JDBC."""
 
     # Chunks have no key where they end: a try that dies begins anew.
     _quote_mark = '"'
@@ -59,7 +59,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return [shape.to_params | {"where": condition} for condition in conditions]
 
     def _even_ranges(self, database: Database, shape: TableShape) -> list[str]:
-        """Return the condition of each chunk: even ranges of the key's first column, where NULL is in the first."""
+        """Return the condition of each chunk: even ranges of the key's first column. NULL is in the first one."""
         max_chunks = self._options.parallel_chunks or 1
         if max_chunks == 1 or not shape.key or not _has_ranges(shape.key_columns[0]):
             return [""]
@@ -75,9 +75,9 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return range_conditions(database, column, even_bounds(smallest, greatest, chunk_count(int(rows), max_chunks)))
 
     def frame(self, part: InputPartition) -> Any:
-        """Return the rows of a partition as Spark would read them; none is read yet.
+        """Return a partition's rows as a DataFrame, without reading them.
 
-        :raises ConfigError: Spark would read a column otherwise than it was described.
+        :raises ConfigError: Spark would read a column with another type than planned.
         """
         assert self._context.spark is not None, "the plan needed it"
         _, layout = self._shape_and_layout(part)
@@ -104,19 +104,19 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         return shape, row_layout(self._sql_writer(), shape, self._options.value_choices)
 
     def _sql_writer(self) -> JdbcDatabase:
-        """Return what writes SQL without a session."""
+        """Return a database without a session, which only writes SQL."""
         return JdbcDatabase(None, self._connection, self._quote_mark, 0)
 
     def error_of(self, error: Exception) -> ConnectError:
-        """Return our error for one that Spark's reader raised."""
+        """Return our error for an error of Spark's reader."""
         return error_for_exceptions(f"connection {self._connection.conn_id!r}", jvm_exceptions(error))
 
     def rows_of(
         self, part: InputPartition, batches: Iterator[pa.RecordBatch], tally: Tally
     ) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows that Spark has read with their own types, and their key.
+        """Yield Spark's rows with their planned types and keys.
 
-        :raises DataError: a value does not fit, or a key is missing or comes twice.
+        :raises DataError: a value does not fit, or a key is missing or occurs twice.
         """
         import pyarrow as pa
 
@@ -137,7 +137,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
                 yield day, keyed.append_keys(pa.RecordBatch.from_arrays(columns, names=names))
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Refuse: Spark reads the rows, and :meth:`rows_of` takes them.
+        """Raise an error, since Spark reads the rows and passes them to :meth:`rows_of`.
 
         :raises ConfigError: always.
         """
@@ -146,14 +146,14 @@ class JdbcPoller(SqlPoller, ReadBySpark):
 
 
 def _has_ranges(column: SqlColumn) -> bool:
-    """Whether bounds can be computed between two values of a column."""
+    """Return whether bounds between two of the column's values can be computed."""
     return column.base in ("date", "timestamp") or column.base.startswith(
         ("tinyint", "smallint", "integer", "bigint", "decimal", "numeric")
     )
 
 
 def even_bounds(smallest: Any, greatest: Any, chunks: int) -> list[Any]:
-    """Return where the chunks after the first begin: evenly spread, each once, in ascending order."""
+    """Return the first value of each chunk after the first: evenly spaced, distinct and ascending."""
     if isinstance(smallest, dt.datetime):
         numbers = _spread_evenly((smallest - _EPOCH) // _MICROSECOND, (greatest - _EPOCH) // _MICROSECOND, chunks)
         return [_EPOCH + number * _MICROSECOND for number in numbers]
@@ -171,9 +171,9 @@ def _spread_evenly(smallest: int, greatest: int, chunks: int) -> list[int]:
 
 
 def range_conditions(database: Database, column: str, bounds: list[Any]) -> list[str]:
-    """Return the condition of each chunk. Together they hold every row once, whatever the column says of it.
+    """Return the condition of each chunk. Together they hold every row once, whatever its value.
 
-    :param column: quoted already.
+    :param column: quoted name.
     """
     if not bounds:
         return [""]

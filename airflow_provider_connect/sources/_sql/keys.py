@@ -1,27 +1,27 @@
-"""Keys of rows: the same 32 hex digits for the same row, in every run, mode and version.
+"""Keys of rows: the same 32 hex digits for the same row, in every run, way and version.
 
-A key is XXH3-128 over the columns of the key, in their order, joined by 0xFF. Each is written as one letter for its
-class and the value's one way to write it in that class, in UTF-8. The class is that of the database's type, and neither
-``decimals`` nor the Arrow type that a column is read as changes it:
+A key is XXH3-128 over the columns of the key in order, joined by 0xFF. Each column is written in UTF-8 as one letter
+for its class, followed by the value in that class's only form. The class depends on the database's type alone, not on
+``decimals`` or the Arrow type:
 
 ====== ================================== =====================================================
-letter class                              how a value is written
+letter class                              form of a value
 ====== ================================== =====================================================
-n      whole and decimal numbers          digits; a sign if below zero; after the point no
-                                          trailing zeros: 1, 1.00 and 1.0 are the same, ``1``
-t      texts, enums and all that is read  as they are
+n      whole and decimal numbers          digits, with a sign if negative, without trailing
+                                          zeros after the point: 1, 1.00 and 1.0 are ``1``
+t      texts, enums and other types read  unchanged
        as text
-u      UUIDs                              as texts, in lower case
+u      UUIDs                              text in lower case
 b      booleans                           ``true``, ``false``
 d      dates                              days since 1970-01-01
 i      instants                           microseconds since 1970-01-01 in UTC
 w      timestamps without a zone          microseconds since 1970-01-01 on that clock
-c      times of a day                     microseconds since midnight
+c      times of day                       microseconds since midnight
 x      bytes                              hexadecimal digits, lower case
 ====== ================================== =====================================================
 
-So 1 and '1' differ. A NULL has no key, and floating numbers make none: they are refused. The golden file of the tests
-holds this still: whoever changes a key changes every table that was ever merged by it.
+So 1 and '1' differ. NULLs and floating-point numbers are refused. The tests' golden file fixes this format: a change
+changes every table that was merged by these keys.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DECIMAL_PREFIXES = ("numeric", "decimal", "dec(", "fixed(")
 def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: PLR0911  # a line for each class
     """Return the class of a column's values.
 
-    :param kind: the type that the column is read as.
+    :param arrow_type: type that the column is read as.
     :raises ConfigError: its values cannot identify a row.
     """
     from pyarrow import types
@@ -69,7 +69,7 @@ def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: 
 
 
 def columns_before_prefix(primary: tuple[str, ...], indexes: Sequence[Index]) -> tuple[str, ...]:
-    """Return the columns of MySQL's primary key before the first one that it indexes in part. Pure.
+    """Return the columns of MySQL's primary key before the first one that it indexes only in part.
 
     Versions up to 1.0.0rc1 used these columns as the key.
     """
@@ -78,9 +78,9 @@ def columns_before_prefix(primary: tuple[str, ...], indexes: Sequence[Index]) ->
 
 
 def key_bytes(names: Sequence[str], classes: Sequence[KeyClass], columns: Sequence[pa.Array]) -> bytes:
-    """Return the keys of rows, 16 bytes each, one after the other.
+    """Return the keys of rows as consecutive 16-byte digests.
 
-    :param names: of the columns, for messages.
+    :param names: column names for messages.
     :raises DataError: a column of the key is NULL.
     """
     return record_keys("", [_encode_column(*column) for column in zip(names, classes, columns, strict=True)])
@@ -116,7 +116,7 @@ def _value_texts(letter: KeyClass, column: pa.Array) -> pa.Array:  # noqa: PLR09
 
 
 def _number_texts(column: pa.Array) -> pa.Array:
-    """Write decimals, or texts of them, without trailing zeros after the point."""
+    """Write decimals, or their texts, without trailing zeros after the point."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""The options of the SQL source, whether they fit together, and the names that they hold. DAG files import this."""
+"""Options of the SQL source and their validation. DAG files import this module."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def parse_table(text: str) -> Table:
-    """Read ``orders`` or ``sales.orders``; a part that has a dot or a quote stands in quotes: ``"a.b".orders``.
+    """Parse ``orders`` or ``sales.orders``. A part with a dot or a quote stands in quotes: ``"a.b".orders``.
 
-    Names are taken as they are written: no case is folded.
+    The case of names is kept.
 
-    :raises ValueError: it is neither.
+    :raises ValueError: the text has another form.
     """
     match = _TABLE.fullmatch(text)
     if match is None or not text.strip():
@@ -49,7 +49,7 @@ def parse_table(text: str) -> Table:
 
 
 def is_stream_name(text: str) -> bool:
-    """Tell whether a text can be part of a stream's name."""
+    """Return whether a text can be part of a stream's name."""
     return _STREAM.fullmatch(text) is not None
 
 
@@ -58,10 +58,10 @@ def _unquote(part: str) -> str:
 
 
 DEFAULT_CHUNKS = 4
-"""How many chunks of a snapshot are read at once where they can share what they see."""
+"""Default number of chunks read concurrently, if sessions can share a snapshot."""
 POSTGRES, MYSQL, SQLITE, JDBC = "postgres", "mysql", "sqlite", "jdbc"
 CLOCK_QUERIES = {POSTGRES: "SELECT extract(epoch FROM clock_timestamp())", MYSQL: "SELECT unix_timestamp(sysdate(6))"}
-"""The database's own clock, in seconds since 1970."""
+"""Queries for the database's clock, in seconds since 1970."""
 RECORD_KEY = "record_key"
 _RESERVED_NAMES = ("day", RECORD_KEY)
 
@@ -89,7 +89,7 @@ _Sql = Annotated[str, AfterValidator(_validate_sql)]
 
 
 class SqlOptions(Source):
-    """What is read of a database, and how."""
+    """Options of the SQL source."""
 
     conn_id: str = Field(
         examples=["shop_db"], description="Airflow connection to the database, of type postgres, mysql, sqlite or jdbc."
@@ -191,22 +191,22 @@ class SqlOptions(Source):
 
     @property
     def reloads(self) -> bool:
-        """Whether an earlier day has rows of its own, and not what the table has now."""
+        """True if an earlier day still has its own rows in the table."""
         return self.day_column is not None
 
     @property
     def start_mode(self) -> StartMode:
-        """How a stream with a mode begins and goes on."""
+        """First and later runs of a stream with a mode."""
         return SNAPSHOT_MODES[self.snapshot_mode]
 
     @property
     def clock_zone(self) -> str:
-        """The zone of timestamps without a zone."""
+        """Zone of timestamps without a zone."""
         return self.db_timezone or "UTC"
 
     @property
     def stream_name(self) -> str:
-        """What the stream is called: by default as its table."""
+        """Name of the stream, by default the table's."""
         if self.stream or self.table is None:
             return self.stream
         table = parse_table(self.table)
@@ -214,27 +214,27 @@ class SqlOptions(Source):
 
     @property
     def table_or_query(self) -> Table | Query:
-        """What is read."""
+        """The table or query to read."""
         return Query(self.query) if self.query is not None else parse_table(self.table or "")
 
     @property
     def table_schema(self) -> str:
-        """The schema, or in MySQL the database, that the table's name begins with; "" if none."""
+        """Schema in the table's name (in MySQL a database), or ""."""
         return "" if self.table is None else parse_table(self.table).schema
 
     @property
     def value_choices(self) -> ValueChoices:
-        """What becomes of values without an exact home."""
+        """Choices for values that do not fit their type."""
         return ValueChoices(self.decimals, self.zero_dates)
 
     @property
     def session_limits(self) -> SessionLimits:
-        """How the database is spared."""
+        """Time limits of the database's sessions."""
         return SessionLimits(statement_seconds=self.statement_timeout_seconds)
 
 
 def option_problems(options: SqlOptions) -> list[str]:
-    """Say which options do not fit together; [] if all do."""
+    """Validate the options together. Returns the problems, or []."""
     problems = []
     if (options.table is None) == (options.query is None):
         problems.append("table: give either table or query")

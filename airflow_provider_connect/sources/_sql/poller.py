@@ -1,4 +1,4 @@
-"""Polls a database: a day in one piece, a snapshot in one or in chunks that share what they see."""
+"""Poller of a database. A day is one partition, a snapshot one partition or several chunks."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MIN_TRUSTED_ESTIMATE = 1_000_000
-"""Below this an estimate may be far off, and counting costs little."""
+"""Smaller estimates may be far off, and counting so few rows costs little."""
 
 
 def current_time() -> dt.datetime:
-    """Return the present instant; tests replace this clock."""
+    """Return the current instant. Tests replace this function."""
     return dt.datetime.now(dt.UTC)
 
 
 class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     """Polls one table or query.
 
-    The driver's keeps a session open for each day whose chunks share a snapshot, until the last of them is read.
+    For each day whose chunks share a snapshot, the driver keeps a session open until all chunks are read.
     """
 
     def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
@@ -72,13 +72,13 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         self._resumes = options.snapshot is not None and self._reads_by_chunk
 
     def close(self) -> None:
-        """End the sessions that chunks share."""
+        """Close the sessions of shared snapshots."""
         with ExitStack() as stack:
             while self._snapshot_sessions:
                 stack.enter_context(closing(self._snapshot_sessions.popitem()[1]))
 
     def schema(self) -> pa.Schema:
-        """Return the columns as the database has them, and the key."""
+        """Return the database's columns and the key."""
         return self._inspect()[1].schema
 
     def _inspect(self) -> tuple[TableShape, RowLayout]:
@@ -100,9 +100,10 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             _LOG.warning("%s: day_column %r has %s: %s", stream, column.name, doubt, zone.remedy)
 
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
-        """Fix the rows of an increment, by the database's own clock; return where they end.
+        """Fix the rows of an increment by the database's clock. Returns its end.
 
-        :raises ConfigError: the cursor's columns cannot be followed, or have changed since, or the table began anew.
+        :raises ConfigError: the cursor's columns cannot be followed or have changed.
+        :raises RowsLostError: the table's numbers or clock were set back.
         """
         if self._increments.is_finished(after, to):
             return self._increments.set_span(day, after, after or "")
@@ -124,8 +125,8 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return a partition for each day, or one for each chunk of a snapshot.
 
-        :raises ConfigError: if a day is another zone's or lies ahead, or the table is not as the options say.
-        :raises RetriableError: if a day ends within the hour, or the database cannot be reached.
+        :raises ConfigError: a day is in another zone or in the future, or the table does not fit the options.
+        :raises RetriableError: a day ended less than an hour ago, or the database cannot be reached.
         """
         for day in days:
             self._require_day(day)
@@ -144,9 +145,9 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     def _chunk_params(
         self, database: Database, shape: TableShape, keys: Sequence[KeyValues], span_condition: str = ""
     ) -> list[dict[str, Any]]:
-        """Return the chunks that end with these keys, and the last one.
+        """Return the parameters of the chunks that end at these keys, and of the last chunk.
 
-        :param of_span: which rows belong to an increment; "" for all.
+        :param span_condition: condition on the rows of an increment. "" for all.
         """
         columns = [database.quote(name) for name in shape.key]
         bounds = [chunks.key_literals(database, key) for key in keys]
@@ -207,9 +208,9 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return day_condition(database, name, day_bounds(day, clock, self._options.clock_zone))
 
     def _require_times(self, database: Database, column: str, converted: str) -> None:
-        """Refuse texts that SQLite takes for no time: a comparison leaves them out without a word.
+        """Refuse texts that SQLite cannot read as a time. Comparisons would skip them silently.
 
-        :raises DataError: there are some.
+        :raises DataError: there are such texts.
         """
         condition = self._with_user_condition(f"{column} IS NOT NULL AND {converted} IS NULL")
         if database.rows(
@@ -221,7 +222,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             )
 
     def _chunk_concurrency(self, database: Database) -> int:
-        """Return how many chunks are read at once."""
+        """Return the number of chunks read concurrently."""
         parallel_chunks = self._options.parallel_chunks
         if self._reads_by_chunk:
             return parallel_chunks or DEFAULT_CHUNKS
@@ -230,7 +231,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         return parallel_chunks or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
     def _export_snapshot(self, database: Database) -> str | None:
-        """Return the name of the session's snapshot; None if it has none to share, as a standby."""
+        """Return the name of the session's snapshot. None if it cannot be shared, as on some standbys."""
         if not database.shares_snapshots:
             return None
         try:
@@ -243,10 +244,10 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     def _split_keys(
         self, database: Database, shape: TableShape, max_chunks: int, span_condition: str
     ) -> list[KeyValues]:
-        """Return the last key of each chunk but the last.
+        """Return the last key of each chunk except the last.
 
-        :param most: how many chunks are read at once.
-        :param of_span: which rows belong to an increment; "" for all.
+        :param max_chunks: number of chunks read concurrently.
+        :param span_condition: condition on the rows of an increment. "" for all.
         """
         options = self._options
         relation, condition = database.relation(options.table_or_query), self._with_user_condition(span_condition)
@@ -268,12 +269,12 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         )
 
     def _with_user_condition(self, condition: str) -> str:
-        """Return a condition together with the user's own."""
+        """Join a condition with the user's ``where``."""
         # On lines of its own: the user's may end in a comment.
         return _join_conditions(f"\n{self._options.where}\n" if self._options.where else "", condition)
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Let go of the session that a day's chunks shared: all of them are read."""
+        """Close the session of a day's shared snapshot, since all chunks are read."""
         self._close_snapshot_session(day)
 
     def _close_snapshot_session(self, day: Day) -> None:
@@ -292,12 +293,12 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         )
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day, or of a snapshot or a chunk of it.
+        """Yield the rows of a day, a snapshot or a chunk.
 
-        :raises RetriableError: if the database is away, in trouble or busy. A :class:`.PlanGoneError` if the snapshot
-            that chunks shared is gone.
-        :raises ConfigError: if credentials, rights, table or options are wrong.
-        :raises DataError: if a value cannot be read exactly, or a key is missing or comes twice.
+        :raises RetriableError: the database is unreachable, in trouble or busy. A :class:`.PlanGoneError` if the
+            snapshot shared by chunks is gone.
+        :raises ConfigError: credentials, rights, table or options are wrong.
+        :raises DataError: a value cannot be read exactly, or a key is missing or occurs twice.
         """
         (day,) = part.days
         params = part.params
@@ -322,7 +323,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             database.end()
 
     def _require_replayed(self, database: Database, day: Day) -> None:
-        """Refuse a day that a replica has not got whole; increments and what there is now have no such bound."""
+        """Refuse a day that a replica does not have completely. Increments and snapshots read its current rows."""
         if self._options.kind == "day":
             require_replayed(database, day, self._database_time(database))
 
@@ -339,26 +340,26 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
 
 def _join_conditions(first: str, second: str) -> str:
-    """Return two conditions as one; "" is none."""
+    """Join two conditions by AND. "" means no condition."""
     return " AND ".join(f"({condition})" for condition in (first, second) if condition)
 
 
 class KeyAppender:
-    """Adds the column of keys to batches, and sees to it that each comes once where the database does not."""
+    """Adds keys to batches, and checks that they are unique if the database does not guarantee it."""
 
     def __init__(self, shape: TableShape, layout: RowLayout) -> None:
         self._layout = layout
         self._key_set = None if shape.is_unique or not shape.key else KeySet()
 
     def close(self) -> None:
-        """Let go of the keys so far."""
+        """Delete the stored keys."""
         if self._key_set is not None:
             self._key_set.close()
 
     def append_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with its keys.
 
-        :raises DataError: a key is missing, or has come before.
+        :raises DataError: a key is missing or occurred before.
         """
         import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Checks a source against its database before the first run: a few short statements, and no row is read."""
+"""Check of a source against its database before the first run, with a few short statements that read no row."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check(options: SqlOptions, connection: Connection) -> PreflightReport:
 
 
 def _has_summer_time(zone: dt.tzinfo) -> bool:
-    """Tell whether a zone has summer time, this year or the next."""
+    """Return whether a zone changes its offset this year or the next."""
     this_year = dt.datetime.now(dt.UTC).year
     months = [dt.datetime(this_year + number // 12, 1 + number % 12, 1, tzinfo=zone) for number in range(24)]
     return len({month.utcoffset() for month in months}) > 1
@@ -51,7 +51,7 @@ def _has_summer_time(zone: dt.tzinfo) -> bool:
 
 @dataclass
 class _SqlPreflight:
-    """One check on its way."""
+    """One check of a source."""
 
     options: SqlOptions
     connection: Connection
@@ -172,7 +172,7 @@ class _SqlPreflight:
             self.add(subject, "note", f"no index begins with it, so each {unit} reads the whole table", "make an index")
 
     def _check_cursor(self, database: Database, shape: TableShape) -> None:
-        """Say what the cursor cannot see."""
+        """Report the rows that the cursor will miss."""
         for column in (shape.timestamp_column, shape.incrementing_column):
             if column is not None:
                 self._note_nullable(f"column {column.name!r}", column, "increment")
@@ -192,7 +192,7 @@ class _SqlPreflight:
         self.add(f"mode {self.options.mode!r}", "note", text, "see docs/sql.md for how often that is")
 
     def _check_number(self, database: Database, shape: TableShape, column: SqlColumn) -> None:
-        """Say whether a number only grows, as far as can be seen."""
+        """Report whether a number can only grow, as far as the database shows."""
         subject, table_or_query = f"column {column.name!r}", self.options.table_or_query
         if isinstance(table_or_query, Query):
             return
@@ -220,7 +220,7 @@ class _SqlPreflight:
             self.add(subject, "ok", f"{counter.name} gives its numbers")
 
     def _check_zone(self, database: Database, option: str, column: SqlColumn) -> None:
-        """PreflightReport in which zone times without a zone are read, and whether the database is set to it."""
+        """Report the zone in which times without a zone are read, and whether the database is set to it."""
         subject = f"{option} {column.name!r}"
         clock_zone = self.options.clock_zone
         zone = database_zone(database, self.connection.conn_type)

@@ -1,6 +1,6 @@
-"""The ways to read a table, as data: which options go with each, and what the options' values are called elsewhere.
+"""The ways to read a table as data: the options of each, and option values with other names in other projects.
 
-The tables of ``docs/sql.md`` say the same; a test holds them together. DAG files import this.
+A test compares this with the tables of ``docs/sql.md``. DAG files import this module.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ OptionUse = Literal["needed", "yes", "no"]
 class ReadMethod(NamedTuple):
     """One way to read a table.
 
-    :param option: the option that chooses it; ``value`` is the one that it then has, "" for any.
-    :param needs: the options that it cannot do without.
-    :param takes: those that it goes with; all others mean nothing to it.
+    :param option: the option that selects it, with the value ``value``. "" for any value.
+    :param requires: options that must be set.
+    :param accepts: options that may be set. All others are errors.
     """
 
     option: str
@@ -28,22 +28,22 @@ class ReadMethod(NamedTuple):
     accepts: tuple[str, ...] = ()
 
     def option_use(self, option: str) -> OptionUse:
-        """Return whether it goes with an option."""
+        """Return whether an option is required, allowed or an error."""
         if option in self.requires:
             return "needed"
         return "yes" if option in self.accepts else "no"
 
     def __str__(self) -> str:
-        """Return it as it stands in code."""
+        """Return the option as a user types it."""
         return f"{self.option}={self.value!r}" if self.value else self.option
 
 
 class StartMode(NamedTuple):
-    """How a stream with a ``mode`` begins and goes on.
+    """First and later runs of a stream with a ``mode``.
 
-    :param begins_with_all: whether its first run reads all rows there are.
-    :param goes_on: whether later runs read what came since.
-    :param begins_anew: whether a run reads all rows again where what the ledger says cannot be followed any more.
+    :param loads_existing: the first run reads all existing rows.
+    :param loads_new: later runs read new rows.
+    :param reloads_when_lost: a run reads all rows again if the ledger's position is lost.
     """
 
     loads_existing: bool
@@ -79,7 +79,7 @@ METHOD_OPTIONS = (
     "consistency",
     "lookback_days",
 )
-"""Those that do not go with every way; the last one is the operator's, which asks :attr:`.Source.reloads`."""
+"""Options that not every way accepts. The last one is the operator's, which reads :attr:`.Source.reloads`."""
 SNAPSHOT_MODES: dict[SnapshotModeName, StartMode] = {
     "initial": StartMode(loads_existing=True),
     "no_data": StartMode(loads_existing=False),
@@ -92,7 +92,7 @@ FOREIGN_NAMES = {
     ("snapshot_mode", "schema_only"): "snapshot_mode='no_data'",
     ("snapshot_mode", "never"): "snapshot_mode='no_data'",
 }
-"""What is called otherwise in Kafka Connect's JDBC source (``mode``) and in Debezium (``snapshot_mode``)."""
+"""Values of Kafka Connect's JDBC source (``mode``) and Debezium (``snapshot_mode``) with another name here."""
 _MISPLACED = {
     "timestamp_column": "it belongs to a mode with 'timestamp'",
     "incrementing_column": "it belongs to a mode with 'incrementing'",
@@ -105,9 +105,9 @@ _MISPLACED = {
 
 
 def refuse_foreign_name(option: str, value: object) -> object:
-    """Return an option's value, unless it is another project's name for something.
+    """Return an option's value, unless it is another project's name.
 
-    :raises ValueError: naming what it is called here.
+    :raises ValueError: shows the name used here.
     """
     if isinstance(value, str) and (ours := FOREIGN_NAMES.get((option, value))):
         raise ValueError(f"{value!r} is here {ours}")
@@ -115,7 +115,7 @@ def refuse_foreign_name(option: str, value: object) -> object:
 
 
 def read_methods(options: BaseModel) -> list[ReadMethod]:
-    """Return the ways that options choose; one if they are sound."""
+    """Return the ways that the options select. Valid options select one."""
     return [
         method
         for method in READ_METHODS
@@ -124,7 +124,7 @@ def read_methods(options: BaseModel) -> list[ReadMethod]:
 
 
 def read_method_problems(options: BaseModel) -> list[str]:
-    """Say which options are missing, or mean nothing; [] if all go together."""
+    """Return problems of missing and misplaced options, or []."""
     methods, problems = read_methods(options), []
     if len(methods) != 1:
         problems.append("day_column: give either day_column, for days, or snapshot, or mode")
@@ -147,5 +147,5 @@ def read_method_problems(options: BaseModel) -> list[str]:
 
 
 def is_set(options: BaseModel, option: str) -> bool:
-    """Tell whether an option has another value than its default."""
+    """Return whether an option differs from its default."""
     return bool(getattr(options, option) != type(options).model_fields[option].default)

@@ -1,8 +1,7 @@
-"""Whether a table can still be followed: what is written to it now must come behind what was read.
+"""Detection of a lost position: new rows of a table would come before the rows already read.
 
-It cannot be if the counter of its numbers, or the database's clock, stands before the ledger's position: the table was
-emptied and counts from 1 again, or was restored, or the server is another one. That rows are gone proves nothing: an
-empty table, or one that lost its newest rows, goes on counting.
+A position is lost if the column's counter or the database's clock is before it: the table was emptied and counts from 1
+again, was restored, or the server was replaced. Missing rows are no proof, since an emptied table may go on counting.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._sql.cursors import SqlCursor
 
 CLOCK_TOLERANCE = dt.timedelta(minutes=1)
-"""By how much the clocks of servers that stand in for each other may differ."""
+"""Allowed difference between the clocks of servers that replace each other."""
 
 
 def reset_reason(
     database: Database, cursor: SqlCursor, table_or_query: Table | Query, position: str, now: dt.datetime
 ) -> str:
-    """Say why what is written now would be passed by; "" if it would not, or nobody can tell.
+    """Return the reason why new rows would be missed. "" if they would not, or if that is unknown.
 
-    :param position: behind which no row came.
-    :param now: by the database's own clock.
+    :param position: position with no later rows.
+    :param now: time of the database's clock.
     """
     values, column = cursor.parse_position(position), cursor.columns[0]
     if not values:
@@ -45,14 +44,14 @@ def reset_reason(
 
 
 def greatest_and_counter(database: Database, table: Table, column: str) -> tuple[int, ColumnCounter | None]:
-    """Return the greatest number that a table has, 0 without any, and then what its counter says."""
+    """Return a column's greatest number, or 0, and its counter."""
     (greatest,) = database.one_row(database.select([f"max({database.quote(column)})"], database.relation(table)))
     text = str(greatest)
     return (int(text) if text.lstrip("-").isdecimal() else 0), readable_counter(database, table, column)
 
 
 def readable_counter(database: Database, table: Table, column: str) -> ColumnCounter | None:
-    """Return what gives a column its numbers; None if nobody can tell."""
+    """Return a column's counter. None if it has none or it cannot be read."""
     try:
         return database.column_counter(table, column)
     except ConfigError:  # a server that only resembles the one whose catalog is asked

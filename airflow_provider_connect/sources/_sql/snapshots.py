@@ -1,4 +1,4 @@
-"""Polls a snapshot, whose chunks a later try may go on with."""
+"""Poller of snapshots, whose chunks a retry can keep."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _STARTS_OVER_REASON = (
 
 
 class SqlSnapshotPoller(SqlPoller, Resumes):
-    """Polls a snapshot. A try that dies can be gone on with if each chunk is of a moment of its own."""
+    """Polls a snapshot. A retry can resume if chunks do not share a snapshot."""
 
     def __init__(self, options: SqlOptions, connection: Connection, context: PollContext) -> None:
         super().__init__(options, connection, context)
         self.begins_anew = "" if self._resumes else _STARTS_OVER_REASON
 
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> list[InputPartition]:
-        """Return the chunks of an earlier try: between the same keys, of the table as it is now; [] if they are none.
+        """Return the chunks of an earlier try for the current table, between the same keys. [] if they cannot be used.
 
         :raises ConnectError: as :meth:`plan`.
         """

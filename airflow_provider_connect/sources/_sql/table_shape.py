@@ -1,4 +1,4 @@
-"""What a database says of the table or query, held against the options: columns, key, the clock of the day column."""
+"""Columns, key and indexes of a table or query, validated against the options."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EARLIER_KEY_METADATA = "earlier_key"
-"""The same for the key of versions up to 1.0.0rc1, if that key is a different one."""
+"""The same for the key of versions up to 1.0.0rc1, if it is different."""
 KEY_METADATA = "key"
-"""Entry of a schema's metadata: pairs of column and class that ``record_key`` is made of, as JSON. See ``keys.py``."""
+"""Entry of a schema's metadata: JSON pairs of column and class that make up ``record_key``. See ``keys.py``."""
 _DAY_COLUMN = "day"
 _TEXT_TYPES = ("text", "char", "varchar", "character", "bpchar", "uuid", "tinytext", "nchar", "nvarchar")
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """What is read: plain data, which travels to tasks.
+    """Description of the table or query to read, as plain data for tasks.
 
-    :param columns: those that become columns of the rows.
-    :param key: names of those that identify a row; () if nothing does.
-    :param is_unique: whether the database itself sees to it that a key comes once.
-    :param day: the day column; None for a snapshot.
-    :param indexes: of the table.
-    :param timestamp: the cursor's time; ``incrementing`` its number. None without such a cursor.
-    :param earlier_key: the key's columns in versions up to 1.0.0rc1; None if they are the same.
-    :param is_query: whether a query is read.
+    :param columns: columns to read.
+    :param key: names of the columns that identify a row, or ().
+    :param is_unique: True if the database guarantees that keys are unique.
+    :param day_column: None for snapshots and modes.
+    :param indexes: the table's indexes.
+    :param timestamp_column: the cursor's time, or None.
+    :param incrementing_column: the cursor's number, or None.
+    :param earlier_key: columns of the key in versions up to 1.0.0rc1. None if they are the same.
+    :param is_query: True for a query.
     """
 
     columns: tuple[SqlColumn, ...]
@@ -52,7 +53,7 @@ class TableShape:
 
     @property
     def to_params(self) -> dict[str, Any]:
-        """What a partition is told of it, as plain JSON."""
+        """Parameters of a partition, as plain JSON."""
         return {
             "columns": [list(column) for column in self.columns],
             "key": list(self.key),
@@ -61,26 +62,26 @@ class TableShape:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> TableShape:
-        """Return what :attr:`params` tells."""
+        """Parse :attr:`to_params`."""
         columns = (SqlColumn(*column) for column in params["columns"])
         return cls(tuple(columns), tuple(params["key"]), params["is_unique"])
 
     @property
     def key_columns(self) -> list[SqlColumn]:
-        """The columns of the key, in its order."""
+        """Columns of the key, in order."""
         by_name = {column.name: column for column in self.columns}
         return [by_name[name] for name in self.key]
 
     def is_range_indexed(self, column: SqlColumn) -> bool:
-        """Return whether an index of the table serves a range of a column."""
+        """Return whether an index of the table serves a range of the column."""
         return any(index.is_ordered and index.columns[0] == column.name for index in self.indexes)
 
 
 @dataclass(frozen=True)
 class RowLayout:
-    """How the rows are read.
+    """Columns, schema and key of the rows that a read returns.
 
-    :param classes: of the key's columns.
+    :param key_classes: classes of the key's columns.
     """
 
     columns: tuple[ReadColumn, ...]
@@ -90,9 +91,9 @@ class RowLayout:
 
 
 def inspect_table(database: Database, options: SqlOptions) -> TableShape:
-    """Ask the database what there is.
+    """Describe the table or query.
 
-    :raises ConfigError: naming everything that does not fit.
+    :raises ConfigError: names everything that does not fit the options.
     """
     if options.columns is None and isinstance(options.table_or_query, Table):
         database.require_all_columns(options.table_or_query)
@@ -140,9 +141,9 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
 
 
 def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> RowLayout:
-    """Return how the rows are read; the same on driver and executors.
+    """Return the layout of the rows. Driver and executors get the same.
 
-    :raises ConfigError: a column cannot be read, or cannot identify a row.
+    :raises ConfigError: a column cannot be read or cannot identify a row.
     """
     import pyarrow as pa
 
@@ -168,9 +169,9 @@ def row_layout(database: Database, shape: TableShape, choices: ValueChoices) -> 
 
 
 def require_readable(database: Database, options: SqlOptions, layout: RowLayout) -> None:
-    """Ask for the rows as a poll does, and for none of them: a wrong ``where`` and a missing right are told now.
+    """Run a poll's statement without rows, to detect a wrong ``where`` or a missing right.
 
-    :raises ConfigError: they cannot be asked for.
+    :raises ConfigError: the statement fails.
     """
     where = f"(\n{options.where}\n)" if options.where else ""
     relation = database.relation(options.table_or_query)
@@ -178,9 +179,9 @@ def require_readable(database: Database, options: SqlOptions, layout: RowLayout)
 
 
 def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
-    """Return how the day column tells the day.
+    """Return the day column's kind of time.
 
-    :raises ConfigError: it does not.
+    :raises ConfigError: the column has no time.
     """
     (read_column,) = database.read_columns([column], ValueChoices())
     clock = clock_of_type(read_column.type)
@@ -190,7 +191,7 @@ def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:
 
 
 def can_split(shape: TableShape, layout: RowLayout) -> bool:
-    """Tell whether ranges of the key hold every row: none is NULL, and its order is one that conditions know, too."""
+    """Return whether ranges of the key hold every row: no NULL, and an order that conditions share."""
     from pyarrow import types
 
     arrow_types = {column.name: column.type for column in layout.columns}

@@ -1,6 +1,6 @@
-"""The zone that a database is set to. Times without a zone are in this zone, unless a program writes them.
+"""Zone that a database is set to. Times without a zone are in this zone, unless a program writes them.
 
-Rows of the present second must wait for the next run, since more rows may get the same second. The present second
+Rows of the current second must wait for the next run, since more rows may get the same second. The current second
 depends on the zone of the clock that writes the times. If that clock is west of the assumed zone, every second counts
 as over, so later rows of a second that was read are lost.
 """
@@ -16,7 +16,7 @@ from airflow_provider_connect.sources._sql.options import MYSQL, POSTGRES, SqlOp
 from airflow_provider_connect.window import zone as known_zone
 
 _WEEKS_AROUND_TODAY = range(-52, 53)
-"""Before and after today: a zone with summer time is not UTC, although it may be today."""
+"""Weeks before and after today. A zone with summer time is not UTC, even if it equals UTC today."""
 # The reader may have a zone of its own, which hides the one that the database was given.
 _POSTGRESQL_ZONE_QUERY = """
 SELECT z.zone, NOT EXISTS (
@@ -46,7 +46,7 @@ class DatabaseZone(NamedTuple):
     """Zone of a database's clock.
 
     :param name: the database's name of the zone: ``US/Pacific``, ``-08:00``, ``PST``.
-    :param is_utc: whether that clock shows UTC all year.
+    :param is_utc: True if that clock shows UTC all year.
     """
 
     name: str
@@ -69,7 +69,7 @@ class DatabaseZone(NamedTuple):
 
 
 def database_zone(database: Database, conn_type: str) -> DatabaseZone | None:
-    """Return the zone that a database is set to; None for a type of database without one."""
+    """Return the zone that a database is set to. None for a type of database without one."""
     if (query := _ZONE_QUERIES.get(conn_type)) is None:
         return None
     name, is_utc = database.one_row(query)
@@ -79,10 +79,11 @@ def database_zone(database: Database, conn_type: str) -> DatabaseZone | None:
 def undeclared_zone(
     database: Database, conn_type: str, options: SqlOptions, column: SqlColumn | None
 ) -> DatabaseZone | None:
-    """Return the database's zone if a column's times may be in it and ``db_timezone`` is not given.
+    """Return the database's zone if a column's times may be in it and ``db_timezone`` is not set.
 
-    :param column: the day column or the cursor's time; None without one.
-    :return: None if ``db_timezone`` is given, the database is in UTC, or the column's times need no zone.
+    None if ``db_timezone`` is set, the database is in UTC, or the column's times need no zone.
+
+    :param column: the day column or the cursor's time, or None.
     """
     if column is None or options.db_timezone is not None:
         return None
@@ -92,10 +93,10 @@ def undeclared_zone(
 
 
 def require_zone(database: Database, conn_type: str, options: SqlOptions, column: SqlColumn | None) -> None:
-    """Refuse to follow times without a zone if their zone is not known.
+    """Refuse to follow times without a zone if their zone is unknown.
 
-    :param column: the cursor's time; None without one.
-    :raises ConfigError: the database is not in UTC, and ``db_timezone`` is not given.
+    :param column: the cursor's time, or None.
+    :raises ConfigError: the database is not in UTC, and ``db_timezone`` is not set.
     """
     zone = undeclared_zone(database, conn_type, options, column)
     if zone is not None and column is not None:

@@ -1,1 +1,1 @@
-"""Any other database, through Spark's own JDBC reader: what it reads exactly, and what is refused."""
+"""Any other database, through Spark's JDBC reader: the types it reads exactly, and errors for the rest."""

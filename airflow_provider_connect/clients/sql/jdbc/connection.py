@@ -1,4 +1,4 @@
-"""A connection of type ``jdbc``: its URL, its extra, and the options of Spark's reader that they become."""
+"""Connections of type ``jdbc``: their URL and extra, and the options of Spark's reader."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from airflow_provider_connect.secrets import Secrets, is_secret_name
 JDBC = "jdbc"
 DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT = "driver_class", "properties", "fetchsize", "session_init_statement"
 DEFAULT_FETCH_ROWS = 10_000
-"""Some drivers fetch ten rows at a time by default, others all of them."""
+"""Rows per fetch. Some drivers fetch ten rows by default, others all."""
 _EXTRA_FIELDS = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT)
 _IGNORED_FIELDS = ("driver_path", "sqlalchemy_scheme", "sqlalchemy_driver", "sqlalchemy_query", "placeholder")
-"""Fields of Airflow's own hook that mean nothing here. Who may edit a connection is not to choose a jar that runs."""
+"""Fields of Airflow's hook without a meaning here. An editor of a connection must not choose a jar that runs."""
 _OWN_READERS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
-"""Databases that this package reads itself. Spark has no dialect for MariaDB, and reads the names of its columns."""
+"""Databases that this package reads itself.
+
+Spark has no dialect for MariaDB and would read its column names as values.
+"""
 _USER_INFO = re.compile(r"//[^/?;]*@|^jdbc:oracle:\w+:[^@]*/[^@]*@", re.IGNORECASE)
 _URL_FIELD = re.compile(r"[?&;:,({]\s*([\w.\- ]+?)\s*=")
 _LOGIN_FIELDS = ("user", "username", "uid", "user name", "pwd", "login")
@@ -35,7 +38,7 @@ _SPARK_OPTIONS = {
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Return what is wrong with a connection; no network is asked, and no part of the URL is told but its beginning."""
+    """Return the problems of a connection, without network. Of the URL only the beginning is shown."""
     label = f"connection {connection.conn_id!r}"
     return [f"{label}: {text}" for text in (*_url_problems(connection.host or ""), *_extra_problems(connection))]
 
@@ -78,10 +81,10 @@ def _parse_whole_number(value: object) -> int | None:
 
 
 def reader_options(connection: Connection, relation: str, limits: SessionLimits) -> dict[str, str]:
-    """Return the options of Spark's reader. They hold the password: nobody prints them.
+    """Return the options of Spark's reader. They contain the password: never print them.
 
-    :param relation: what is read: a SELECT in brackets, with its alias.
-    :raises ConfigError: the connection is wrong.
+    :param relation: a SELECT in brackets with an alias.
+    :raises ConfigError: the connection is not valid.
     """
     refuse_any(connection_problems(connection))
     extra = connection.extra
@@ -104,7 +107,7 @@ def reader_options(connection: Connection, relation: str, limits: SessionLimits)
 
 
 def connection_secrets(connection: Connection) -> Secrets:
-    """Return what an answer of the driver may not show."""
+    """Return the secrets that the driver's messages must not show."""
     properties = connection.extra.get(PROPERTIES) or {}
     secret_values = [str(value) for name, value in properties.items() if is_secret_name(name)]
     return Secrets([*secret_values, connection.password.get_secret_value() if connection.password else ""])

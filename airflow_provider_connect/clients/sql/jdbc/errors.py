@@ -1,4 +1,4 @@
-"""What an exception of the JVM means, told by its class and the database's codes: its text may hold anything."""
+"""Meaning of the JVM's exceptions, by their class and the database's codes. Their text may contain anything."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _DRIVER_ADVICE = (
 _TIMEOUT_STATES = ("HYT00", "HYT01", "57014", "XCL52")
 _LOGIN_STATES = ("08004", "28", "04501")
 _LOGIN_CODES = (1017, 28000, 18456)
-"""Of Oracle and SQL Server, whose SQLSTATE does not say it. A login that is tried again and again is locked."""
+"""Codes of Oracle and SQL Server, whose SQLSTATE does not tell. Repeated attempts would lock the login."""
 _SQL_STATES = ("42", "0A", "07", "2A", "3D", "3F", "37", "S0002")
 _VALUE_STATES = ("22", "21")
 
 
 class JvmException:
-    """One exception of a chain, as far as it may be told."""
+    """The parts of a Java exception that may be shown."""
 
     def __init__(self, java: Any) -> None:
         self.class_names = list(_class_names(java))
@@ -35,7 +35,7 @@ class JvmException:
         self.code = java.getErrorCode() if self.is_sql else 0
 
     def has_class(self, *names: str) -> bool:
-        """Whether it is one of some classes, given without their packages."""
+        """Return whether one of its classes has one of these names, without package."""
         return any(name.rpartition(".")[2] in names for name in self.class_names)
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ def _class_names(java: Any) -> Iterator[str]:
 
 
 def jvm_exceptions(error: Exception) -> list[JvmException]:
-    """Return the exceptions of the JVM behind one of Python's, outermost first; [] if there is none."""
+    """Return the JVM's exceptions behind a Python exception, outermost first, or []."""
     # Py4J has it under one name, PySpark's own exceptions under the other.
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     exceptions: list[JvmException] = []
@@ -66,7 +66,8 @@ def error_for_exceptions(
 ) -> ConnectError:
     """Return our error for exceptions of the JVM.
 
-    :param secrets: what the text may not show. Given where no row is read: then a text about the SQL is told.
+    :param secrets: secrets to remove from the text. If given, texts about the SQL are shown, so pass it only if no row
+        is read.
     """
     if any(cause.has_class("ClassNotFoundException", "NoClassDefFoundError") for cause in exceptions):
         return ConfigError(f"{subject}: {_DRIVER_ADVICE}")

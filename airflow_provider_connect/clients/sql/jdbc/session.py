@@ -1,7 +1,7 @@
-"""One session with a database through its JDBC driver, in the JVM of Spark's driver: names, types and bounds.
+"""A session with a database through its JDBC driver, in the JVM of Spark's driver. It reads names, types and bounds.
 
-Rows do not come this way: Spark reads them (:func:`.reader_options`). The session is made as Spark makes its own, so
-what one is told the other is told, too. Spark is handed in, and never imported.
+Rows are read by Spark (:func:`.reader_options`). The session is created like Spark's own, so both get the same answers.
+Spark is passed in and never imported.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_ROWS = "1 = 0"
 class JdbcDatabase(Database):
     """See :class:`.Database`.
 
-    :ivar quoted_by: what stands around a name.
+    :ivar quote_mark: the character around a name.
     """
 
     def __init__(self, link: Any, connection: Connection, quote: str, seconds: int) -> None:
@@ -52,8 +52,7 @@ class JdbcDatabase(Database):
         """Open a session.
 
         :param spark: Spark's SQL session.
-        :raises ConfigError: the connection is wrong, there is no driver for it, or Spark does not know how the database
-            quotes names.
+        :raises ConfigError: the connection is not valid, there is no driver, or Spark's dialect quotes names wrongly.
         :raises RetriableError: the database cannot be reached.
         """
         jvm = spark.sparkContext._jvm
@@ -80,7 +79,7 @@ class JdbcDatabase(Database):
         return database
 
     def close(self) -> None:
-        """End the session; what cannot be ended is gone already."""
+        """End the session. A lost session is ignored."""
         try:
             self._java_connection.close()
         except Exception as error:
@@ -97,14 +96,14 @@ class JdbcDatabase(Database):
 
     @property
     def version(self) -> str:
-        """The database as its driver names it."""
+        """Product name and version from the driver."""
         metadata = self._call_driver(self._java_connection.getMetaData)
         return f"{metadata.getDatabaseProductName()} {str(metadata.getDatabaseProductVersion()).splitlines()[0]}"
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns in order; no row is read.
+        """Return the columns in order, without reading a row.
 
-        :raises ConfigError: there is no such table, or the query cannot be understood.
+        :raises ConfigError: the table does not exist, or the query is not valid.
         """
         sql = self.select(["*"], self.relation(table_or_query), where=_NO_ROWS)
         return list(self._call_driver(lambda: self._run(sql, _columns)))
@@ -118,7 +117,7 @@ class JdbcDatabase(Database):
             statement.close()
 
     def primary_key(self, table: Table) -> list[str]:
-        """Return the primary key's columns in its order; [] without one."""
+        """Return the primary key's columns in order, or []."""
 
         def read() -> list[tuple[int, str]]:
             schema = table.schema or self._java_connection.getSchema()
@@ -134,11 +133,11 @@ class JdbcDatabase(Database):
         return [name for _, name in sorted(self._call_driver(read))]
 
     def quote(self, name: str) -> str:
-        """Return a name as it stands in SQL."""
+        """Quote a name for SQL."""
         return f"{self.quote_mark}{name.replace(self.quote_mark, self.quote_mark * 2)}{self.quote_mark}"
 
     def literal(self, value: object) -> str:
-        """Return a value as it stands in SQL, dates and times in JDBC's own form, which every driver knows."""
+        """Write a value as SQL. Dates and times have JDBC's escape form, which every driver understands."""
         if isinstance(value, dt.datetime):
             if value.tzinfo is not None:
                 raise ConfigError("an instant has no form that every database understands: cast the column in a query")
@@ -152,7 +151,7 @@ class JdbcDatabase(Database):
         raise ConfigError(f"a value of {type(value).__name__} cannot be compared in every database")
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return what stands after FROM. Not every database takes AS before the name of a query."""
+        """Return the table or query as it stands after FROM, without AS, which some databases refuse."""
         if isinstance(table_or_query, Query):
             return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) {self.quote('query')}"
         return super().relation(table_or_query)
@@ -166,40 +165,40 @@ class JdbcDatabase(Database):
         order_by: str = "",
         limit: int = -1,
     ) -> str:
-        """Return a statement; not every database knows LIMIT."""
+        """Return a statement without LIMIT, which some databases do not know."""
         if limit == 0:
             where = f"({where}) AND {_NO_ROWS}" if where else _NO_ROWS
         sql = super().select(expressions, relation, where=where, order_by=order_by)
         return f"{sql}\nFETCH FIRST {limit:d} ROWS ONLY" if limit > 0 else sql
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Do nothing: Spark reads over connections of its own."""
+        """Do nothing. Spark reads over its own connections."""
 
     def end(self) -> None:
         """Do nothing."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return its few rows: numbers, dates and times as Python's own, all else as text."""
+        """Run a statement and return its few rows: numbers, dates and times as Python values, the rest as text."""
         return list(self._call_driver(lambda: self._run(sql, _rows)))
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Return how to read columns.
+        """Decide how columns are read.
 
-        :raises ConfigError: Spark's reader would bend the values of one.
+        :raises ConfigError: Spark's reader would change a column's values.
         """
         return [read_column(column, choices, self.quote(column.name)) for column in columns]
 
     def _read(
         self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Refuse: Spark reads the rows.
+        """Raise an error, since Spark reads the rows.
 
         :raises ConfigError: always.
         """
         raise ConfigError("rows of a jdbc connection are read by Spark itself")
 
     def cancel(self) -> None:
-        """Do nothing: statements of this session are short, and end in time."""
+        """Do nothing. This session's statements are short."""
 
 
 def _columns(rows: Any) -> Iterator[SqlColumn]:

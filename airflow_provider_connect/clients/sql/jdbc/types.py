@@ -1,6 +1,6 @@
-"""How columns are read through JDBC: by the type code that the driver reports, and only where nothing is bent.
+"""Types of columns read through JDBC, by the type code that the driver reports.
 
-Spark's reader bends some types without a word. What can be seen from the type is refused, and a person chooses.
+Spark's reader changes values of some types silently. Such types are refused, and the user chooses another one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BASE_TYPES = {
     2013: "time with time zone",
     2014: "timestamp with time zone",
 }
-"""Those of ``java.sql.Types`` that have a name here."""
+"""Our names of the codes in ``java.sql.Types``."""
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((-?\d+),(-?\d+)\)")
 _TEXT_ADVICE = "select it as text in a query, such as CAST(c AS VARCHAR(100)), or leave it out with columns="
 _LOSSES = {
@@ -56,7 +56,7 @@ _LOSSES = {
 
 
 def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
-    """Return the base of a column from what the driver says of it; "" for a type that has none here."""
+    """Return a column's base type from the driver's description. "" for an unknown type."""
     name = BASE_TYPES.get(code, "")
     if name in ("decimal", "numeric"):
         return f"{name}({precision},{scale})"
@@ -68,9 +68,9 @@ def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
 
 
 def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadColumn:
-    """Return how a column is read.
+    """Decide how a column is read.
 
-    :raises ConfigError: Spark's reader would bend its values.
+    :raises ConfigError: Spark's reader would change its values.
     """
     import pyarrow as pa
 
@@ -136,10 +136,10 @@ def _make_column(
 
 
 def require_same_types(columns: Sequence[ReadColumn], spark_types: Sequence[str]) -> None:
-    """Hold what Spark would make of the columns against how they are to be read.
+    """Require that Spark would read the columns with their planned types.
 
-    :param found: Spark's names of their types.
-    :raises ConfigError: Spark's dialect for this database reads one otherwise.
+    :param spark_types: Spark's names of the types.
+    :raises ConfigError: Spark's dialect for this database chose another type.
     """
     for column, name in zip(columns, spark_types, strict=True):
         kind = _arrow_type_of_spark(name)
@@ -173,7 +173,7 @@ def _arrow_type_of_spark(name: str) -> pa.DataType | None:
 
 
 def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
-    """Whether every value comes as it is, or its conversion fails."""
+    """Return whether every value is unchanged or its conversion fails."""
     from pyarrow import types
 
     both_types = (spark_type, read_type)
@@ -185,9 +185,9 @@ def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
 
 
 def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
-    """Return the columns of a batch of Spark's as they are read: a decimal that becomes text is a decimal still.
+    """Convert a batch of Spark's to the columns' read types. A decimal that becomes text is still a decimal.
 
-    :raises DataError: a value does not fit; it is not told.
+    :raises DataError: a value does not fit. The message does not show it.
     """
     return [_convert_column(array, column) for array, column in zip(batch.columns, columns, strict=True)]
 

@@ -1,1 +1,1 @@
-"""MySQL and MariaDB: rows as lines of CSV that the server itself puts together."""
+"""MySQL and MariaDB: the server itself writes rows as CSV lines."""

@@ -1,4 +1,4 @@
-"""What is asked of MySQL's information schema. Names come in as literals."""
+"""Queries on MySQL's information schema. Names are passed as SQL literals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_connect.errors import RetriableError
 
 _INTERLEAVED_LOCK_MODE = 2
 _ENFORCING_ENGINES = {"innodb", "myisam", "aria", "memory", "ndbcluster", "rocksdb"}
-"""Engines that keep a unique key unique over all rows of a table.
+"""Engines that enforce a unique key over all rows of a table.
 
 MERGE, FEDERATED, Spider and CONNECT declare keys of rows that other tables hold:
 https://dev.mysql.com/doc/refman/9.7/en/merge-table-problems.html (2026-11).
@@ -22,7 +22,7 @@ MARIADB_REPLICA_STATUS = "SHOW ALL SLAVES STATUS"
 
 
 def columns_query(schema: str, table: str) -> str:
-    """Return the query for name, type, nullability, and a text's character set."""
+    """Return the query for name, type, nullability and character set of a table's columns."""
     return f"""
 SELECT column_name, column_type, is_nullable, character_set_name
 FROM information_schema.columns
@@ -32,11 +32,11 @@ ORDER BY ordinal_position
 
 
 CHARSETS_QUERY = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
-"""Name of the character set by a collation's number. MariaDB leaves out those of Unicode 14."""
+"""Character sets by collation number. MariaDB leaves out those of Unicode 14."""
 
 
 def checks_query(schema: str, table: str) -> str:
-    """Return MariaDB's query for the conditions that a table's rows keep."""
+    """Return MariaDB's query for a table's check constraints."""
     return f"""
 SELECT check_clause FROM information_schema.check_constraints
 WHERE constraint_schema = {schema} AND table_name = {table}
@@ -61,9 +61,9 @@ SELECT table_rows FROM information_schema.tables WHERE table_schema = {schema} A
 
 
 def counter_query(schema: str, table: str, column: str) -> str:
-    """Return the query for the next AUTO_INCREMENT of a column, and for how the server gives them out.
+    """Return the query for a column's next AUTO_INCREMENT and the server's settings for it.
 
-    A replica, which is read-only, may be behind.
+    On a replica, which is read-only and may lag, the number is NULL.
     """
     return f"""
 SELECT CASE WHEN cast(@@global.read_only AS char) IN ('0', 'OFF') THEN t.auto_increment END,
@@ -75,7 +75,7 @@ WHERE c.table_schema = {schema} AND c.table_name = {table} AND c.column_name = {
 
 
 def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
-    """Say why an AUTO_INCREMENT may come after a greater one."""
+    """Return the reasons why an AUTO_INCREMENT may come after a greater one."""
     reasons = []
     if engine.lower() == "innodb" and lock_mode == _INTERLEAVED_LOCK_MODE:
         reasons.append("with innodb_autoinc_lock_mode=2 statements that insert many rows take numbers in turns")
@@ -85,14 +85,14 @@ def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
 
 
 def primary_key_columns(parts: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the columns of the primary key, of the rows of :func:`indexes`. They are whole, also if a part is not."""
+    """Return the primary key's columns from rows of :func:`indexes_query`: whole columns, even if a part covers less."""
     return [column for name, column, *_ in parts if name == "PRIMARY"]
 
 
 def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
-    """Return the indexes, of the rows of :func:`indexes`.
+    """Return the indexes from rows of :func:`indexes_query`.
 
-    What follows an expression or the beginning of a text is left out.
+    Columns after an expression or the beginning of a text are left out.
     """
     by_name: dict[str, Index] = {}
     incomplete: set[str] = set()
@@ -110,7 +110,7 @@ def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
 def lag_seconds(status: list[dict[str, Any]]) -> float | None:
     """Return the largest lag of a replica's sources.
 
-    :raises RetriableError: if replication stands still.
+    :raises RetriableError: replication is stopped.
     """
     lags = [row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master")) for row in status]
     if any(lag is None for lag in lags):

@@ -1,7 +1,7 @@
-"""The types of MySQL and MariaDB and their homes in Arrow: the table, as data.
+"""Arrow types of MySQL's and MariaDB's types, as tables.
 
-A row is one line of CSV that the server puts together, so every column is an expression for one item of it. NULL must
-become the empty item: CONCAT_WS leaves NULL out, and all that follows would move.
+The server writes a row as one CSV line, so every column is an expression for one item. NULL must become the empty item:
+CONCAT_WS skips NULL, which would shift the following items.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _CHARSET = re.compile(r" character set (\w+)$")
 UNKNOWN_CHARSET = "unknown"
-"""Character set of a text whose set the server does not tell."""
+"""Character set of a text if the server does not report it."""
 _UNICODE_CHARSETS = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", "latin1"}
-"""Character sets of which Unicode has every character. MySQL's latin1 has 256, and ucs2 takes halves of pairs."""
+"""Character sets that Unicode covers. MySQL's latin1 has 256 characters, and ucs2 allows halves of surrogate pairs."""
 _TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?")
 
 _PLAIN = "ifnull({column}, '')"
@@ -48,7 +48,7 @@ _INTEGER_TYPES = {
     "int": ("int32", "int64"),
     "bigint": ("int64", "decimal128(20, 0)"),
 }
-"""By name: signed, and unsigned, which Spark and Delta do not have: the next wider one."""
+"""Arrow types by name: signed, and unsigned as the next wider type, since Spark and Delta have no unsigned types."""
 _TEXT_TYPES = {
     "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
     "null",
@@ -57,7 +57,7 @@ _BYTE_TYPES = {
     "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point", "linestring",
     "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
 }  # fmt: skip
-"""Shapes are read as their own bytes: four of the reference system, then well-known binary."""
+"""Types read as bytes. Shapes have four bytes of the reference system, then well-known binary."""
 _DATE_TYPES = {"date": "date32", "datetime": "timestamp", "timestamp": "instant"}
 _ZERO_DATE_ADVICE = "a date with month or day zero? zero_dates='null' makes them NULL"
 _ADVICE = {
@@ -75,18 +75,18 @@ _CHARACTER_ADVICE = (
 
 
 def base_type(kind: str, charset: str | None) -> str:
-    """Return the type of a column, with its character set if Unicode does not cover that.
+    """Return a column's type, with its character set if Unicode does not cover that.
 
-    :param charset: its name; None if the column holds no text.
+    :param charset: name of the character set. None if the column holds no text.
     """
     return kind if charset is None or charset in _UNICODE_CHARSETS else f"{kind} character set {charset}"
 
 
 def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
-    """Return how to read a column.
+    """Decide how a column is read.
 
-    :param quoted: its name as it stands in SQL.
-    :raises ConfigError: if its type is none of the table's.
+    :param quoted: quoted name.
+    :raises ConfigError: the type is not supported.
     """
     import pyarrow as pa
 

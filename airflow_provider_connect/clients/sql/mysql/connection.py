@@ -1,4 +1,4 @@
-"""Airflow's own ``mysql`` connection as PyMySQL's arguments.
+"""PyMySQL's arguments for Airflow's ``mysql`` connection.
 
 Fields: ``MySqlHook`` of apache-airflow-providers-mysql (2026-11), whose schema field is the database, and
 https://dev.mysql.com/doc/refman/8.4/en/connection-options.html#option_general_ssl-mode.
@@ -16,13 +16,13 @@ from airflow_provider_connect.secrets import Secrets
 
 PASSED_FIELDS = {"connect_timeout", "ssl", "ssl_mode", "unix_socket"}
 IGNORED_FIELDS = {"charset", "client", "conv", "cursor", "local_infile", "use_unicode"}
-"""Fields of Airflow's hook that change nothing here: the session has its own character set, and reads no files."""
+"""Fields of Airflow's hook without effect: the session has its own character set and reads no files."""
 _SSL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _SSL_FIELDS = {"ca", "capath", "cert", "check_hostname", "cipher", "key"}
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Return what is wrong with a connection; no network is asked."""
+    """Return the problems of a connection, without network."""
     problems = []
     if connection.extra.get("iam"):
         problems.append("extra field 'iam' asks for a token of AWS, which is not supported: give login and password")
@@ -41,9 +41,9 @@ def connection_problems(connection: Connection) -> list[str]:
 
 
 def connect_arguments(connection: Connection, connect_seconds: float) -> dict[str, Any]:
-    """Return what PyMySQL connects with.
+    """Return PyMySQL's arguments.
 
-    :raises ConfigError: if a certificate cannot be read.
+    :raises ConfigError: a certificate cannot be read.
     """
     password = connection.password.get_secret_value() if connection.password else ""
     fields = {name: connection.option(name) for name in ("connect_timeout", "unix_socket")}
@@ -60,7 +60,7 @@ def connect_arguments(connection: Connection, connect_seconds: float) -> dict[st
 
 
 def connection_secrets(connection: Connection) -> Secrets:
-    """Return what no message may show."""
+    """Return the secrets that messages must not show."""
     return Secrets([connection.password.get_secret_value()] if connection.password else [])
 
 
@@ -73,10 +73,10 @@ def _ssl_options(connection: Connection) -> dict[str, Any]:
 
 
 def _tls_arguments(connection: Connection) -> dict[str, Any]:
-    """Return PyMySQL's arguments for TLS: none means that it is used if the server has it.
+    """Return PyMySQL's TLS arguments. Without any, TLS is used if the server supports it.
 
-    A certificate of an authority is given to be compared with, so the server's must fit, its name included, unless
-    ``ssl_mode`` says less.
+    If a certificate authority is given, the server's certificate and name must match, unless ``ssl_mode`` requires
+    less.
     """
     ssl_options, mode = _ssl_options(connection), str(connection.extra.get("ssl_mode") or "").upper()
     if mode == "DISABLED":

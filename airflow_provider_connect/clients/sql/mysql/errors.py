@@ -1,8 +1,8 @@
-"""What an error of MySQL or MariaDB means, told by its number.
+"""Meaning of MySQL's and MariaDB's errors, by number.
 
 Numbers: https://dev.mysql.com/doc/mysql-errors/8.4/en/ and
-https://mariadb.com/docs/server/reference/error-codes (2026-11). A text may quote a value, so only those about names
-and rights are shown.
+https://mariadb.com/docs/server/reference/error-codes (2026-11). Texts may quote a value, so only texts about names and
+rights are shown.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _SHOWN_ERRORS = _RIGHTS_ERRORS | _NAME_ERRORS
 
 
 def error_number(error: pymysql.MySQLError) -> int:
-    """Return an error's number; 0 without one."""
+    """Return an error's number, or 0."""
     number = error.args[0] if error.args else 0
     return number if isinstance(number, int) else 0
 
 
 def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: Secrets) -> ConnectError:
-    """Return what a failed connection means; its text is shown without the password."""
+    """Return our error for a failed connection, with the server's text without the password."""
     import pymysql
 
     number = error_number(error) if isinstance(error, pymysql.MySQLError) else 0
@@ -60,9 +60,9 @@ def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: S
 def sql_error(
     error: pymysql.MySQLError, action: str, *, is_cancelled: bool = False, shows_syntax: bool = False
 ) -> ConnectError:
-    """Return what a failed statement means.
+    """Return our error for a failed statement.
 
-    :param tells_syntax: whether the statement holds nothing but a user's own words, which a syntax error quotes.
+    :param shows_syntax: True if the statement contains only the user's SQL, which a syntax error quotes.
     """
     import pymysql
 

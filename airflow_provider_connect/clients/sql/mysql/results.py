@@ -1,12 +1,13 @@
-"""What PyMySQL tells of a result: its columns, its rows as they come, and its warnings.
+"""PyMySQL's results: column types, rows as they arrive, and warnings.
 
-Columns: https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html
+Columns:
+https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html
 and https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-response-packets/result-set-packets
-(2026-11), here in the words of ``information_schema``.
+(2026-11), with the type names of ``information_schema``.
 
 Warnings: https://dev.mysql.com/doc/mysql-errors/9.4/en/server-error-reference.html and
-https://mariadb.com/docs/server/reference/error-codes (2026-11). By them MySQL and MariaDB say that a value was cut or
-replaced while rows were read. A warning's text quotes the value, so it is not shown.
+https://mariadb.com/docs/server/reference/error-codes (2026-11). MySQL and MariaDB warn if they cut or replaced a value
+while they sent rows. A warning's text quotes the value, so it is not shown.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ _CHAR = 254
 _UUID_BYTES = 36 * 4
 """Length of a UUID's text in utf8mb4, every session's character set."""
 QUERIED_TEXTS = {"longtext", "enum", "set"}
-"""Types of a query's texts, which have a character set."""
+"""Text types of a query's columns, which have a character set."""
 _TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
 
 
 def type_name(field: Any) -> str:
-    """Return a field's type, as far as it decides how the column is read.
+    """Return a field's type name.
 
     :param field: a ``FieldDescriptorPacket`` of PyMySQL.
     """
@@ -70,7 +71,7 @@ _FETCHED_ROWS = 1_000
 
 
 def stream_cursor(session: pymysql.Connection[Any]) -> Any:
-    """Return a cursor whose rows are not kept; it has ``fields``, :meth:`texts` and :meth:`abandon`, too."""
+    """Return a cursor that does not store rows. It adds ``fields``, :meth:`texts` and :meth:`abandon`."""
     return _stream_cursor_class()(session)
 
 
@@ -81,11 +82,11 @@ def _stream_cursor_class() -> type[Any]:
     class Stream(SSCursor):
         @property
         def fields(self) -> list[Any]:
-            """How the protocol describes the columns; ``description`` tells no sign and no character set."""
+            """The protocol's description of the columns. ``description`` lacks sign and character set."""
             return list(self._result.fields)  # type: ignore[attr-defined]
 
         def texts(self) -> Iterator[bytes | None]:
-            """Yield the rows, each of which is one text. Then ``warning_count`` is the server's number of warnings.
+            """Yield the rows, one text each. At the end ``warning_count`` is the server's number of warnings.
 
             :raises MySQLError: as PyMySQL raises it.
             """
@@ -94,9 +95,9 @@ def _stream_cursor_class() -> type[Any]:
                     yield text
 
         def abandon(self) -> None:
-            """Leave what was not read where it is: the session is of no use then.
+            """Leave the remaining rows unread, which makes the session unusable.
 
-            Otherwise PyMySQL reads all the rest as soon as the cursor goes, and complains if that fails.
+            Otherwise PyMySQL reads all remaining rows when the cursor is deleted, and complains if that fails.
             """
             if self._result is not None:  # type: ignore[attr-defined]
                 self._result.unbuffered_active = False  # type: ignore[attr-defined]
@@ -118,15 +119,14 @@ _LOSSY_WARNINGS = {
     1916: "a number lies outside its type's range: cast it to a wider type",
     1977: "a character has no counterpart in another character set: read it with cast(column as binary)",
 }
-"""Warnings after which the server sent a value other than the stored one, by number, each with its remedy."""
+"""Warnings after which the server sent a value other than the stored one, by number, with their remedies."""
 
 
 def require_unchanged_values(numbers: Sequence[int], count: int, label: str) -> None:
     """Refuse rows if the server warned that it cut or replaced a value.
 
-    :param numbers: the numbers of the warnings that the server lists.
-    :param count: the number of all warnings.
-    :param place: the connection in words.
+    :param numbers: numbers of the warnings that the server lists.
+    :param count: number of all warnings.
     :raises DataError: a value was cut or replaced, or the server does not list all warnings.
     """
     refused = Counter(number for number in numbers if number in _LOSSY_WARNINGS)

@@ -1,4 +1,4 @@
-"""A session with MySQL or MariaDB."""
+"""Sessions with MySQL or MariaDB."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _CANCEL_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0
-"""How much longer than the statement may take a silent server is waited for."""
+"""Seconds to wait for a silent server beyond the statement's limit."""
 # The server's own defaults would change the text of values (sql_mode, time_zone), cut the rows (sql_select_limit), read
 # what was not committed, or hang up on a reader that pauses.
 _SETTINGS = {
@@ -62,10 +62,11 @@ _MAX_CONCAT_BYTES = (1 << 64) - 1
 
 
 class MySQL(Database):
-    """A session of PyMySQL, and how to open another one to end a statement of this one.
+    """A session of PyMySQL.
 
-    :param place: the connection in words, for messages.
-    :param comment: what every read begins with: an administrator sees it in the list of processes.
+    :param connect: opens another session, to end a statement of this one.
+    :param label: the connection's name in messages.
+    :param comment: SQL comment before every read, shown in the server's list of processes.
     """
 
     queried_uuids_were_texts = True
@@ -84,7 +85,7 @@ class MySQL(Database):
 
     @classmethod
     def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
-        """Open a session: see :func:`.opening.open_database`."""
+        """Open a session. See :func:`.opening.open_database`."""
         try:
             import pymysql
         except ImportError:
@@ -131,13 +132,13 @@ class MySQL(Database):
 
     @property
     def version(self) -> str:
-        """The server and its version."""
+        """Server and version."""
         return self._version
 
     def lag_seconds(self) -> float | None:
-        """Return a replica's own measure.
+        """Return the replica's own measure of its lag.
 
-        :raises ConfigError: if the user may not ask for it.
+        :raises ConfigError: the user has no right to read it.
         """
         from pymysql.cursors import DictCursor
 
@@ -145,7 +146,7 @@ class MySQL(Database):
         return catalog.lag_seconds(self.rows(statement, "asking for the replica's lag", DictCursor))
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns, asked of the information schema or, for a query, of the optimizer."""
+        """Return the columns, from the information schema or, for a query, from the optimizer."""
         if isinstance(table_or_query, Query):
             fields = [(field.name, type_name(field)) for field in self._fields(table_or_query, tells_syntax=True)]
             charsets = (
@@ -201,7 +202,7 @@ class MySQL(Database):
             return list(rows.fields)
 
     def _json_columns(self, table: Table) -> set[str]:
-        """Return the columns whose text MariaDB checks to be JSON: its JSON is a text with a constraint."""
+        """Return the columns that MariaDB checks to be JSON. Its JSON is a text with a constraint."""
         clauses = self.rows(catalog.checks_query(*self._table_literals(table)), "asking for the table's constraints")
         return {
             match[1].replace("``", "`")
@@ -210,7 +211,7 @@ class MySQL(Database):
         }
 
     def _table_literals(self, table: Table) -> tuple[str, str]:
-        """Return schema and name as the catalog's queries have them."""
+        """Return schema and name as SQL literals for the catalog's queries."""
         return self.literal(table.schema) if table.schema else "database()", self.literal(table.name)
 
     def primary_key(self, table: Table) -> list[str]:
@@ -227,14 +228,14 @@ class MySQL(Database):
         )
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the engine's number."""
+        """Return the engine's estimate."""
         rows = self.rows(
             catalog.row_estimate_query(*self._table_literals(table)), f"asking for the size of {table.name!r}"
         )
         return int(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the AUTO_INCREMENT of a column."""
+        """Return a column's AUTO_INCREMENT."""
         action = f"asking for the AUTO_INCREMENT of {table.name!r}"
         rows = self.rows(catalog.counter_query(*self._table_literals(table), self.literal(column)), action)
         if not rows:
@@ -246,20 +247,20 @@ class MySQL(Database):
         )
 
     def quote(self, name: str) -> str:
-        """Return a name in backticks."""
+        """Quote a name with backticks."""
         if not name or "\0" in name:
             raise ConfigError(f"{name!r} is no name in MySQL")
         return "`" + name.replace("`", "``") + "`"
 
     def literal(self, value: object) -> str:
-        """Return a value as PyMySQL writes it."""
+        """Write a value as SQL, with PyMySQL."""
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
             value = value.astimezone(dt.UTC).replace(tzinfo=None)
         with self._translate_errors("writing a value"), contextlib.closing(self._session.cursor()) as cursor:
             return str(cursor.mogrify("%s", (value,)))
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a transaction; it has a snapshot of its own from its first row on."""
+        """Begin a transaction, whose snapshot is taken with its first row."""
         if snapshot is not None:
             self.export_snapshot()
         # Not WITH CONSISTENT SNAPSHOT: that is older than a table which takes the name while we wait for a lock on it,
@@ -268,7 +269,7 @@ class MySQL(Database):
         self._is_in_transaction = True
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Open the tables, which nobody may alter then; no row is read, so the snapshot is younger than they are."""
+        """Open the tables, which prevents changes to them. No row is read, so the snapshot will be younger."""
         self.rows(self.select(["1"], self.relation(table_or_query), limit=0), "opening the table")
         return self.describe(table_or_query)
 
@@ -281,20 +282,20 @@ class MySQL(Database):
     def rows(self, sql: str, action: str = "asking the database", cursor: type[Any] | None = None) -> list[Any]:
         """Run a statement.
 
-        :param cursor: PyMySQL's class for other rows than tuples.
+        :param cursor: PyMySQL's cursor class, for rows other than tuples.
         """
         with self._translate_errors(action), contextlib.closing(self._session.cursor(cursor)) as open_cursor:
             open_cursor.execute(sql)
             return list(open_cursor.fetchall())
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Return the items of a line."""
+        """Decide how columns are read: as items of a CSV line."""
         return [read_column(column, self.quote(column.name), choices) for column in columns]
 
     def _read(
         self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Select the rows as lines, one at a time."""
+        """Select the rows as CSV lines and convert them."""
         import pymysql
 
         converter = CsvConverter(columns)
@@ -336,7 +337,7 @@ class MySQL(Database):
         return row
 
     def cancel(self) -> None:
-        """End the statement from a session of its own."""
+        """End the statement from another session."""
         self._is_cancelled = True
         with (
             self._translate_errors("cancelling"),
@@ -346,7 +347,7 @@ class MySQL(Database):
             cursor.execute(f"KILL QUERY {self._id:d}")
 
     def close(self) -> None:
-        """End the session; a statement that runs would live on while it computes, so it is killed first."""
+        """End the session. A running statement is killed first, since it would go on while the server computes."""
         import pymysql
 
         if not self._session.open:
@@ -358,7 +359,7 @@ class MySQL(Database):
 
     @contextlib.contextmanager
     def _translate_errors(self, action: str, *, tells_syntax: bool = False) -> Iterator[None]:
-        """Raise what PyMySQL raises as our own."""
+        """Raise PyMySQL's errors as ours."""
         import pymysql
 
         try:
@@ -374,5 +375,5 @@ class MySQL(Database):
 
 
 def _comment_text(name: str) -> str:
-    """Return a name that cannot end a comment, nor be a hint or a command in one."""
+    """Replace characters that could end a comment or make it a hint or command."""
     return re.sub(r"[^\w .:+=@-]", "_", name)

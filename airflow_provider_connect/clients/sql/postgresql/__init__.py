@@ -1,1 +1,1 @@
-"""PostgreSQL: rows as COPY writes them."""
+"""PostgreSQL: rows come from COPY."""

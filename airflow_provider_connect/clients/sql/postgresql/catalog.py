@@ -1,4 +1,4 @@
-"""What is asked of PostgreSQL's catalog. A relation is given as it stands in SQL, so a view is one, too."""
+"""Queries on PostgreSQL's catalog. A relation is passed as its SQL text, so a view works too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""PostgreSQL's types and their homes in Arrow: the table, as data.
+"""Arrow types of PostgreSQL's types, as a table.
 
-COPY writes every value with its type's own output function, which loses nothing. A type that is not named here is
-read as that text: uuid, interval, inet, bit, xml, arrays, ranges, composites, enums and whatever an extension adds.
+COPY writes every value with its type's output function, which loses nothing. Types without an entry are read as that
+text: uuid, interval, inet, bit, xml, arrays, ranges, composites, enums and types of extensions.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def _arrow_types() -> dict[str, pa.DataType]:
 
 
 def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
-    """Return how to read a column.
+    """Decide how a column is read.
 
-    :param quoted: its name as it stands in SQL.
+    :param quoted: quoted name.
     """
     import pyarrow as pa
 
@@ -88,7 +88,7 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
 
 
 def with_bytes_advice(column: ReadColumn) -> ReadColumn:
-    """Return the reading of a text in a SQL_ASCII database, with advice about bytes that are not UTF-8."""
+    """Add the advice about bytes that are not UTF-8 to a text column of a SQL_ASCII database."""
     import pyarrow as pa
 
     return (

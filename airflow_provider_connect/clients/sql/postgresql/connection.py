@@ -1,4 +1,4 @@
-"""Airflow's own ``postgres`` connection as libpq's parameters.
+"""libpq's parameters for Airflow's ``postgres`` connection.
 
 Names: https://www.postgresql.org/docs/18/libpq-connect.html#LIBPQ-PARAMKEYWORDS and ``PostgresHook`` of
 apache-airflow-providers-postgres (2026-11), whose schema field is the database.
@@ -18,14 +18,14 @@ PASSED_FIELDS = {
     "sslrootcert", "ssl_max_protocol_version", "ssl_min_protocol_version", "target_session_attrs", "tcp_user_timeout",
 }  # fmt: skip
 IGNORED_FIELDS = {"client_encoding", "cursor", "log_sql", "sqlalchemy_query", "sqlalchemy_scheme"}
-"""Fields of Airflow's hook that change nothing here."""
+"""Fields of Airflow's hook without effect."""
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 # A server that vanished is noticed after two minutes, not after the two hours of most systems.
 _KEEPALIVE_DEFAULTS = {"keepalives_idle": "60", "keepalives_interval": "10", "keepalives_count": "6"}
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Return what is wrong with a connection; no network is asked."""
+    """Return the problems of a connection, without network."""
     problems = []
     if not connection.path and not connection.extra.get("service"):
         problems.append("its schema field names no database")
@@ -44,7 +44,7 @@ def connection_problems(connection: Connection) -> list[str]:
 
 
 def connect_parameters(connection: Connection, application_name: str, connect_seconds: float) -> dict[str, Any]:
-    """Return what libpq connects with."""
+    """Return libpq's parameters."""
     extra_fields = {
         name: str(value) for name, value in connection.extra.items() if name in PASSED_FIELDS and value != ""
     }
@@ -62,7 +62,7 @@ def connect_parameters(connection: Connection, application_name: str, connect_se
 
 
 def connection_secrets(connection: Connection) -> Secrets:
-    """Return what no message may show."""
+    """Return the secrets that messages must not show."""
     password = connection.password.get_secret_value() if connection.password else ""
     hidden = [str(value) for name, value in connection.extra.items() if value and is_secret_name(name)]
     # The path of a key is no secret: messages name it.

@@ -1,7 +1,7 @@
-"""What an error of PostgreSQL means, told by its SQLSTATE.
+"""Meaning of PostgreSQL's errors, by SQLSTATE.
 
-Codes: https://www.postgresql.org/docs/18/errcodes-appendix.html (2026-11). A server's text may quote a value, so only
-texts about a statement's own names are shown (class 42 and those of signing in), and the text of a failed connection.
+Codes: https://www.postgresql.org/docs/18/errcodes-appendix.html (2026-11). A server's text may quote a value, so it is
+shown only for failed connections and for codes about names and logins (class 42 and login classes).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CANCELED = "57014"
 _REFUSED_BY_POLICY = "check_enable_rls"
-"""The server's function that refuses a cut answer. Its text comes in the server's language, this name does not.
+"""The server's function that refuses a read which a policy would cut. Its name, unlike its text, is never translated.
 
 https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/misc/rls.c (2026-11)
 """
@@ -66,7 +66,7 @@ _PERMANENT_REFUSAL = re.compile(
 
 
 def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> ConnectError:
-    """Return what a failed connection means; its text is shown without the password."""
+    """Return our error for a failed connection, with the server's text without the password."""
     server_text = " ".join(secrets.redact(str(error)).split())
     refused = _PERMANENT_REFUSAL.search(server_text)
     message = f"{label}: PostgreSQL lets us not in: {server_text}"
@@ -74,7 +74,7 @@ def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> Conn
 
 
 def sql_error(error: psycopg.Error, action: str, *, is_cancelled: bool = False) -> ConnectError:
-    """Return what a failed statement means."""
+    """Return our error for a failed statement."""
     code = error.sqlstate or ""
     if not code:
         return RetriableError(f"{action}: PostgreSQL's connection is lost ({type(error).__name__})")

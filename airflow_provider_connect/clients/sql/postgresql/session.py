@@ -1,4 +1,4 @@
-"""A session with PostgreSQL."""
+"""Sessions with PostgreSQL."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ _SETTINGS = {
     "idle_session_timeout": "0",
 }
 _ROW_SECURITY: dict[RowSecurity, str] = {"refuse": "off", "accept": "on"}
-"""``off`` turns no policy off: the server refuses a statement whose rows a policy would cut."""
+"""``off`` does not turn policies off: the server refuses a statement whose rows a policy would cut."""
 _CLIENT_CHECK_INTERVAL = "10s"
-"""How soon a server that computes notices that its client is gone."""
+"""How often a computing server checks that its client is still connected."""
 
 
 class PostgreSQL(Database):
     """A session of psycopg 3.
 
-    :param place: the connection in words, for messages.
+    :param label: the connection's name in messages.
     """
 
     shares_snapshots = True
@@ -76,7 +76,7 @@ class PostgreSQL(Database):
     def open(
         cls, connection: Connection, application_name: str, limits: SessionLimits, row_security: RowSecurity = "refuse"
     ) -> Self:
-        """Open a session: see :func:`.opening.open_database`."""
+        """Open a session. See :func:`.opening.open_database`."""
         try:
             import psycopg
         except ImportError:
@@ -113,7 +113,7 @@ class PostgreSQL(Database):
 
     @property
     def version(self) -> str:
-        """The server and its version."""
+        """Server and version."""
         return f"PostgreSQL {(self._session.info.parameter_status('server_version') or '?').split()[0]}"
 
     @property
@@ -122,9 +122,9 @@ class PostgreSQL(Database):
         return self._session.info.parameter_status("server_encoding") == "SQL_ASCII"
 
     def lag_seconds(self) -> float | None:
-        """Return how old what a standby replayed last is; 0 if it has replayed all that it gets.
+        """Return the age of a standby's last replayed transaction. 0 if it has replayed all data it received.
 
-        :raises RetriableError: it has replayed nothing since it was started, and gets nothing.
+        :raises RetriableError: it has replayed nothing since its start and receives nothing.
         """
         is_standby, lag = self.rows(catalog.LAG_QUERY, "asking for the standby's lag")[0]
         if is_standby and lag is None:
@@ -135,7 +135,7 @@ class PostgreSQL(Database):
         return None if lag is None else float(lag)
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
-        """Return the columns, asked of the catalog or, for a query, of the planner."""
+        """Return the columns, from the catalog or, for a query, from the planner."""
         if isinstance(table_or_query, Table):
             described = self.rows(
                 catalog.COLUMNS_QUERY, f"describing {table_or_query.name!r}", (self.relation(table_or_query),)
@@ -156,7 +156,7 @@ class PostgreSQL(Database):
     def _describe_by_planner(
         self, table_or_query: Table | Query, names: Sequence[str] = ()
     ) -> list[tuple[str, int, int]]:
-        """Return name, type and modifier of columns as the planner has them, and not as a snapshot may."""
+        """Return name, type and modifier of columns from the planner, which unlike a snapshot sees the current table."""
         action = "describing the query" if isinstance(table_or_query, Query) else f"describing {table_or_query.name!r}"
         with self._translate_errors(action), self._session.cursor() as cursor:
             chosen = [self.quote(name) for name in names] or "*"
@@ -192,14 +192,14 @@ class PostgreSQL(Database):
         return [(Index(name, tuple(columns), *properties), is_key) for name, columns, *properties, is_key in rows]
 
     def estimated_rows(self, table: Table) -> int | None:
-        """Return the planner's number; None before the table was analyzed for the first time."""
+        """Return the planner's estimate. None before the first ANALYZE."""
         rows = self.rows(catalog.ROW_ESTIMATE_QUERY, f"asking for the size of {table.name!r}", (self.relation(table),))
         return int(rows[0][0]) if rows and rows[0][0] >= 0 else None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the sequence of an identity column, or of a default; what it has given only if the user may see it.
+        """Return the sequence of an identity column or a default. Its last number is None if the user may not read it.
 
-        One that counts down is none, and a standby's may be behind its primary's.
+        None for a sequence that counts down. A standby's sequence may lag behind its primary's, so its number is None.
         """
         relation_and_column = (self.relation(table), column)
         rows = self.rows(catalog.SEQUENCE_QUERY, f"asking for the sequence of {column!r}", relation_and_column)
@@ -216,13 +216,13 @@ class PostgreSQL(Database):
         return ColumnCounter(f"sequence {name}", last_number, tuple(gaps))
 
     def quote(self, name: str) -> str:
-        """Return a name in double quotes."""
+        """Quote a name with double quotes."""
         if not name or "\0" in name:
             raise ConfigError(f"{name!r} is no name in PostgreSQL")
         return '"' + name.replace('"', '""') + '"'
 
     def literal(self, value: object) -> str:
-        """Return a value as psycopg writes it."""
+        """Write a value as SQL, with psycopg."""
         from psycopg import sql
 
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
@@ -231,7 +231,7 @@ class PostgreSQL(Database):
             return sql.Literal(value).as_string(self._session)
 
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a transaction that is repeatable and read-only."""
+        """Begin a repeatable-read, read-only transaction."""
         self.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "beginning to read")
         if snapshot is None:
             return
@@ -241,7 +241,7 @@ class PostgreSQL(Database):
             raise RetriableError(f"{error}: the session that exported it has ended") from None
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Lock the tables as every read does, and look whether that came too late for this snapshot."""
+        """Lock the tables like any read, and check whether they were rewritten before this snapshot could see them."""
         described = self.describe(table_or_query)  # as the snapshot has it
         by_name = {column.name: column for column in described}
         existing_names = [name for name in names if name in by_name]
@@ -266,7 +266,7 @@ class PostgreSQL(Database):
             self.rows("COMMIT", "ending to read")
 
     def export_snapshot(self) -> str:
-        """Return the snapshot's name; a standby has one to give, too."""
+        """Return the snapshot's name. Standbys can export snapshots too."""
         return str(self.rows("SELECT pg_export_snapshot()", "exporting the snapshot")[0][0])
 
     def rows(
@@ -278,14 +278,14 @@ class PostgreSQL(Database):
             return cursor.fetchall() if cursor.description else []
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Return how COPY reads them."""
+        """Decide how COPY reads the columns."""
         read_columns = [read_column(column, self.quote(column.name), choices) for column in columns]
         return [with_bytes_advice(column) for column in read_columns] if self._takes_any_bytes else read_columns
 
     def _read(
         self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """COPY the rows out."""
+        """Copy the rows out and convert them."""
         converter = CsvConverter(columns)
         statement = select([column.expression for column in columns])
         # The server would refuse bytes that are no UTF-8 and name no column. The converter does.
@@ -306,7 +306,7 @@ class PostgreSQL(Database):
             self._session.cancel_safe(timeout=_CANCEL_SECONDS)
 
     def close(self) -> None:
-        """End the session, and the statement with it if one runs."""
+        """End the session and any running statement."""
         import psycopg
         from psycopg.pq import TransactionStatus
 
@@ -322,7 +322,7 @@ class PostgreSQL(Database):
 
     @contextlib.contextmanager
     def _translate_errors(self, action: str) -> Iterator[None]:
-        """Raise what psycopg raises as our own."""
+        """Raise psycopg's errors as ours."""
         import psycopg
 
         try:
