@@ -58,7 +58,7 @@ class CsvConverter:
         import pyarrow as pa
 
         if not columns:
-            raise ConfigError("no column is to be read: choose at least one")
+            raise ConfigError("there are no columns to read: choose at least one")
         self._columns = columns
         self._schema = pa.schema([column.field for column in columns])
         self.converted_rows = 0
@@ -84,7 +84,7 @@ class CsvConverter:
 
     def _finish_column(self, column: ReadColumn, values: pa.Array) -> pa.Array:
         if values.null_count and not column.is_nullable:
-            raise DataError(f"{column.title} holds NULL, although the database declares that it cannot")
+            raise DataError(f"{column.title} holds NULL, but the database declares it NOT NULL")
         if column.form == "hex":
             return _decode_hex(values, column)
         # A text without a zone, as MySQL writes it, is in UTC: every session's zone.
@@ -96,8 +96,8 @@ class CsvConverter:
         position = int(match[1]) if match else self._failed_position(block)
         if position is None:
             return DataError(
-                f"the rows after row {self.converted_rows:,} of this read are not shaped as they were asked for: "
-                "the table may have changed under it"
+                f"the rows after row {self.converted_rows:,} of this read do not have the requested columns: "
+                "the table may have changed during the read"
             )
         column = self._columns[position]
         row = (
@@ -107,7 +107,7 @@ class CsvConverter:
         )
         row_label = f"row {self.converted_rows + row:,}" if row else f"a row after row {self.converted_rows:,}"
         return DataError(
-            f"{column.title}: {row_label} of this read holds a value that is no {column.type}"
+            f"{column.title}: {row_label} of this read holds a value that is not a valid {column.type}"
             + (f": {column.advice}" if column.advice else "")
         )
 
@@ -181,11 +181,11 @@ def _decode_hex(digits: pa.Array, column: ReadColumn) -> pa.Array:
     text = memoryview(data)[ends[0] : ends[-1]] if data is not None else b""
     starts = ends - ends[0]
     if (starts % 2).any():
-        raise DataError(f"{column.title} holds bytes of half a digit pair")
+        raise DataError(f"{column.title} holds an odd number of hexadecimal digits")
     try:
         decoded = binascii.unhexlify(text)
     except binascii.Error:
-        raise DataError(f"{column.title} holds what are no hexadecimal digits") from None
+        raise DataError(f"{column.title} holds characters that are not hexadecimal digits") from None
     byte_offsets = pa.py_buffer((starts // 2).astype(np.int32))
     valid = pa.array(digits.is_valid()).buffers()[1] if digits.null_count else None
     return pa.Array.from_buffers(

@@ -302,7 +302,7 @@ class Database(Closable, ABC):
 
         :raises ConfigError: this database cannot. See :attr:`shares_snapshots`.
         """
-        raise ConfigError(f"{self._label}: {self.version} has no snapshots that sessions can share")
+        raise ConfigError(f"{self._label}: {self.version} cannot share a snapshot between sessions")
 
     @abstractmethod
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -312,7 +312,7 @@ class Database(Closable, ABC):
         """Run a statement that has exactly one row, and return it."""
         rows = self.rows(sql)
         if len(rows) != 1:
-            raise DataError(f"the database answered {len(rows)} rows where one was asked for")
+            raise DataError(f"the database returned {len(rows)} rows instead of one")
         return rows[0]
 
     @abstractmethod

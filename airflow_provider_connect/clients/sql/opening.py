@@ -50,6 +50,6 @@ def open_database(
 
         return SQLite.open(connection, application_name, limits or SessionLimits())
     raise ConfigError(
-        f"connection {connection.conn_id!r}: type {connection.conn_type!r} is no database that can be read: "
-        "give one of type postgres, mysql or sqlite"
+        f"connection {connection.conn_id!r}: type {connection.conn_type!r} is not supported: "
+        "use postgres, mysql or sqlite"
     )

@@ -164,7 +164,9 @@ class SQLite(Database):
         :raises ConfigError: the table's schema is not ``main``.
         """
         if isinstance(table_or_query, Table) and table_or_query.schema not in ("", "main"):
-            raise ConfigError(f"{self._label}: a file has one schema, main, and not {table_or_query.schema!r}")
+            raise ConfigError(
+                f"{self._label}: a file of SQLite has only the schema main, not {table_or_query.schema!r}"
+            )
         return super().relation(table_or_query)
 
     def literal(self, value: object) -> str:  # noqa: PLR0911  # a line for each type
@@ -274,7 +276,7 @@ def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
             return pa.array(values, pa.string()).cast(column.type)
         return pa.array(values, column.type)
     except (pa.ArrowException, InvalidOperation, ValueError, OverflowError):
-        raise DataError(f"{column.title} holds a value that is no {column.type}{_advice(column)}") from None
+        raise DataError(f"{column.title} holds a value that is not a valid {column.type}{_advice(column)}") from None
 
 
 def _booleans(values: Sequence[Any]) -> pa.Array:
@@ -308,10 +310,10 @@ def _translate_error(error: sqlite3.Error, label: str, *, is_late: bool = False)
         return RetriableError(f"{label}: the session is closed")
     if main == sqlite3.SQLITE_INTERRUPT:
         if is_late:
-            return DeadlineError(f"{label}: the statement took longer than it may ({name})")
+            return DeadlineError(f"{label}: the statement exceeded its time limit ({name})")
         return RetriableError(f"{label}: the statement was cancelled ({name})")
     if main in _RETRIABLE_CODES:
-        return RetriableError(f"{label}: the file cannot be read just now ({name})")
+        return RetriableError(f"{label}: the file cannot be read at the moment ({name})")
     if main in _FILE_CODES:
         return ConfigError(f"{label}: the file cannot be opened as a database ({name})")
     if main == sqlite3.SQLITE_ERROR:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _DECIMAL = re.compile(r"(?:decimal|numeric) *(?:\( *(\d+) *(?:, *(\d+) *)?\))?")
-_FLOAT_ADVICE = "SQLite may keep a floating number in place of a decimal: decimals='double' takes it as it is"
+_FLOAT_ADVICE = "SQLite may store a floating number instead of a decimal: decimals='double' reads it"
 _QUERY_ADVICE = "leave it out, or convert it in a query"
 
 
@@ -74,9 +74,9 @@ def _type_of(declared: str, choices: ValueChoices) -> tuple[pa.DataType, str]:
         form = "with its offset" if named_types[declared] == pa.timestamp("us", "UTC") else "without an offset"
         return named_types[
             declared
-        ], f"only texts as ISO 8601 has them, {form if declared != 'date' else 'dates alone'}, are read"
+        ], f"only texts in ISO 8601, {form if declared != 'date' else 'dates alone'}, are read"
     if not declared:
-        return pa.string(), "what declares no type is read as text: CAST(… AS TEXT) in a query makes it one"
+        return pa.string(), "a column without a declared type is read as text: use CAST(… AS TEXT) in a query"
     # The order is SQLite's own.
     affinities: tuple[tuple[tuple[str, ...], Any], ...] = (
         (("int",), pa.int64()),

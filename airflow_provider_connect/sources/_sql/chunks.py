@@ -133,7 +133,8 @@ def key_to_json(key: KeyValues) -> list[list[str]]:
     pairs = [[type(value).__name__, str(value)] for value in key]
     if unsupported := [kind for kind, _ in pairs if kind not in _KEY_PARSERS]:
         raise ConfigError(
-            f"consistency: no table is cut at a key of {unsupported[0]}: leave it out, or name another key="
+            f"consistency: a table cannot be split at a key of type {unsupported[0]}: leave the option out, or name "
+            "another key="
         )
     return pairs
 
@@ -146,7 +147,7 @@ def key_from_json(pairs: Any, columns: int) -> KeyValues:
     try:
         key = tuple(_KEY_PARSERS[kind](text) for kind, text in pairs)
     except (KeyError, TypeError, ValueError, InvalidOperation):
-        raise ValueError("it is no key") from None
+        raise ValueError("not a key") from None
     if len(key) != columns or key_to_json(key) != pairs:
-        raise ValueError("it is no key of this table")
+        raise ValueError("not a key of this table")
     return key

@@ -19,7 +19,7 @@ def validate_connection(options: SqlOptions, connection: Connection) -> list[str
     """Validate the connection against the options, without network. Returns the problems, or []."""
     problems = _type_problems(options, connection)
     if options.row_security != "refuse" and connection.conn_type != POSTGRES:
-        problems.append("row_security: only connections of type postgres take it")
+        problems.append("row_security: only connections of type postgres support it")
     return problems
 
 
@@ -29,12 +29,12 @@ def _type_problems(options: SqlOptions, connection: Connection) -> list[str]:
     if conn_type == JDBC:
         problems = jdbc.connection_problems(connection) + _shared_snapshot_problems(options, "a database over JDBC")
         if options.mode is not None:
-            problems.append("mode: over JDBC a table is read by day_column or snapshot")
+            problems.append("mode: not supported over JDBC: use day_column or snapshot")
         if options.zero_dates != "fail":
-            problems.append("zero_dates: it is for a connection of type mysql")
+            problems.append("zero_dates: only connections of type mysql support it")
         return problems
     if conn_type not in (POSTGRES, MYSQL, SQLITE):
-        return [f"{label}: type {conn_type!r} is no database that can be read: use postgres, mysql, sqlite or jdbc"]
+        return [f"{label}: type {conn_type!r} is not supported: use postgres, mysql, sqlite or jdbc"]
     chunk_problems = (
         []
         if conn_type == POSTGRES
@@ -43,7 +43,7 @@ def _type_problems(options: SqlOptions, connection: Connection) -> list[str]:
     if conn_type == SQLITE:
         problems = chunk_problems if host else [f"{label}: host: give the path of the database's file", *chunk_problems]
         if "timestamp" in (options.mode or ""):
-            problems.append("mode: SQLite has no times to follow, only texts: use incrementing")
+            problems.append("mode: SQLite stores times as texts, which cannot be followed: use mode='incrementing'")
         return problems
     problems = (
         [f"{label}: host: give a name or an address, not a URL", *chunk_problems]
@@ -61,9 +61,7 @@ def _shared_snapshot_problems(options: SqlOptions, subject: str) -> list[str]:
     """Return a problem if the options need several sessions with one snapshot, which the database cannot share."""
     if options.consistency != "snapshot" or (options.parallel_chunks or 1) == 1:
         return []
-    return [
-        f"parallel_chunks: one connection alone sees one state of {subject}: leave it out, or set consistency='chunk'"
-    ]
+    return [f"parallel_chunks: sessions of {subject} cannot share a snapshot: leave it out, or set consistency='chunk'"]
 
 
 _JDBC_SERVER = re.compile(r"jdbc:(?P<kind>\w+)[^/]*//(?P<host>[\w.:\[\]-]+)(?=[/;?,]|$)(?!.*@)")

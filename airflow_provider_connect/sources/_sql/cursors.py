@@ -73,7 +73,7 @@ class SqlCursor:
             else:
                 kind = "whole number" if column.kind == "number" else "time"
                 raise DataError(
-                    f"column {column.name!r} has a value that is no {kind}, so nothing can be read behind it"
+                    f"column {column.name!r} has a value that is not a {kind}, so later rows cannot be found"
                 )
         return json.dumps(texts)
 
@@ -94,8 +94,8 @@ class SqlCursor:
         except (ValueError, TypeError):
             names = ", ".join(column.name for column in self.columns)
             raise ConfigError(
-                f"the ledger has a position that {names} cannot have: mode, the cursor's columns or their types have "
-                "changed since. Set them back, or load into a target of its own"
+                f"the position in the ledger does not fit {names}: mode, the cursor's columns or their types have "
+                "changed. Set them back, or load into a new target"
             ) from None
 
     def condition(self, database: Database, begin: str | None, end: str) -> str:
@@ -138,7 +138,8 @@ class SqlCursor:
             else []
         )
         parts += [
-            f"{name} < {database.literal(self._as_column_time(_floor_to_tick(until, column.fraction_digits), column.kind))}"
+            f"{name} < "
+            f"{database.literal(self._as_column_time(_floor_to_tick(until, column.fraction_digits), column.kind))}"
             for name, column in zip(names, self.columns, strict=True)
             if column.kind != "number"
         ]
@@ -231,5 +232,5 @@ def _normalize_time(value: dt.datetime, tells: CursorKind) -> dt.datetime:
 def _parse_time(text: str, tells: CursorKind) -> dt.datetime:
     time = dt.datetime.fromisoformat(text)
     if (time.tzinfo is None) is (tells == "instant"):
-        raise ValueError("told by another clock")
+        raise ValueError("a time of another kind")
     return time

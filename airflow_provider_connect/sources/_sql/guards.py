@@ -11,7 +11,7 @@ from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.table_shape import TableShape
 from airflow_provider_connect.window import Day
 
-_NEXT_TRY = "the next try reads it as it is then"
+_NEXT_TRY = "The next try reads the new table"
 
 
 def require_unaltered(database: Database, options: SqlOptions, planned_shape: TableShape) -> None:
@@ -29,7 +29,7 @@ def require_unaltered(database: Database, options: SqlOptions, planned_shape: Ta
             for column in database.lock_tables(options.table_or_query, [each.name for each in planned_shape.columns])
         }
     except ConfigError as error:  # it was there, and could be read, when this was planned
-        raise PlanGoneError(f"{error}; it was there when this was planned: {_NEXT_TRY}") from None
+        raise PlanGoneError(f"{error}. It existed when the run was planned. {_NEXT_TRY}") from None
     changes = []
     for planned_column in planned_shape.columns:
         current_column = current_columns.get(planned_column.name)
@@ -43,7 +43,7 @@ def require_unaltered(database: Database, options: SqlOptions, planned_shape: Ta
             )
             changes.append(f"column {planned_column.name!r} was {old_type} and is {new_type} now")
     if changes:
-        raise PlanGoneError(f"the table was altered since this was planned: {'; '.join(changes)}; {_NEXT_TRY}")
+        raise PlanGoneError(f"the table was altered since this was planned: {', '.join(changes)}. {_NEXT_TRY}")
 
 
 def _reads_the_same(
@@ -76,8 +76,8 @@ def require_replayed(database: Database, day: Day, now: dt.datetime) -> None:
     if has_until < day.end:
         raise RetriableError(
             f"day {day}: the server is a replica that is {lag.total_seconds():.1f} s behind, and the day ended at "
-            f"{day.end.isoformat()}: rows that its primary has may be missing. It is read when the replica has caught "
-            "up; ready_after on the operator waits without trying"
+            f"{day.end.isoformat()}: some of its rows may be missing. It is read when the replica has caught "
+            "up. To save tries, raise ready_after on the operator"
         )
 
 

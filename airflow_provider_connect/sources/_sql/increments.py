@@ -87,9 +87,8 @@ class IncrementTracker:
             return end
         if not options.start_mode.reloads_when_lost:
             raise RowsLostError(
-                f"{options.stream_key} cannot be followed any more: {reason}, so rows to come would be passed by. Set "
-                "it forward again; or set snapshot_mode='when_needed', which loads all rows again; or load into a "
-                "target of its own"
+                f"{options.stream_key} cannot be followed any more: {reason}, so new rows would be missed. Set it "
+                "forward again, set snapshot_mode='when_needed' to load all rows again, or load into a new target"
             )
         return cursor.find_end(database, relation, None, where=where, until=until)
 

@@ -41,8 +41,8 @@ class JdbcPoller(SqlPoller, ReadBySpark):
     def _open_session(self, purpose: str) -> Database:
         if self._context.spark is None:
             raise ConfigError(
-                f"connection {self._connection.conn_id!r}: a connection of type jdbc is read by Spark's own reader, in "
-                "the job of a ConnectOperator alone: elsewhere use spark.read.format('jdbc')"
+                f"connection {self._connection.conn_id!r}: a connection of type jdbc is read by Spark's own reader, "
+                "only in the job of a ConnectOperator. Elsewhere use spark.read.format('jdbc')"
             )
         database = JdbcDatabase.open(self._connection, self._context.spark(), self._options.session_limits)
         self._quote_mark = database.quote_mark

@@ -51,7 +51,7 @@ def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: 
 
     is_decimal = column.base.lower().startswith(_DECIMAL_PREFIXES)
     if types.is_floating(arrow_type) or types.is_nested(arrow_type):
-        advice = "; read it with another decimals=" if is_decimal else ""
+        advice = ": read it with another decimals=" if is_decimal else ""
         raise ConfigError(f"key: column {column.name!r} of type {column.type} cannot identify a row{advice}")
     if is_decimal or types.is_integer(arrow_type) or types.is_decimal(arrow_type):
         return "n"

@@ -42,9 +42,7 @@ def parse_table(text: str) -> Table:
     """
     match = _TABLE.fullmatch(text)
     if match is None or not text.strip():
-        raise ValueError(
-            'write it as orders or sales.orders, with a name that has a dot or a quote in quotes: "a.b".orders'
-        )
+        raise ValueError('write it as orders or sales.orders, and quote a name with a dot or a quote: "a.b".orders')
     return Table(_unquote(match["name"]), _unquote(match["schema"] or ""))
 
 
@@ -73,7 +71,7 @@ def _validate_table(text: str) -> str:
 
 def _validate_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if names is not None and (not names or not all(names) or len(set(names)) < len(names)):
-        raise ValueError("name at least one column, and each once")
+        raise ValueError("name at least one column, and none twice")
     return names
 
 
@@ -96,43 +94,42 @@ class SqlOptions(Source):
     )
     table: Annotated[str, AfterValidator(_validate_table)] | None = Field(
         default=None,
-        description='A table or view, such as orders or sales.orders, written as the database has it: "a.b".orders if '
-        "a name has a dot.",
+        description='A table or view with its case-sensitive name: orders, sales.orders, or "a.b".orders if a name has '
+        "a "
+        "dot.",
     )
-    query: _Sql | None = Field(default=None, description="A SELECT in place of a table.")
+    query: _Sql | None = Field(default=None, description="A SELECT instead of a table.")
     stream: str = Field(
         default="",
-        description="Name of what is read, unique among the streams of the connection: part of ledger and offset. By "
-        "default the table's; a query needs one.",
+        description="Name of the stream in ledger and offset, unique for the connection. By default the table's name. "
+        "A query needs one.",
     )
-    columns: _Names = Field(default=None, description="The columns to read, in this order; by default all.")
-    where: _Sql | None = Field(default=None, description="A condition in SQL that rows must fulfil.")
+    columns: _Names = Field(default=None, description="The columns to read, in this order. By default all.")
+    where: _Sql | None = Field(default=None, description="SQL condition of the rows to read.")
     key: _Names = Field(
         default=None,
-        description="The columns that identify a row; by default the table's primary key. A query needs them.",
+        description="The columns that identify a row. By default the primary key. A query needs them.",
     )
-    day_column: str | None = Field(
-        default=None, description="The timestamp or date column that says to which day a row belongs."
-    )
+    day_column: str | None = Field(default=None, description="The timestamp or date column that decides a row's day.")
     zone: ZoneName = Field(default="UTC", description="IANA zone whose calendar days are loaded.")
     db_timezone: ZoneName | None = Field(
         default=None,
-        description="IANA zone of the clock that writes the timestamps without a zone, where day_column or "
-        "timestamp_column is one. By default UTC. With mode it is required if the database is not set to UTC.",
+        description="IANA zone of timestamps without a zone in day_column or timestamp_column: the zone of the clock "
+        "that writes them. By default UTC. With mode it is required if the database is not set to UTC.",
     )
     snapshot: Literal["replace", "daily"] | None = Field(
         default=None,
-        description="In place of day_column: replace takes all there is and replaces what was there; daily keeps what "
-        "there is on each day as that day's rows.",
+        description="Instead of day_column: replace reads all rows and replaces the target's rows. daily stores all "
+        "rows as those of the current day.",
     )
     mode: Annotated[Mode | None, BeforeValidator(functools.partial(refuse_foreign_name, "mode"))] = Field(
         default=None,
-        description="In place of day_column: each run reads the rows that came behind the last one that was read, "
-        "whatever its day. incrementing follows a number that only grows, timestamp the time of a row's last change, "
-        "timestamp+incrementing both.",
+        description="Instead of day_column: each run reads the rows after the last row that was read, whatever its "
+        "day. incrementing follows a growing number, timestamp the time of a row's last change, timestamp+incrementing "
+        "both.",
     )
     incrementing_column: str | None = Field(
-        default=None, description="With mode: the whole number that each new row has a higher one of."
+        default=None, description="With mode: a whole number that grows with each new row."
     )
     timestamp_column: str | None = Field(
         default=None, description="With mode: the time at which a row was written or last changed."
@@ -140,46 +137,46 @@ class SqlOptions(Source):
     timestamp_delay_seconds: float = Field(
         default=0.0,
         ge=0,
-        description="With timestamp_column: how old a row must be to be read, so that no transaction that is "
-        "shorter than this is passed by.",
+        description="With timestamp_column: minimum age of a row to be read. Rows of transactions that take less time "
+        "are not missed.",
     )
     snapshot_mode: Annotated[
         SnapshotModeName, BeforeValidator(functools.partial(refuse_foreign_name, "snapshot_mode"))
     ] = Field(
         default="initial",
-        description="With mode: what the stream begins with, and how it goes on: initial, all rows there are, then "
-        "what comes; no_data, only what comes; initial_only, all rows there are, then nothing; when_needed, as "
-        "initial, and all rows again where the table has begun anew, so that it cannot be followed any more.",
+        description="With mode: rows of the first and later runs. initial reads all rows, then new rows. no_data reads "
+        "only new rows. initial_only reads all rows once. when_needed works as initial, and reads all rows again if "
+        "the position is lost because the table was set back.",
     )
     decimals: Decimals = Field(
         default="exact",
-        description="How decimal numbers are read: exact, as decimals, or as text where 38 digits are too few or the "
-        "column declares no precision; string, as text; double, as the nearest floating number.",
+        description="How decimal numbers are read. exact: as decimals, or as text if 38 digits are too few or the "
+        "column declares no precision. string: as text. double: as the nearest floating-point number.",
     )
     zero_dates: ZeroDates = Field(
-        default="fail", description="What MySQL's dates with a month or day of zero do: fail the day, or become null."
+        default="fail", description="MySQL's dates with month or day zero fail the day, or become null."
     )
     row_security: RowSecurity = Field(
         default="refuse",
         description="If PostgreSQL's row level security hides rows from the user: refuse fails the run, accept loads "
-        "only the rows that the user may see.",
+        "only the visible rows.",
     )
     consistency: Consistency = Field(
         default="snapshot",
-        description="With snapshot: what its rows have in common. snapshot: one state of the database, so that a try "
-        "that dies begins anew; chunk: those of each range of keys are as they were when it was read, so that the "
-        "next try reads only what is left, and every database is read in parallel.",
+        description="With snapshot. snapshot: all rows are of one state of the database, and a retry starts over. "
+        "chunk: each range of keys has the state of its own read, a retry reads only the remaining ranges, and every "
+        "database is read in parallel.",
     )
     parallel_chunks: int | None = Field(
         default=None,
         ge=1,
         le=256,
-        description="By how many Spark tasks a snapshot, or the first run of a mode, is read at once, each over a "
-        f"connection of its own. By default {DEFAULT_CHUNKS}, and 1 where sessions cannot share the one state that "
-        "consistency='snapshot' asks for.",
+        description="Number of Spark tasks that read a snapshot, or the first run of a mode, concurrently, each over "
+        f"its own connection. By default {DEFAULT_CHUNKS}, or 1 if consistency='snapshot' and the database's sessions "
+        "cannot share a snapshot.",
     )
     statement_timeout_seconds: float = Field(
-        default=3600.0, gt=0, description="After how long the database ends a statement, its reading included."
+        default=3600.0, gt=0, description="Time after which the database ends a statement, reading included."
     )
 
     @property
@@ -237,14 +234,14 @@ def option_problems(options: SqlOptions) -> list[str]:
     """Validate the options together. Returns the problems, or []."""
     problems = []
     if (options.table is None) == (options.query is None):
-        problems.append("table: give either table or query")
+        problems.append("table: set either table or query")
     elif not is_stream_name(options.stream_name):
         reason = (
             "a stream needs a name of letters, digits, '_', '-' and '.'"
             if options.stream
-            else "a query has no name of its own: give one"
+            else "a query has no name: set one of letters, digits, '_', '-' and '.'"
             if options.query is not None
-            else "the table's name cannot be part of ledger and offset: give one of letters, digits, '_', '-' and '.'"
+            else "the table's name cannot be part of ledger and offset: set one of letters, digits, '_', '-' and '.'"
         )
         problems.append(f"stream: {reason}")
     if options.query is not None and options.key is None:
@@ -252,13 +249,11 @@ def option_problems(options: SqlOptions) -> list[str]:
     problems += read_method_problems(options)
     if options.columns is not None:
         problems += [
-            f"columns: {name!r} is a name that this package's own column has: give it another one in a query"
+            f"columns: {name!r} is reserved for a column of this package: rename it in a query"
             for name in options.columns
             if name.lower() in _RESERVED_NAMES
         ]
         problems += [
-            f"columns: {name!r} is part of the key, and has to be read"
-            for name in options.key or ()
-            if name not in options.columns
+            f"columns: {name!r} is part of the key: add it" for name in options.key or () if name not in options.columns
         ]
     return problems

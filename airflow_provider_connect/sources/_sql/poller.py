@@ -217,8 +217,8 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             database.select(["1"], database.relation(self._options.table_or_query), where=condition, limit=1)
         ):
             raise DataError(
-                f"day_column: {self._options.day_column!r} has values that SQLite reads as no time, so no day would "
-                "have their rows: mend them, or leave them out with where="
+                f"day_column: {self._options.day_column!r} has values that SQLite cannot read as a time, so their "
+                "rows would be in no day. Correct them, or leave them out with where="
             )
 
     def _chunk_concurrency(self, database: Database) -> int:
@@ -238,7 +238,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             return database.export_snapshot()
         except ConfigError as error:
             if self._options.parallel_chunks is not None:
-                raise ConfigError(f"{error}; leave out parallel_chunks, or set consistency='chunk'") from None
+                raise ConfigError(f"{error}. Leave out parallel_chunks, or set consistency='chunk'") from None
             return None
 
     def _split_keys(
@@ -336,7 +336,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         except RetriableError as error:
             if snapshot is None:
                 raise
-            raise PlanGoneError(f"{error}; the next try takes a new snapshot") from None
+            raise PlanGoneError(f"{error}: the next try takes a new snapshot") from None
 
 
 def _join_conditions(first: str, second: str) -> str:
@@ -379,6 +379,6 @@ class KeyAppender:
         repeated = int((~self._key_set.add(halves[:, 0], halves[:, 1])).sum())
         if repeated:
             raise DataError(
-                f"key: {', '.join(self._layout.key)} does not identify a row: {repeated} of {len(halves)} rows have one that "
-                "has come before: name more columns"
+                f"key: {', '.join(self._layout.key)} does not identify a row: {repeated} of {len(halves)} rows have a "
+                "key that occurred before. Name more columns"
             )

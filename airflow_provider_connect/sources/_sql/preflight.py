@@ -66,8 +66,8 @@ class _SqlPreflight:
                 self.add("the connection", "problem", problem)
             return
         if self.connection.conn_type == JDBC:
-            text = "only Spark speaks to it, so nothing was asked"
-            self.add("the database", "unknown", text, "run one day, and look at it")
+            text = "only Spark can connect to it, so it was not checked"
+            self.add("the database", "unknown", text, "run one day, and check its rows")
             return
         with self._session(self.options.row_security) as database:
             self.add("the server", "ok", database.version)
@@ -102,7 +102,7 @@ class _SqlPreflight:
             text = (
                 "policies hide rows from this user, and row_security='accept' loads only the rows that the user may see"
             )
-            self.add("row level security", "note", text, "leave the option out if the stream is to have every row")
+            self.add("row level security", "note", text, "leave the option out if the stream needs every row")
         else:
             text = "no policy hides rows from this user, so row_security='accept' changes nothing"
             self.add("row level security", "ok", text)
@@ -112,11 +112,11 @@ class _SqlPreflight:
             lag = database.lag_seconds()
         except ConfigError as error:  # MariaDB asks for a right of its own
             remedy = "GRANT REPLICATION CLIENT, in MariaDB SLAVE MONITOR, so that days wait for a replica"
-            self.add("the replica", "unknown", f"whether the server is one cannot be seen: {error}", remedy)
+            self.add("the replica", "unknown", f"whether the server is a replica is unknown: {error}", remedy)
             lag = None
         if lag is not None:
             text = f"it is a replica, {lag:.0f} s behind its primary"
-            remedy = "a day waits until it has all of it, try by try: set ready_after above that"
+            remedy = "set ready_after above this lag, so that a day needs one try"
             self.add("the replica", "note", text, remedy)
         if (clock_query := CLOCK_QUERIES.get(self.connection.conn_type)) is None:
             return
@@ -126,18 +126,16 @@ class _SqlPreflight:
         difference = max(asked_at - float(database_time), float(database_time) - time.time(), 0.0)
         if difference > _MAX_CLOCK_DIFFERENCE_SECONDS:
             text = f"the database's clock and this machine's are {difference:.0f} s apart"
-            self.add("the clock", "note", text, "mend the clock, or set ready_after above that")
+            self.add("the clock", "note", text, "correct the clock, or set ready_after above the difference")
         else:
             self.add("the clock", "ok", "the database's and this machine's agree")
 
     def _check_key(self, shape: TableShape) -> None:
         if not shape.key:
-            text = "the table has no primary key and no key= is given, so rows have no record_key"
-            self.add("the key", "note", text, "name columns with key=, if a sink merges rows or a digest is wanted")
+            text = "the table has no primary key and key= is not set, so rows have no record_key"
+            self.add("the key", "note", text, "name columns with key= if a sink merges rows or you need a digest")
         elif not shape.is_unique:
-            text = (
-                f"no unique index says that {', '.join(shape.key)} identifies a row: each poll looks, and fails if not"
-            )
+            text = f"no unique index guarantees that {', '.join(shape.key)} identifies a row, so each poll checks it"
             self.add("the key", "note", text)
         else:
             self.add("the key", "ok", ", ".join(shape.key))
@@ -155,8 +153,8 @@ class _SqlPreflight:
 
     def _note_nullable(self, subject: str, column: SqlColumn, unit: str) -> None:
         if column.is_nullable:
-            text = f"it may be NULL, and such a row is in no {unit}"
-            self.add(subject, "note", text, "declare it NOT NULL, or take snapshots")
+            text = f"it may be NULL, and rows with NULL are in no {unit}"
+            self.add(subject, "note", text, "declare it NOT NULL, or load snapshots")
 
     def _note_missing_index(
         self, subject: str, shape: TableShape, column: SqlColumn, searched_rows: str, unit: str
@@ -165,11 +163,13 @@ class _SqlPreflight:
             self.add(
                 subject,
                 "unknown",
-                f"whether the query finds {searched_rows} by an index cannot be seen",
-                "look at its plan",
+                f"whether the query finds {searched_rows} by an index is unknown",
+                "check its plan",
             )
         elif not shape.is_range_indexed(column):
-            self.add(subject, "note", f"no index begins with it, so each {unit} reads the whole table", "make an index")
+            self.add(
+                subject, "note", f"no index begins with it, so each {unit} reads the whole table", "create an index"
+            )
 
     def _check_cursor(self, database: Database, shape: TableShape) -> None:
         """Report the rows that the cursor will miss."""
@@ -178,18 +178,21 @@ class _SqlPreflight:
                 self._note_nullable(f"column {column.name!r}", column, "increment")
         first_column = shape.timestamp_column or shape.incrementing_column
         assert first_column is not None, "a mode has a column"
-        self._note_missing_index(f"column {first_column.name!r}", shape, first_column, "what came", "run")
+        self._note_missing_index(f"column {first_column.name!r}", shape, first_column, "new rows", "run")
         if shape.timestamp_column is None:
             self._check_number(database, shape, first_column)
         elif day_column_clock(database, shape.timestamp_column) == "wall":
             self._check_zone(database, "timestamp_column", first_column)
             if _has_summer_time(known_zone(self.options.clock_zone)):
-                text = "its clock shows an hour twice when summer ends: what is written in the second one is passed by"
+                text = "its clock shows an hour twice when summer ends: rows written in the second hour are missed"
                 self.add(
-                    f"column {first_column.name!r}", "note", text, "keep instants, or UTC, or leave that hour quiet"
+                    f"column {first_column.name!r}",
+                    "note",
+                    text,
+                    "store instants or UTC, or write no rows in that hour",
                 )
-        text = "a row that is committed after one with a later position was read is passed by, and so are deletes"
-        self.add(f"mode {self.options.mode!r}", "note", text, "see docs/sql.md for how often that is")
+        text = "a row that is committed after a later row was read is missed, and so are deletes"
+        self.add(f"mode {self.options.mode!r}", "note", text, "docs/sql.md shows how often that happens")
 
     def _check_number(self, database: Database, shape: TableShape, column: SqlColumn) -> None:
         """Report whether a number can only grow, as far as the database shows."""
@@ -197,24 +200,24 @@ class _SqlPreflight:
         if isinstance(table_or_query, Query):
             return
         if not any(index.is_unique and set(index.columns) <= {column.name} for index in shape.indexes):
-            text = "no unique index has it alone: a row with the same number as the last one that was read is passed by"
-            self.add(subject, "note", text, "follow a number that each row has for itself")
+            text = "no unique index has only this column: a row with the same number as the last row is missed"
+            self.add(subject, "note", text, "follow a unique number")
         if shape.is_range_indexed(column):
             greatest, counter = greatest_and_counter(database, table_or_query, column.name)
         else:  # a look at each row is too much for a check
             greatest, counter = 0, readable_counter(database, table_or_query, column.name)
         if counter is None:
-            text = "no sequence counts it up, so nobody can tell whether its numbers grow, or sees if they begin again"
-            self.add(subject, "note", text, "see to it that who writes the rows gives growing numbers")
+            text = "no sequence gives its numbers, so it is unknown whether they only grow, and a reset is not detected"
+            self.add(subject, "note", text, "make sure that the writers of the rows use growing numbers")
             return
         for gap in counter.gaps:
-            text = f"{counter.name}: {gap}, so a lower number may come later, and is passed by"
-            self.add(subject, "note", text, "give numbers one by one, or take snapshots")
+            text = f"{counter.name}: {gap}, so a lower number may come later and is missed"
+            self.add(subject, "note", text, "give numbers one by one, or load snapshots")
         if counter.last_number is None:
-            text = f"{counter.name} cannot be read, so nobody sees if it is set back"
-            self.add(subject, "note", text, "grant the user SELECT on it; a replica cannot tell")
+            text = f"{counter.name} cannot be read, so a reset is not detected"
+            self.add(subject, "note", text, "grant the user SELECT on it. A replica does not show it")
         elif greatest > counter.last_number:
-            text = f"it has numbers that {counter.name} did not give: what that gives next may be passed by"
+            text = f"it has numbers that {counter.name} did not give: its next numbers may be missed"
             self.add(subject, "note", text, "set it beyond the greatest number, unless all numbers come from elsewhere")
         else:
             self.add(subject, "ok", f"{counter.name} gives its numbers")
@@ -224,12 +227,12 @@ class _SqlPreflight:
         subject = f"{option} {column.name!r}"
         clock_zone = self.options.clock_zone
         zone = database_zone(database, self.connection.conn_type)
-        text = f"it has timestamps without a zone, which are taken from a clock in {clock_zone}"
+        text = f"it has timestamps without a zone, which are read as times in {clock_zone}"
         if zone is None or zone.name == clock_zone or (zone.is_utc and clock_zone in _UTC_NAMES):
             self.add(subject, "ok", text)
         elif self.options.db_timezone is not None:
             remedy = "make sure that it is the zone of the clock that writes them. The data cannot show a wrong zone"
-            self.add(subject, "note", f"{text}; the database's own zone is {zone.name}", remedy)
+            self.add(subject, "note", f"{text}. The database's own zone is {zone.name}", remedy)
         else:
             level: Level = "note" if self.options.mode is None else "problem"
             self.add(subject, level, f"it has {zone.doubt(self.options.mode)}", zone.remedy)
@@ -240,5 +243,7 @@ class _SqlPreflight:
         if (by_chunk or (self.options.parallel_chunks or 1) > 1) and not can_split(shape, layout):
             self.add(subject, "note", "the key does not allow ranges, so one task reads all")
         elif by_chunk:
-            text = "each chunk is of another moment: a row that changes its key meanwhile may come twice, or never"
-            self.add(subject, "note", text, "leave it out where that matters")
+            text = (
+                "each chunk is read at another moment: a row that changes its key meanwhile may be read twice or never"
+            )
+            self.add(subject, "note", text, "leave the option out if that matters")

@@ -87,20 +87,20 @@ SNAPSHOT_MODES: dict[SnapshotModeName, StartMode] = {
     "when_needed": StartMode(loads_existing=True, reloads_when_lost=True),
 }
 FOREIGN_NAMES = {
-    ("mode", "bulk"): "snapshot='replace', in place of mode",
-    ("snapshot_mode", "always"): "snapshot='replace', in place of mode",
+    ("mode", "bulk"): "snapshot='replace', instead of mode",
+    ("snapshot_mode", "always"): "snapshot='replace', instead of mode",
     ("snapshot_mode", "schema_only"): "snapshot_mode='no_data'",
     ("snapshot_mode", "never"): "snapshot_mode='no_data'",
 }
 """Values of Kafka Connect's JDBC source (``mode``) and Debezium (``snapshot_mode``) with another name here."""
 _MISPLACED = {
-    "timestamp_column": "it belongs to a mode with 'timestamp'",
-    "incrementing_column": "it belongs to a mode with 'incrementing'",
-    "timestamp_delay_seconds": "it belongs to a mode with 'timestamp'",
-    "db_timezone": "it says how day_column or timestamp_column is compared, and there is none",
-    "snapshot_mode": "it belongs to mode",
-    "consistency": "a day is read in one piece, and only snapshots and a stream's first run are cut",
-    "parallel_chunks": "a day is read in one piece, and only snapshots and a stream's first run are cut",
+    "timestamp_column": "only a mode with 'timestamp' uses it",
+    "incrementing_column": "only a mode with 'incrementing' uses it",
+    "timestamp_delay_seconds": "only a mode with 'timestamp' uses it",
+    "db_timezone": "only day_column and timestamp_column use it",
+    "snapshot_mode": "only a mode uses it",
+    "consistency": "a day is read in one piece: only snapshots and the first run of a mode are split",
+    "parallel_chunks": "a day is read in one piece: only snapshots and the first run of a mode are split",
 }
 
 
@@ -110,7 +110,7 @@ def refuse_foreign_name(option: str, value: object) -> object:
     :raises ValueError: shows the name used here.
     """
     if isinstance(value, str) and (ours := FOREIGN_NAMES.get((option, value))):
-        raise ValueError(f"{value!r} is here {ours}")
+        raise ValueError(f"{value!r} is called {ours} here")
     return value
 
 
@@ -127,7 +127,7 @@ def read_method_problems(options: BaseModel) -> list[str]:
     """Return problems of missing and misplaced options, or []."""
     methods, problems = read_methods(options), []
     if len(methods) != 1:
-        problems.append("day_column: give either day_column, for days, or snapshot, or mode")
+        problems.append("day_column: set one of day_column, snapshot and mode")
     for option in METHOD_OPTIONS[:-1]:
         cells = {method.option_use(option) for method in methods}
         if is_set(options, option) and cells <= {"no"}:
@@ -139,7 +139,7 @@ def read_method_problems(options: BaseModel) -> list[str]:
         name: SnapshotModeName = getattr(options, "snapshot_mode")  # noqa: B009
         chunk_options = [] if SNAPSHOT_MODES[name].loads_existing else ["parallel_chunks", "consistency"]
         problems += [
-            f"{option}: snapshot_mode={name!r} begins with no row, so there is nothing to cut"
+            f"{option}: snapshot_mode={name!r} loads no existing rows, so there is nothing to split"
             for option in chunk_options
             if is_set(options, option)
         ]

@@ -30,7 +30,7 @@ def reset_reason(
     position_time = cursor.position_time(position)
     if position_time is not None:
         ahead = position_time - now
-        return f"the database's clock, as {column.name!r} shows it, was set back" if ahead > CLOCK_TOLERANCE else ""
+        return f"the database's clock, as shown by {column.name!r}, was set back" if ahead > CLOCK_TOLERANCE else ""
     if not isinstance(table_or_query, Table):
         return ""
     greatest, counter = greatest_and_counter(database, table_or_query, column.name)
@@ -40,7 +40,7 @@ def reset_reason(
     # nothing of those to come.
     if greatest > counter.last_number:
         return ""
-    return f"{counter.name}, which gives {column.name!r} its numbers, was set back before the last one that was read"
+    return f"{counter.name}, which gives {column.name!r} its numbers, was set back before the last number that was read"
 
 
 def greatest_and_counter(database: Database, table: Table, column: str) -> tuple[int, ColumnCounter | None]:

@@ -13,8 +13,8 @@ from airflow_provider_connect.sources._sql.poller import SqlPoller
 from airflow_provider_connect.window import Day
 
 _STARTS_OVER_REASON = (
-    "they shared one state of the database, which ended with that try. With consistency='chunk' a try goes on instead, "
-    "and each chunk is of a moment of its own"
+    "they shared a snapshot, which ended with that try. With consistency='chunk' a retry keeps finished chunks, but "
+    "each chunk is read at another moment"
 )
 
 

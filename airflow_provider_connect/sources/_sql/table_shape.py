@@ -120,9 +120,7 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     key = options.key or primary
     names = [column.name for column in columns]
     if left_out := [name for name in key if name not in names]:
-        raise ConfigError(
-            f"columns: {', '.join(map(repr, left_out))} of the primary key has to be read, or name another key="
-        )
+        raise ConfigError(f"columns: add {', '.join(map(repr, left_out))} of the primary key, or name another key=")
     # A primary key that is not among them may be deferred, or stand for some of the rows only.
     unique = [index.columns for index in indexes if index.is_unique]
     nullable = {name for name in key if all_columns[name].is_nullable}
@@ -220,11 +218,11 @@ def _missing_columns(option: str, names: Sequence[str], columns_by_name: dict[st
 
 
 def _name_problems(names: Sequence[str]) -> list[str]:
-    remedy = "leave it out with columns=, or give it another name in a query"
+    remedy = "leave it out with columns=, or rename it in a query"
     problems = [
-        f"column {name!r} has the name of a column of this package's own: {remedy}"
+        f"column {name!r} is reserved for a column of this package: {remedy}"
         for name in names
         if name.lower() in (_DAY_COLUMN, RECORD_KEY)
     ]
     repeated = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
-    return problems + [f"columns whose names differ by case alone, as {name!r} does: {remedy}" for name in repeated]
+    return problems + [f"several columns are named {name!r} and differ only in case: {remedy}" for name in repeated]

@@ -97,10 +97,10 @@ def test_a_check_says_what_gives_numbers_and_how_they_may_come_late(postgresql: 
         "INSERT INTO numbered VALUES (900, 'by hand')",
     )
     said = str(check(source(key=["id"]), postgresql.connection()))
-    assert "takes 32 numbers in advance, so a lower number may come later" in said
+    assert "takes 32 numbers in advance, so a lower number may come later and is missed" in said
     assert "it begins again after its last number" in said
     assert "it has numbers that sequence numbered_id_seq did not give" in said
-    assert "no unique index has it alone" in said
+    assert "no unique index has only this column" in said
     postgresql.run(
         "ALTER SEQUENCE numbered_id_seq CACHE 1 NO CYCLE RESTART 1000",
         "ALTER TABLE numbered ADD PRIMARY KEY (id)",
@@ -111,7 +111,7 @@ def test_a_check_says_what_gives_numbers_and_how_they_may_come_late(postgresql: 
     postgresql.run(f"CREATE ROLE {reader} LOGIN PASSWORD 'x'", f"GRANT SELECT ON numbered TO {reader}")
     try:
         said = str(check(source(), postgresql.connection(login=reader, password="x")))
-        assert "sequence numbered_id_seq cannot be read, so nobody sees if it is set back. To do: grant" in said
+        assert "sequence numbered_id_seq cannot be read, so a reset is not detected. To do: grant" in said
     finally:
         postgresql.run(f"DROP OWNED BY {reader}", f"DROP ROLE {reader}")
 
@@ -122,7 +122,7 @@ def test_a_check_says_what_gives_numbers_in_mysql(mysql_like: OwnDatabase) -> No
     (mode,) = mysql_like.run("SELECT @@innodb_autoinc_lock_mode")
     assert ("take numbers in turns" in str(check(followed, mysql_like.connection()))) is (mode == (2,))
     mysql_like.run("CREATE TABLE other (id int PRIMARY KEY)")
-    assert "no sequence counts it up" in str(check(source(table="other"), mysql_like.connection()))
+    assert "no sequence gives its numbers" in str(check(source(table="other"), mysql_like.connection()))
 
 
 def test_a_first_run_in_chunks_has_the_rows_up_to_where_it_looked(

@@ -127,8 +127,8 @@ def test_bytes_of_sql_ascii_that_are_no_text_name_their_column(sql_ascii: OwnDat
     source = SqlSource(conn_id="sql_default", table="t", snapshot="replace")
     with pytest.raises(DataError) as refused:
         polled_day(source, sql_ascii.connection(), DAY)
-    assert "column 'name' (text): row 3 of this read holds a value that is no string" in str(refused.value)
-    assert "bytes that are no UTF-8, which a database in SQL_ASCII takes? " in str(refused.value)
+    assert "column 'name' (text): row 3 of this read holds a value that is not a valid string" in str(refused.value)
+    assert "bytes that are not UTF-8, which a database in SQL_ASCII accepts? " in str(refused.value)
     assert "convert_to(column, 'SQL_ASCII')" in str(refused.value)
 
     rows = polled_day(source.model_copy(update={"where": "id < 3"}), sql_ascii.connection(), DAY)

@@ -112,7 +112,7 @@ def test_the_key_of_a_table_with_children_is_looked_at(postgresql: OwnDatabase) 
     postgresql.run("INSERT INTO child VALUES (2, 22)", "INSERT INTO grandchild VALUES (3, 33)")
     with pytest.raises(DataError, match="id does not identify a row: 2 of 6 rows"):
         polled_day(source(), postgresql.connection(), DAY)
-    assert "no unique index says that id identifies a row: each poll looks" in str(
+    assert "no unique index guarantees that id identifies a row, so each poll checks" in str(
         check(source(), postgresql.connection())
     )
     postgresql.run("DROP TABLE grandchild, child")

@@ -145,4 +145,4 @@ def test_who_may_not_see_a_replicas_lag_is_told(mysql_like: OwnDatabase) -> None
     mysql_like.run("CREATE TABLE t (id int PRIMARY KEY)")
     report = check(SqlSource(conn_id="sql_default", table="t", snapshot="replace"), mysql_like.connection())
     assert report.passed
-    assert "whether the server is one cannot be seen" in str(report)
+    assert "whether the server is a replica is unknown" in str(report)

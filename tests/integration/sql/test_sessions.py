@@ -282,7 +282,7 @@ from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import read_connections
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.clients.sql.postgresql import session
-session._GONE_AFTER = "500ms"
+session._CLIENT_CHECK_INTERVAL = "500ms"
 (connection,) = read_connections(Path(sys.argv[1])).values()
 database = open_database(connection, application_name="killed")
 print("ready", flush=True)

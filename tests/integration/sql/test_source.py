@@ -82,7 +82,7 @@ def test_mysql_is_one_stream_unless_chunks_are_asked_for(mysql_like: OwnDatabase
     assert [len(rows) for rows in found[4]] == [ROWS // 4] * 4
     keys = [Counter(row["record_key"] for rows in parts for row in rows) for parts in found.values()]
     assert (len(keys[0]), (keys[0] - keys[1]).total(), (keys[1] - keys[0]).total()) == (ROWS, 0, 0)
-    assert "each chunk is of another moment" in str(check(source, connection))
+    assert "each chunk is read at another moment" in str(check(source, connection))
 
 
 @pytest.mark.parametrize("kind", ["uuid", "text", "date"])

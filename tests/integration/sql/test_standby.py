@@ -121,7 +121,7 @@ def test_no_day_is_read_before_a_replica_has_the_whole(
         )
         source = SqlSource(conn_id="sql_default", table="d", day_column="at")
         report = str(check(source, here.connection()))
-        assert "whether the server is one cannot be seen" in report
+        assert "whether the server is a replica is unknown" in report
         assert "GRANT REPLICATION CLIENT, in MariaDB SLAVE MONITOR" in report
         replica.run(f"GRANT {replica.lag_right} ON *.* TO {READER}@'127.0.0.1'")
         assert "it is a replica, 0 s behind its primary" in str(check(source, here.connection()))

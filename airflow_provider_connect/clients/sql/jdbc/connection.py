@@ -49,19 +49,19 @@ def _url_problems(url: str) -> Iterator[str]:
         return
     subprotocol = url.split(":")[1].lower()
     if (conn_type := _OWN_READERS.get(subprotocol)) is not None:
-        yield f"host: jdbc:{subprotocol} has a reader of this package's own, which is exact: use a connection of type {conn_type}"
+        yield f"host: jdbc:{subprotocol} is read exactly without JDBC: use a connection of type {conn_type}"
     if _USER_INFO.search(url):
-        yield "host: the URL holds a user or a password: give them as login and password"
+        yield "host: the URL contains a user or a password: set login and password instead"
     for name in _URL_FIELD.findall(url):
         if name.lower() in _LOGIN_FIELDS or is_secret_name(name):
-            yield f"host: the URL holds {name}: give login and password, and other secrets in extra, as properties"
+            yield f"host: the URL contains {name}: set login and password, and other secrets as properties in extra"
 
 
 def _extra_problems(connection: Connection) -> Iterator[str]:
     extra = connection.extra
     for name in extra:
         if name not in _EXTRA_FIELDS and name not in _IGNORED_FIELDS:
-            yield f"extra: there is no field {name!r}; {suggest_nearest(name, _EXTRA_FIELDS)}"
+            yield f"extra: unknown field {name!r}; {suggest_nearest(name, _EXTRA_FIELDS)}"
     for name in (DRIVER_CLASS, SESSION_INIT):
         if not isinstance(extra.get(name, ""), str):
             yield f"extra: {name} must be text"
@@ -69,11 +69,11 @@ def _extra_problems(connection: Connection) -> Iterator[str]:
         yield f"extra: {FETCH_SIZE} must be a whole number above 0"
     properties = extra.get(PROPERTIES, {})
     if not isinstance(properties, dict) or not all(isinstance(value, str | int) for value in properties.values()):
-        yield f"extra: {PROPERTIES} must be an object of texts, the driver's own settings"
+        yield f"extra: {PROPERTIES} must be an object of texts with the driver's settings"
         return
     for name in properties:
         if name.lower() in _SPARK_OPTIONS:
-            yield f"extra: {PROPERTIES}: {name!r} is no setting of the driver's, but one that is made here"
+            yield f"extra: {PROPERTIES}: {name!r} is set by this package and must not be given"
 
 
 def _parse_whole_number(value: object) -> int | None:

@@ -13,8 +13,8 @@ _MAX_EXCEPTIONS = 20
 _MAX_CHARACTERS = 300
 _NO_DRIVER = "No suitable driver"
 _DRIVER_ADVICE = (
-    "Spark has no JDBC driver for it: name the driver's jar in the operator's conf, as spark.jars, and its class in "
-    "the connection's extra, as driver_class"
+    "Spark has no JDBC driver for this URL. Set spark.jars in the operator's conf to the driver's jar, and "
+    "driver_class in the connection's extra to its class"
 )
 _TIMEOUT_STATES = ("HYT00", "HYT01", "57014", "XCL52")
 _LOGIN_STATES = ("08004", "28", "04501")
@@ -76,7 +76,7 @@ def error_for_exceptions(
         if any(cause.has_class("ArithmeticException", "DateTimeException") for cause in exceptions):
             return DataError(f"{subject}: a value cannot be read ({exceptions[-1]})")
         return RetriableError(
-            f"{subject}: Spark could not read it ({exceptions[-1] if exceptions else 'the JVM is gone'})"
+            f"{subject}: Spark could not read the rows ({exceptions[-1] if exceptions else 'the JVM is gone'})"
         )
     return _sql_error(subject, cause, secrets)
 
@@ -90,14 +90,14 @@ def _sql_error(subject: str, cause: JvmException, secrets: Secrets | None) -> Co
     if cause.text.startswith(_NO_DRIVER):
         return ConfigError(f"{subject}: {_DRIVER_ADVICE}")
     if cause.has_class("SQLTimeoutException") or cause.state in _TIMEOUT_STATES:
-        return DeadlineError(f"{subject}: the statement took longer than it may {codes}")
+        return DeadlineError(f"{subject}: the statement exceeded its time limit {codes}")
     if cause.has_class("SQLInvalidAuthorizationSpecException") or _is_login_error(cause):
         return ConfigError(f"{subject}: the database refuses login, password or rights {codes}")
     if cause.has_class("SQLSyntaxErrorException", "SQLFeatureNotSupportedException") or cause.state.startswith(
         _SQL_STATES
     ):
         text = f": {redact_tokens(secrets.redact(cause.text))[:_MAX_CHARACTERS]}" if secrets is not None else ""
-        return ConfigError(f"{subject}: the database does not take the SQL, or a name in it {codes}{text}")
+        return ConfigError(f"{subject}: the database refuses the SQL or a name in it {codes}{text}")
     if cause.has_class("SQLDataException") or cause.state.startswith(_VALUE_STATES):
         return DataError(f"{subject}: the database cannot compute a value {codes}")
-    return RetriableError(f"{subject}: the database is away or in trouble {codes}")
+    return RetriableError(f"{subject}: the database is unreachable or in trouble {codes}")

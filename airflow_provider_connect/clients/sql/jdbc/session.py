@@ -72,8 +72,8 @@ class JdbcDatabase(Database):
         if spark_quoted != f"{quote}c{quote}":
             database.close()
             raise ConfigError(
-                f"{label}: Spark would write a column's name as {spark_quoted}, which is no name in this database: Spark has "
-                "no dialect for it, and it cannot be read this way"
+                f"{label}: Spark would quote a column's name as {spark_quoted}, which is not a name in this database. "
+                "Spark has no dialect for this database, so it cannot be read over JDBC"
             )
         database._call_driver(lambda: link.setReadOnly(True))
         return database
@@ -140,7 +140,7 @@ class JdbcDatabase(Database):
         """Write a value as SQL. Dates and times have JDBC's escape form, which every driver understands."""
         if isinstance(value, dt.datetime):
             if value.tzinfo is not None:
-                raise ConfigError("an instant has no form that every database understands: cast the column in a query")
+                raise ConfigError("an instant cannot be written for every database: cast the column in a query")
             return f"{{ts '{value.isoformat(sep=' ', timespec='microseconds')}'}}"
         if isinstance(value, dt.date):
             return f"{{d '{value.isoformat()}'}}"
@@ -239,7 +239,7 @@ def _parse_time(text: str, kind: str) -> dt.date:
         # Down to a microsecond: a bound below its row is one all the same.
         return dt.date.fromisoformat(text) if kind == "date" else dt.datetime.fromisoformat(text[:26])
     except ValueError:
-        raise DataError("the key has a date before the year 1, or after 9999: leave out parallel_chunks") from None
+        raise DataError("the key has a date before the year 1 or after 9999: leave out parallel_chunks") from None
 
 
 _NUMBERS = ("tinyint", "smallint", "integer", "bigint")

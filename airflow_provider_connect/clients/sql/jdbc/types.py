@@ -51,7 +51,7 @@ _TEXT_ADVICE = "select it as text in a query, such as CAST(c AS VARCHAR(100)), o
 _LOSSES = {
     "time": "Spark's reader cuts fractions of a second",
     "time with time zone": "Spark's reader drops the zone",
-    "bit": "Spark's reader takes bits for bytes",
+    "bit": "Spark's reader reads bits as bytes",
 }
 
 
@@ -99,7 +99,7 @@ def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadCo
         "timestamp with time zone": pa.timestamp("us", "UTC"),
     }
     if column.base not in arrow_types:
-        reason = _LOSSES.get(column.base, "it has no exact home in Spark's reader")
+        reason = _LOSSES.get(column.base, "Spark's reader has no exact type for it")
         raise ConfigError(f"column {column.name!r} of type {column.type}: {reason}: {_TEXT_ADVICE}")
     return _make_column(column, quoted, arrow_types[column.base])
 
@@ -112,8 +112,8 @@ def _read_decimal(column: SqlColumn, choices: ValueChoices, quoted: str, precisi
         return _make_column(column, f"CAST({quoted} AS DOUBLE PRECISION)", pa.float64())
     if not fits and choices.decimals == "exact":
         raise ConfigError(
-            f"column {column.name!r} of type {column.type}: Spark's reader would cut or lose numbers of it, as it "
-            "declares no precision, or more than 38 digits: choose decimals='string' or 'double', or cast it in a query"
+            f"column {column.name!r} of type {column.type}: it declares no precision or more than 38 digits, so "
+            "Spark's reader would cut or lose numbers. Set decimals='string' or 'double', or cast it in a query"
         )
     if not fits:
         return _make_column(column, f"CAST({quoted} AS VARCHAR(100))", pa.string())
@@ -145,8 +145,8 @@ def require_same_types(columns: Sequence[ReadColumn], spark_types: Sequence[str]
         kind = _arrow_type_of_spark(name)
         if kind is None or not _converts_exactly(kind, column.read_type):
             raise ConfigError(
-                f"column {column.name!r} of type {column.database_type}: Spark's reader makes {name} of it in "
-                f"place of {column.read_type}: {_TEXT_ADVICE}"
+                f"column {column.name!r} of type {column.database_type}: Spark's reader makes {name} of it "
+                f"instead of {column.read_type}: {_TEXT_ADVICE}"
             )
 
 
@@ -198,9 +198,11 @@ def _convert_column(array: pa.Array, column: ReadColumn) -> pa.Array:
     if not column.is_nullable and array.null_count:
         # So Spark writes a decimal that is too long, and drivers what they cannot read.
         raise DataError(
-            f"{column.title} is declared NOT NULL, but {array.null_count} values came as NULL: {column.advice}"
+            f"{column.title} is declared NOT NULL, but {array.null_count} values arrived as NULL: {column.advice}"
         )
     try:
         return array.cast(column.read_type)
     except pa.ArrowException:
-        raise DataError(f"{column.title} holds a value that is no {column.read_type}: {column.advice}") from None
+        raise DataError(
+            f"{column.title} holds a value that is not a valid {column.read_type}: {column.advice}"
+        ) from None

@@ -78,14 +78,14 @@ def counter_gaps(lock_mode: int, step: int, engine: str) -> tuple[str, ...]:
     """Return the reasons why an AUTO_INCREMENT may come after a greater one."""
     reasons = []
     if engine.lower() == "innodb" and lock_mode == _INTERLEAVED_LOCK_MODE:
-        reasons.append("with innodb_autoinc_lock_mode=2 statements that insert many rows take numbers in turns")
+        reasons.append("with innodb_autoinc_lock_mode=2, statements that insert many rows take numbers in turns")
     if step > 1:
-        reasons.append(f"with auto_increment_increment={step} several servers may give out numbers, each its own")
+        reasons.append(f"with auto_increment_increment={step} several servers may each give their own numbers")
     return tuple(reasons)
 
 
 def primary_key_columns(parts: Iterable[tuple[Any, ...]]) -> list[str]:
-    """Return the primary key's columns from rows of :func:`indexes_query`: whole columns, even if a part covers less."""
+    """Return the primary key's whole columns from rows of :func:`indexes_query`, even if a part covers less."""
     return [column for name, column, *_ in parts if name == "PRIMARY"]
 
 
@@ -115,7 +115,7 @@ def lag_seconds(status: list[dict[str, Any]]) -> float | None:
     lags = [row.get("Seconds_Behind_Source", row.get("Seconds_Behind_Master")) for row in status]
     if any(lag is None for lag in lags):
         raise RetriableError(
-            "the replica does not replicate at the moment, and nobody knows how old its rows are: start its "
+            "the replica does not replicate at the moment, so the age of its rows is unknown. Start its "
             "replication, or name another server in the connection"
         )
     return max((float(lag) for lag in lags if lag is not None), default=None)

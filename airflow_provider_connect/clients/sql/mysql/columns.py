@@ -135,7 +135,7 @@ def _read_number(column: SqlColumn, type_match: re.Match[str] | None, choices: V
         form, kind = _OTHER_TYPES[name]
         return form, _arrow_types()[kind]
     raise ConfigError(
-        f"column {column.name!r} has type {column.type}, which is not read: leave it out, or cast it in a query"
+        f"column {column.name!r} has type {column.type}, which is not supported: leave it out, or cast it in a query"
     )
 
 

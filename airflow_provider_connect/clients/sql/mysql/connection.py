@@ -25,16 +25,16 @@ def connection_problems(connection: Connection) -> list[str]:
     """Return the problems of a connection, without network."""
     problems = []
     if connection.extra.get("iam"):
-        problems.append("extra field 'iam' asks for a token of AWS, which is not supported: give login and password")
+        problems.append("extra field 'iam' requests an AWS token, which is not supported: set login and password")
     for name, value in connection.extra.items():
         if name not in PASSED_FIELDS | IGNORED_FIELDS | {"iam"} and value not in (None, "", False):
-            problems.append(f"extra field {name!r} is none that is known here")
+            problems.append(f"extra field {name!r} is unknown")
     mode = connection.extra.get("ssl_mode")
     if mode and str(mode).upper() not in _SSL_MODES:
         problems.append(f"extra field 'ssl_mode' must be one of {', '.join(_SSL_MODES)}")
     try:
         unknown = sorted(set(_ssl_options(connection)) - _SSL_FIELDS)
-        problems += [f"extra field 'ssl': {name!r} is none of {', '.join(sorted(_SSL_FIELDS))}" for name in unknown]
+        problems += [f"extra field 'ssl': {name!r} is not one of {', '.join(sorted(_SSL_FIELDS))}" for name in unknown]
     except ValueError:
         problems.append('extra field \'ssl\' must be an object, such as {"ca": "/etc/ssl/ca.pem"}')
     return [f"connection {connection.conn_id!r}: {problem}" for problem in problems]

@@ -27,14 +27,14 @@ _TIMEOUT_ERRORS = {1969, 3024}
 _INTERRUPTED_ERRORS = {1317, 1927}
 _VALUE_ERRORS = {1264, 1292, 1301, 1365, 1366, 1411, 1441, 1690, 1918, 3140, 3141}
 _ADVICE = {
-    1040: "the server has no connection left for us: lower parallel reads, or try later",
-    1203: "the user has no connection left: lower parallel reads, or try later",
-    1205: "another session holds a lock on the table, as ALTER TABLE does: try again when that has ended",
-    1213: "two sessions waited for each other, and the server chose this one to end: try again",
-    1226: "the user has used up what it may ask within the hour",
+    1040: "the server has no free connection: read fewer days or chunks concurrently, or try later",
+    1203: "the user has no free connection: read fewer days or chunks concurrently, or try later",
+    1205: "another session holds a lock on the table, such as ALTER TABLE: try again when it has ended",
+    1213: "two sessions waited for each other, and the server ended this one: try again",
+    1226: "the user has reached its limit for this hour",
     1412: "the table was altered since the snapshot began",
-    1792: "the SQL writes, and this session may only read",
-    2013: "if rows were flowing: the server waits net_write_timeout for a reader, and wait_timeout between statements",
+    1792: "the SQL writes, but this session is read-only",
+    2013: "the server waits net_write_timeout for a reader of rows, and wait_timeout between statements",
 }
 _SHOWN_ERRORS = _RIGHTS_ERRORS | _NAME_ERRORS
 
@@ -51,7 +51,7 @@ def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: S
 
     number = error_number(error) if isinstance(error, pymysql.MySQLError) else 0
     server_text = " ".join(secrets.redact(str(error.args[-1] if error.args else error)).split())
-    message = f"{label}: the MySQL server lets us not in (error {number}): {server_text}"
+    message = f"{label}: the MySQL server refuses the connection (error {number}): {server_text}"
     if number in _RIGHTS_ERRORS | _NAME_ERRORS | _LOGIN_ERRORS or "CERTIFICATE_VERIFY_FAILED" in server_text:
         return ConfigError(f"{message}: correct the connection")
     return RetriableError(message)
@@ -71,8 +71,8 @@ def sql_error(
         return RetriableError(f"{action}: the session is closed")
     if number in _TIMEOUT_ERRORS:
         return DeadlineError(
-            f"{action}: the MySQL server ended the statement for its time (error {number}): read less at once, allow "
-            "the statement more time, or see whether somebody holds a lock on the table"
+            f"{action}: the MySQL server ended the statement at its time limit (error {number}). Find the session "
+            "that locks the table, read fewer rows per statement, or raise statement_timeout_seconds"
         )
     if number in _INTERRUPTED_ERRORS and is_cancelled:
         return RetriableError(f"{action}: cancelled")
@@ -86,4 +86,4 @@ def sql_error(
     shows_text = number in _SHOWN_ERRORS or (shows_syntax and number == _SYNTAX_ERROR)
     server_text = f": {redact_tokens(str(error.args[-1]))}" if shows_text else ""
     advice = f": {_ADVICE[number]}" if number in _ADVICE else ""
-    return kind(f"{action}: the MySQL server answers error {number} ({type(error).__name__}){server_text}{advice}")
+    return kind(f"{action}: the MySQL server reports error {number} ({type(error).__name__}){server_text}{advice}")

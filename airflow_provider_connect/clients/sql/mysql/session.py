@@ -143,7 +143,7 @@ class MySQL(Database):
         from pymysql.cursors import DictCursor
 
         statement = catalog.MARIADB_REPLICA_STATUS if self._is_mariadb else catalog.REPLICA_STATUS
-        return catalog.lag_seconds(self.rows(statement, "asking for the replica's lag", DictCursor))
+        return catalog.lag_seconds(self.rows(statement, "reading the replica's lag", DictCursor))
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns, from the information schema or, for a query, from the optimizer."""
@@ -164,7 +164,7 @@ class MySQL(Database):
         if not columns:
             raise ConfigError(
                 f"{self._label}: there is no table {self.relation(table_or_query)}, or the user may not see it"
-                + ("" if table_or_query.schema else ": is the connection's schema field the right database?")
+                + ("" if table_or_query.schema else ". Check the database in the connection's schema field")
             )
         documents = self._json_columns(table_or_query) if self._is_mariadb else set()
         return [
@@ -174,13 +174,13 @@ class MySQL(Database):
 
     def require_all_columns(self, table: Table) -> None:
         """Select every column and no row, since the information schema hides columns that the user may not read."""
-        action = f"asking for every column of {table.name!r}"
+        action = f"selecting every column of {table.name!r}"
         try:
             self.rows(self.select("*", self.relation(table), limit=0), action)
         except ConfigError as error:
             raise ConfigError(
-                f"{error}: the server hides the columns that the user may not read, so they would be missing in "
-                "silence. Grant SELECT on the whole table, or name the columns to read with columns="
+                f"{error}: the server hides the columns that the user may not read, so they would be missing "
+                "silently. Grant SELECT on the whole table, or name the columns to read with columns="
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
@@ -190,7 +190,7 @@ class MySQL(Database):
             numbers = [field.charsetnr for field in self._fields(query)]
         finally:
             self.rows("SET SESSION character_set_results = utf8mb4", "describing the query")
-        names: dict[int, str] = dict(self.rows(catalog.CHARSETS_QUERY, "asking for the character sets"))
+        names: dict[int, str] = dict(self.rows(catalog.CHARSETS_QUERY, "reading the character sets"))
         return [names.get(number, UNKNOWN_CHARSET) for number in numbers]
 
     def _fields(self, query: Query, *, tells_syntax: bool = False) -> list[Any]:
@@ -203,7 +203,7 @@ class MySQL(Database):
 
     def _json_columns(self, table: Table) -> set[str]:
         """Return the columns that MariaDB checks to be JSON. Its JSON is a text with a constraint."""
-        clauses = self.rows(catalog.checks_query(*self._table_literals(table)), "asking for the table's constraints")
+        clauses = self.rows(catalog.checks_query(*self._table_literals(table)), "reading the table's constraints")
         return {
             match[1].replace("``", "`")
             for (clause,) in clauses
@@ -223,20 +223,18 @@ class MySQL(Database):
         return catalog.group_indexes(self._index_parts(table))
 
     def _index_parts(self, table: Table) -> list[tuple[Any, ...]]:
-        return self.rows(
-            catalog.indexes_query(*self._table_literals(table)), f"asking for the indexes of {table.name!r}"
-        )
+        return self.rows(catalog.indexes_query(*self._table_literals(table)), f"reading the indexes of {table.name!r}")
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the engine's estimate."""
         rows = self.rows(
-            catalog.row_estimate_query(*self._table_literals(table)), f"asking for the size of {table.name!r}"
+            catalog.row_estimate_query(*self._table_literals(table)), f"reading the size of {table.name!r}"
         )
         return int(rows[0][0]) if rows and rows[0][0] is not None else None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return a column's AUTO_INCREMENT."""
-        action = f"asking for the AUTO_INCREMENT of {table.name!r}"
+        action = f"reading the AUTO_INCREMENT of {table.name!r}"
         rows = self.rows(catalog.counter_query(*self._table_literals(table), self.literal(column)), action)
         if not rows:
             return None
@@ -249,7 +247,7 @@ class MySQL(Database):
     def quote(self, name: str) -> str:
         """Quote a name with backticks."""
         if not name or "\0" in name:
-            raise ConfigError(f"{name!r} is no name in MySQL")
+            raise ConfigError(f"{name!r} is not a valid name in MySQL")
         return "`" + name.replace("`", "``") + "`"
 
     def literal(self, value: object) -> str:
@@ -265,7 +263,7 @@ class MySQL(Database):
             self.export_snapshot()
         # Not WITH CONSISTENT SNAPSHOT: that is older than a table which takes the name while we wait for a lock on it,
         # and would see too few of its rows. So the snapshot is taken with the first row, when the tables are open.
-        self.rows("START TRANSACTION READ ONLY", "beginning to read")
+        self.rows("START TRANSACTION READ ONLY", "beginning the read")
         self._is_in_transaction = True
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
@@ -276,10 +274,10 @@ class MySQL(Database):
     def end(self) -> None:
         """Commit, which changes nothing."""
         if self._is_in_transaction:
-            self.rows("COMMIT", "ending to read")
+            self.rows("COMMIT", "ending the read")
             self._is_in_transaction = False
 
-    def rows(self, sql: str, action: str = "asking the database", cursor: type[Any] | None = None) -> list[Any]:
+    def rows(self, sql: str, action: str = "querying the database", cursor: type[Any] | None = None) -> list[Any]:
         """Run a statement.
 
         :param cursor: PyMySQL's cursor class, for rows other than tuples.
@@ -314,11 +312,12 @@ class MySQL(Database):
                         raise RetriableError(f"{self._label}: reading rows: the session is closed")
                 if received_lines != converter.converted_rows:
                     raise DataError(
-                        f"{self._label}: reading rows: {received_lines:,} lines came, and they hold {converter.converted_rows:,} rows"
+                        f"{self._label}: reading rows: {received_lines:,} lines arrived, but they hold "
+                        f"{converter.converted_rows:,} rows"
                     )
                 self._is_reading = False
                 if count := rows.warning_count:
-                    warnings = self.rows("SHOW WARNINGS", "asking for the server's warnings")
+                    warnings = self.rows("SHOW WARNINGS", "reading the server's warnings")
                     require_unchanged_values([number for _, number, _ in warnings], count, self._label)
             except pymysql.MySQLError:
                 self._is_reading = False  # the server has ended it
@@ -331,8 +330,8 @@ class MySQL(Database):
     def _require_line(self, row: bytes | None) -> bytes:
         if row is None:
             raise DataError(
-                f"{self._label}: a row is longer than the server's max_allowed_packet, and the server sends NULL for "
-                "it: raise max_allowed_packet, or leave its long column out"
+                f"{self._label}: a row is longer than the server's max_allowed_packet, so the server sends NULL "
+                "instead. Raise max_allowed_packet, or leave out the long column"
             )
         return row
 

@@ -27,7 +27,7 @@ _ADVICE = {
     "numeric": "NaN or an infinity? decimals='string' and 'double' keep them",
 }
 _BYTES_ADVICE = (
-    "bytes that are no UTF-8, which a database in SQL_ASCII takes? Read them as bytes with a query that selects "
+    "bytes that are not UTF-8, which a database in SQL_ASCII accepts? Read them as bytes with a query that selects "
     "convert_to(column, 'SQL_ASCII')"
 )
 _JSON = ("json", "jsonb")

@@ -28,15 +28,15 @@ def connection_problems(connection: Connection) -> list[str]:
     """Return the problems of a connection, without network."""
     problems = []
     if not connection.path and not connection.extra.get("service"):
-        problems.append("its schema field names no database")
+        problems.append("its schema field is empty: name the database")
     if connection.extra.get("iam"):
-        problems.append("extra field 'iam' asks for a token of AWS, which is not supported: give login and password")
+        problems.append("extra field 'iam' requests an AWS token, which is not supported: set login and password")
     for name, value in connection.extra.items():
         if name in PASSED_FIELDS:
             if not isinstance(value, (str, int)):
                 problems.append(f"extra field {name!r} must be text or a number")
         elif name not in IGNORED_FIELDS | {"iam"} and value not in (None, "", False):
-            problems.append(f"extra field {name!r} is none that libpq gets from here")
+            problems.append(f"extra field {name!r} is not a supported libpq parameter")
     mode = connection.extra.get("sslmode")
     if mode and mode not in _SSL_MODES:
         problems.append(f"extra field 'sslmode' must be one of {', '.join(_SSL_MODES)}")

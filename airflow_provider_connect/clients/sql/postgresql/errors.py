@@ -38,17 +38,17 @@ _ERROR_TYPES: dict[str, type[ConnectError]] = {
     "F0": ConfigError,
 }
 _ADVICE = {
-    "22021": "a text holds bytes that are no UTF-8: read it as bytes, with convert_to(column, 'SQL_ASCII') in a query",
+    "22021": "a text holds bytes that are not UTF-8: read it as bytes, with convert_to(column, 'SQL_ASCII') in a query",
     "22P05": "a text holds a character that Unicode does not have: read it as bytes, with "
     "convert_to(column, getdatabaseencoding()) in a query",
-    "25006": "the SQL writes, and this session may only read",
+    "25006": "the SQL writes, but this session is read-only",
     "40001": "the rows were changed or vacuumed under a query on a standby: try again, or raise "
     "max_standby_streaming_delay there",
-    "40P01": "two sessions waited for each other, and the server chose this one to end: try again",
+    "40P01": "two sessions waited for each other, and the server ended this one: try again",
     "42501": "grant the user SELECT, or name the columns that the user may read with columns=",
-    "53300": "the server has no connection left for us: lower parallel reads, or try later",
-    "55P03": "another session holds a lock on the table, as ALTER TABLE does: try again when that has ended",
-    "57P03": "the server starts or recovers",
+    "53300": "the server has no free connection: read fewer days or chunks concurrently, or try later",
+    "55P03": "another session holds a lock on the table, such as ALTER TABLE: try again when it has ended",
+    "57P03": "the server is starting or recovering",
 }
 _SHOWN_CODES = ("28", "3D", "3F", "42", "57P03")
 
@@ -69,7 +69,7 @@ def connecting_error(error: psycopg.Error, label: str, secrets: Secrets) -> Conn
     """Return our error for a failed connection, with the server's text without the password."""
     server_text = " ".join(secrets.redact(str(error)).split())
     refused = _PERMANENT_REFUSAL.search(server_text)
-    message = f"{label}: PostgreSQL lets us not in: {server_text}"
+    message = f"{label}: PostgreSQL refuses the connection: {server_text}"
     return ConfigError(f"{message}: correct the connection") if refused else RetriableError(message)
 
 
@@ -77,21 +77,21 @@ def sql_error(error: psycopg.Error, action: str, *, is_cancelled: bool = False) 
     """Return our error for a failed statement."""
     code = error.sqlstate or ""
     if not code:
-        return RetriableError(f"{action}: PostgreSQL's connection is lost ({type(error).__name__})")
+        return RetriableError(f"{action}: the connection to PostgreSQL is lost ({type(error).__name__})")
     if code == _CANCELED:
         if is_cancelled:
             return RetriableError(f"{action}: cancelled")
         return DeadlineError(
-            f"{action}: PostgreSQL ended the statement (SQLSTATE {code}), for its time or by an administrator's hand: "
-            "read less at once, allow the statement more time, or see whether somebody holds a lock on the table"
+            f"{action}: PostgreSQL ended the statement (SQLSTATE {code}), at its time limit or for an administrator. "
+            "Find the session that locks the table, read fewer rows per statement, or raise statement_timeout_seconds"
         )
     if error.diag.source_function == _REFUSED_BY_POLICY:
         return ConfigError(
             f"{action}: row level security hides rows of a table from this user, so PostgreSQL refuses the read "
-            f"(SQLSTATE {code}: {redact_tokens(error.diag.message_primary or '')}). Read as a role with BYPASSRLS. If "
-            "the stream is to have no more than the rows that the user may see, set row_security='accept'"
+            f"(SQLSTATE {code}: {redact_tokens(error.diag.message_primary or '')}). Read as a role with BYPASSRLS. To "
+            "load only the rows that the user may see, set row_security='accept'"
         )
     kind = next((_ERROR_TYPES[code[:length]] for length in (5, 2) if code[:length] in _ERROR_TYPES), RetriableError)
     server_text = f": {redact_tokens(error.diag.message_primary or '')}" if code.startswith(_SHOWN_CODES) else ""
     advice = f": {_ADVICE[code]}" if code in _ADVICE else ""
-    return kind(f"{action}: PostgreSQL answers SQLSTATE {code} ({type(error).__name__}){server_text}{advice}")
+    return kind(f"{action}: PostgreSQL reports SQLSTATE {code} ({type(error).__name__}){server_text}{advice}")

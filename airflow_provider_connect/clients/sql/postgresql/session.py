@@ -126,11 +126,11 @@ class PostgreSQL(Database):
 
         :raises RetriableError: it has replayed nothing since its start and receives nothing.
         """
-        is_standby, lag = self.rows(catalog.LAG_QUERY, "asking for the standby's lag")[0]
+        is_standby, lag = self.rows(catalog.LAG_QUERY, "reading the standby's lag")[0]
         if is_standby and lag is None:
             raise RetriableError(
-                f"{self._label}: the standby gets nothing from its primary, and nobody knows how old its rows are: "
-                "start its replication, or name another server in the connection"
+                f"{self._label}: the standby receives nothing from its primary, so the age of its rows is unknown. "
+                "Start its replication, or name another server in the connection"
             )
         return None if lag is None else float(lag)
 
@@ -142,8 +142,8 @@ class PostgreSQL(Database):
             )
             if not described:
                 raise ConfigError(
-                    f"{self._label}: there is no table {self.relation(table_or_query)}, or the user may not see it: "
-                    "names are as in the catalog, capitals and all"
+                    f"{self._label}: there is no table {self.relation(table_or_query)}, or the user may not see it. "
+                    "Names are case-sensitive, as in the catalog"
                 )
         else:
             described = [(*column, True) for column in self._describe_by_planner(table_or_query)]
@@ -156,7 +156,7 @@ class PostgreSQL(Database):
     def _describe_by_planner(
         self, table_or_query: Table | Query, names: Sequence[str] = ()
     ) -> list[tuple[str, int, int]]:
-        """Return name, type and modifier of columns from the planner, which unlike a snapshot sees the current table."""
+        """Return name, type and modifier of columns from the planner, which sees the current table."""
         action = "describing the query" if isinstance(table_or_query, Query) else f"describing {table_or_query.name!r}"
         with self._translate_errors(action), self._session.cursor() as cursor:
             chosen = [self.quote(name) for name in names] or "*"
@@ -175,7 +175,7 @@ class PostgreSQL(Database):
 
     def _resolve_types(self, type_modifiers: list[tuple[int, int]]) -> list[tuple[str, str]]:
         oids, modifiers = [oid for oid, _ in type_modifiers], [modifier for _, modifier in type_modifiers]
-        rows = self.rows(catalog.TYPES_QUERY, "asking for the columns' types", (oids, modifiers))
+        rows = self.rows(catalog.TYPES_QUERY, "reading the columns' types", (oids, modifiers))
         return [(kind, base) for kind, base in rows]
 
     def primary_key(self, table: Table) -> list[str]:
@@ -188,12 +188,12 @@ class PostgreSQL(Database):
         return [index for index in indexes if index.is_unique or index.is_ordered]
 
     def _indexes(self, table: Table) -> list[tuple[Index, bool]]:
-        rows = self.rows(catalog.INDEXES_QUERY, f"asking for the indexes of {table.name!r}", (self.relation(table),))
+        rows = self.rows(catalog.INDEXES_QUERY, f"reading the indexes of {table.name!r}", (self.relation(table),))
         return [(Index(name, tuple(columns), *properties), is_key) for name, columns, *properties, is_key in rows]
 
     def estimated_rows(self, table: Table) -> int | None:
         """Return the planner's estimate. None before the first ANALYZE."""
-        rows = self.rows(catalog.ROW_ESTIMATE_QUERY, f"asking for the size of {table.name!r}", (self.relation(table),))
+        rows = self.rows(catalog.ROW_ESTIMATE_QUERY, f"reading the size of {table.name!r}", (self.relation(table),))
         return int(rows[0][0]) if rows and rows[0][0] >= 0 else None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
@@ -202,7 +202,7 @@ class PostgreSQL(Database):
         None for a sequence that counts down. A standby's sequence may lag behind its primary's, so its number is None.
         """
         relation_and_column = (self.relation(table), column)
-        rows = self.rows(catalog.SEQUENCE_QUERY, f"asking for the sequence of {column!r}", relation_and_column)
+        rows = self.rows(catalog.SEQUENCE_QUERY, f"reading the sequence of {column!r}", relation_and_column)
         if not rows or rows[0][1] < 0:
             return None
         name, _, cache, cycles, can_read = rows[0]
@@ -211,14 +211,14 @@ class PostgreSQL(Database):
         last_number = None
         if can_read:
             (last_number,) = self.rows(
-                f"SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM {name}", f"asking the sequence {name}"
+                f"SELECT last_value - CASE WHEN is_called THEN 0 ELSE 1 END FROM {name}", f"reading sequence {name}"
             )[0]
         return ColumnCounter(f"sequence {name}", last_number, tuple(gaps))
 
     def quote(self, name: str) -> str:
         """Quote a name with double quotes."""
         if not name or "\0" in name:
-            raise ConfigError(f"{name!r} is no name in PostgreSQL")
+            raise ConfigError(f"{name!r} is not a valid name in PostgreSQL")
         return '"' + name.replace('"', '""') + '"'
 
     def literal(self, value: object) -> str:
@@ -232,7 +232,7 @@ class PostgreSQL(Database):
 
     def begin(self, snapshot: str | None = None) -> None:
         """Begin a repeatable-read, read-only transaction."""
-        self.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "beginning to read")
+        self.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "beginning the read")
         if snapshot is None:
             return
         try:
@@ -252,25 +252,25 @@ class PostgreSQL(Database):
                 by_name[name]._replace(type=kind, base=base)
                 for (name, *_), (kind, base) in zip(locked, types, strict=True)
             ]
-        if changed := self.rows(catalog.REWRITTEN_TABLES_QUERY, "looking whether the table was rewritten"):
+        if changed := self.rows(catalog.REWRITTEN_TABLES_QUERY, "checking whether the table was rewritten"):
             tables = ", ".join(name for (name,) in changed)
             raise RetriableError(
                 f"{self._label}: {tables} was rewritten, emptied, replaced or attached after the snapshot was taken, "
-                "which does not see its rows as they were: read it again"
+                "so the snapshot does not show its rows. Read it again"
             )
         return described
 
     def end(self) -> None:
         """Commit, which changes nothing."""
         if self._session.info.transaction_status:
-            self.rows("COMMIT", "ending to read")
+            self.rows("COMMIT", "ending the read")
 
     def export_snapshot(self) -> str:
         """Return the snapshot's name. Standbys can export snapshots too."""
         return str(self.rows("SELECT pg_export_snapshot()", "exporting the snapshot")[0][0])
 
     def rows(
-        self, sql: str, action: str = "asking the database", values: tuple[Any, ...] | None = None
+        self, sql: str, action: str = "querying the database", values: tuple[Any, ...] | None = None
     ) -> list[tuple[Any, ...]]:
         """Run a statement."""
         with self._translate_errors(action), self._session.cursor() as cursor:
@@ -296,7 +296,7 @@ class PostgreSQL(Database):
                     yield converter.convert_block(block)
             if cursor.rowcount != converter.converted_rows:
                 raise RetriableError(
-                    f"reading rows: PostgreSQL sent {cursor.rowcount:,} rows, and {converter.converted_rows:,} arrived"
+                    f"reading rows: PostgreSQL sent {cursor.rowcount:,} rows, but {converter.converted_rows:,} arrived"
                 )
 
     def cancel(self) -> None:

@@ -11,7 +11,7 @@ from airflow_provider_connect.clients.sql.database import Query, SqlColumn, Tabl
 from airflow_provider_connect.clients.sql.mysql import catalog
 from airflow_provider_connect.clients.sql.mysql import columns as mysql
 from airflow_provider_connect.clients.sql.mysql.results import type_name
-from airflow_provider_connect.clients.sql.mysql.session import _harmless
+from airflow_provider_connect.clients.sql.mysql.session import _comment_text
 from airflow_provider_connect.clients.sql.postgresql import columns as postgresql
 from airflow_provider_connect.errors import ConfigError, RetriableError
 
@@ -79,7 +79,15 @@ def test_a_type_of_mysql_that_nobody_knows_is_refused(base: str) -> None:
 
 def test_every_item_of_a_line_is_never_null() -> None:
     """CONCAT_WS leaves NULL out, and the columns after it would move."""
-    bases = [*mysql._NUMBERS, *mysql._TEXTS, *mysql._BYTES, *mysql._DATES, *mysql._OTHERS, "decimal(5,2)", "bit(3)"]
+    bases = [
+        *mysql._INTEGER_TYPES,
+        *mysql._TEXT_TYPES,
+        *mysql._BYTE_TYPES,
+        *mysql._DATE_TYPES,
+        *mysql._OTHER_TYPES,
+        "decimal(5,2)",
+        "bit(3)",
+    ]
     for choices in (WIDE, ValueChoices(zero_dates="null")):
         for base in bases:
             expression = mysql.read_column(SqlColumn("c", base, base), "`c`", choices).expression
@@ -133,7 +141,7 @@ def test_a_replicas_lag() -> None:
 
 @pytest.mark.parametrize("name", ["a */ DROP TABLE x", "a\n-- x", "+ MAX_EXECUTION_TIME(1)", "! 1", "M! 1", "a\\"])
 def test_an_application_name_stays_in_its_comment(name: str) -> None:
-    comment = f"/* {_harmless(name)} */"
+    comment = f"/* {_comment_text(name)} */"
     assert comment.count("*/") == 1
     assert not comment.startswith(("/*+", "/*!", "/*M!"))
     assert "\n" not in comment

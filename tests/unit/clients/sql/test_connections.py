@@ -56,7 +56,7 @@ def test_airflows_fields_are_pymysqls() -> None:
 @pytest.mark.parametrize(
     ("conn_type", "fields", "said"),
     [
-        ("postgres", {"path": None}, "names no database"),
+        ("postgres", {"path": None}, "schema field is empty"),
         ("postgres", {"extra": {"sslmod": "require"}}, "'sslmod'"),
         ("postgres", {"extra": {"sslmode": "required"}}, "verify-full"),
         ("postgres", {"extra": {"sslrootcert": ["a"]}}, "'sslrootcert' must be text"),

@@ -114,7 +114,7 @@ def test_an_error_names_column_and_row_and_no_value(kind: pa.DataType, good: str
     with pytest.raises(DataError) as raised:
         converter.convert_block(block)
     assert str(raised.value) == (
-        f"column 'the one' (a {kind}): row 6 of this read holds a value that is no {kind}: do this"
+        f"column 'the one' (a {kind}): row 6 of this read holds a value that is not a valid {kind}: do this"
     )
     assert "invalid" not in "".join(traceback.format_exception(raised.value))  # which is how Arrow begins to quote
 
@@ -126,7 +126,7 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 
 @pytest.mark.parametrize("block", [b"1,2\n", b'1,"s3cr3t,,\n', b"1,s3cr3t,,t,t\n"])
 def test_rows_of_another_shape_are_refused(block: bytes) -> None:
-    with pytest.raises(DataError, match="not shaped") as raised:
+    with pytest.raises(DataError, match="do not have the requested columns") as raised:
         CsvConverter(COLUMNS).convert_block(block)
     assert "s3cr3t" not in "".join(traceback.format_exception(raised.value))
 

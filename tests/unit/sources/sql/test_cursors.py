@@ -44,14 +44,14 @@ def test_an_instant_without_its_zone_is_the_session_s() -> None:
     ["", "{}", "null", '["7"]', '["2026-10-05T12:00:00", "7"]', '["2026-10-05T12:00:00+00:00", "x"]', '["a", "7"]'],
 )
 def test_a_position_of_other_columns_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="the ledger has a position that at, id cannot have"):
+    with pytest.raises(ConfigError, match="the position in the ledger does not fit at, id"):
         PAIR.parse_position(text)
 
 
 def test_what_is_no_time_cannot_be_followed() -> None:
-    with pytest.raises(DataError, match="column 'at' has a value that is no time"):
+    with pytest.raises(DataError, match="column 'at' has a value that is not a time"):
         PAIR.format_position(("infinity", 1))
-    with pytest.raises(DataError, match="column 'id' has a value that is no whole number"):
+    with pytest.raises(DataError, match="column 'id' has a value that is not a whole number"):
         PAIR.format_position((dt.datetime.now(dt.UTC), Decimal("NaN")))
 
 
@@ -112,7 +112,7 @@ def test_a_column_that_only_looks_like_a_number_is_refused(tmp_path: Path) -> No
 def test_a_file_has_no_times_to_follow() -> None:
     source = SqlSource(conn_id="c", table="t", mode="timestamp", timestamp_column="at")
     problems = source.check(Connection(conn_id="c", conn_type="sqlite", host="/tmp/shop.db"))
-    assert problems == ["mode: SQLite has no times to follow, only texts: use incrementing"]
+    assert problems == ["mode: SQLite stores times as texts, which cannot be followed: use mode='incrementing'"]
 
 
 def test_runs_follow_each_other_through_the_ledger_of_a_table(tmp_path: Path) -> None:

@@ -52,40 +52,43 @@ def test_the_stream_is_the_table_by_default() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"conn_id": "c", "snapshot": "replace"}, "give either table or query"),
-        (WHOLE | {"query": "SELECT 1"}, "give either table or query"),
-        ({"conn_id": "c", "snapshot": "replace", "query": "SELECT 1", "key": ["a"]}, "a query has no name of its own"),
+        ({"conn_id": "c", "snapshot": "replace"}, "set either table or query"),
+        (WHOLE | {"query": "SELECT 1"}, "set either table or query"),
+        ({"conn_id": "c", "snapshot": "replace", "query": "SELECT 1", "key": ["a"]}, "a query has no name: set one"),
         ({"conn_id": "c", "snapshot": "replace", "query": "SELECT 1", "stream": "s"}, "a query has no primary key"),
         (WHOLE | {"table": "order lines"}, "stream: the table's name cannot be part"),
         (WHOLE | {"stream": "a b"}, "stream: a stream needs a name"),
-        (WHOLE | {"day_column": "at"}, "give either day_column, for days, or snapshot"),
-        ({"conn_id": "c", "table": "orders"}, "give either day_column, for days, or snapshot"),
-        (WHOLE | {"db_timezone": "US/Pacific"}, "db_timezone: it says how day_column or timestamp_column is"),
+        (WHOLE | {"day_column": "at"}, "set one of day_column, snapshot and mode"),
+        ({"conn_id": "c", "table": "orders"}, "set one of day_column, snapshot and mode"),
+        (WHOLE | {"db_timezone": "US/Pacific"}, "db_timezone: only day_column and timestamp_column use it"),
         (DAYS | {"parallel_chunks": 2}, "parallel_chunks: a day is read in one piece"),
         (DAYS | {"consistency": "chunk"}, "consistency: a day is read in one piece"),
         (DAYS | {"zone": "Mars"}, "zone: unknown time zone 'Mars'"),
         (DAYS | {"columns": []}, "columns: name at least one"),
-        (DAYS | {"columns": ["a", "a"]}, "columns: name at least one column, and each once"),
-        (DAYS | {"columns": ["Day"]}, "columns: 'Day' is a name that this package's own column has"),
+        (DAYS | {"columns": ["a", "a"]}, "columns: name at least one column, and none twice"),
+        (DAYS | {"columns": ["Day"]}, "columns: 'Day' is reserved for a column of this package"),
         (DAYS | {"columns": ["a"], "key": ["b"]}, "columns: 'b' is part of the key"),
         (DAYS | {"where": "  "}, "where: it is empty"),
         (
             DAYS | {"mode": "timestamp", "timestamp_column": "at"},
-            "give either day_column, for days, or snapshot, or mode",
+            "set one of day_column, snapshot and mode",
         ),
         (CURSOR | {"mode": "newest"}, "mode: Input should be 'incrementing', 'timestamp' or 'timestamp+incrementing'"),
         (CURSOR | {"mode": "timestamp"}, "timestamp_column: mode='timestamp' needs it"),
-        (CURSOR | {"mode": "timestamp"}, "incrementing_column: it belongs to a mode with 'incrementing'"),
-        (CURSOR | {"timestamp_delay_seconds": 60}, "timestamp_delay_seconds: it belongs to a mode with 'timestamp'"),
-        (WHOLE | {"snapshot_mode": "no_data"}, "snapshot_mode: it belongs to mode"),
+        (CURSOR | {"mode": "timestamp"}, "incrementing_column: only a mode with 'incrementing' uses it"),
+        (CURSOR | {"timestamp_delay_seconds": 60}, "timestamp_delay_seconds: only a mode with 'timestamp' uses it"),
+        (WHOLE | {"snapshot_mode": "no_data"}, "snapshot_mode: only a mode uses it"),
         (
             CURSOR | {"parallel_chunks": 2, "snapshot_mode": "no_data"},
             "parallel_chunks: snapshot_mode='no_data'",
         ),
-        (CURSOR | {"snapshot_mode": "always"}, "snapshot_mode: 'always' is here snapshot='replace', in place of mode"),
-        (CURSOR | {"snapshot_mode": "never"}, "snapshot_mode: 'never' is here snapshot_mode='no_data'"),
+        (
+            CURSOR | {"snapshot_mode": "always"},
+            "snapshot_mode: 'always' is called snapshot='replace', instead of mode here",
+        ),
+        (CURSOR | {"snapshot_mode": "never"}, "snapshot_mode: 'never' is called snapshot_mode='no_data' here"),
         (CURSOR | {"snapshot_mode": "recovery"}, "snapshot_mode: Input should be 'initial', 'no_data', 'initial_only'"),
-        (CURSOR | {"mode": "bulk"}, "mode: 'bulk' is here snapshot='replace', in place of mode"),
+        (CURSOR | {"mode": "bulk"}, "mode: 'bulk' is called snapshot='replace', instead of mode here"),
         (DAYS | {"decimals": "round"}, "decimals: Input should be 'exact', 'string' or 'double'"),
     ],
 )
@@ -109,11 +112,11 @@ def test_all_problems_come_at_once() -> None:
 @pytest.mark.parametrize(
     ("kind", "fields", "said"),
     [
-        ("oracle", {}, "type 'oracle' is no database that can be read"),
+        ("oracle", {}, "type 'oracle' is not supported: use postgres, mysql, sqlite or jdbc"),
         ("sqlite", {}, "host: give the path"),
         ("postgres", {"host": "postgres://db", "path": "shop"}, "host: give a name or an address, not a URL"),
         ("mysql", {"host": "user:secret@db", "path": "shop"}, "host: give a name or an address, not a URL"),
-        ("postgres", {"host": "db"}, "its schema field names no database"),
+        ("postgres", {"host": "db"}, "its schema field is empty: name the database"),
         ("mysql", {"host": "db"}, "schema: name the database, or give table='database.table'"),
     ],
 )
@@ -139,7 +142,7 @@ def test_row_security_is_postgresql_s(kind: str) -> None:
     fields = {"host": "jdbc:derby:shop", "extra": {"driver_class": "D"}} if kind == "jdbc" else {"host": "db"}
     connection = Connection(conn_id="shop_db", conn_type=kind, path="shop", **fields)
     source = SqlSource(**WHOLE | {"row_security": "accept"})
-    assert source.check(connection)[-1] == "row_security: only connections of type postgres take it"
+    assert source.check(connection)[-1] == "row_security: only connections of type postgres support it"
 
 
 def test_a_mysql_table_may_name_its_database() -> None:

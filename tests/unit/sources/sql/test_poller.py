@@ -75,7 +75,7 @@ def test_a_date_column_has_dates_of_the_zone(read: Read) -> None:
 @pytest.mark.parametrize("value", ["'0000-00-00'", "'yesterday'", "1790000000"])
 def test_what_is_no_time_is_told_and_not_left_out(read: Read, value: str) -> None:
     made = (EVENTS, f"INSERT INTO events VALUES (1, {value}, NULL)")
-    with pytest.raises(DataError, match="'at' has values that SQLite reads as no time"):
+    with pytest.raises(DataError, match="'at' has values that SQLite cannot read as a time"):
         read(*made, table="events", day_column="at")
     assert read(table="events", day_column="at", where="id > 1 -- those that are") == []
 
@@ -106,7 +106,7 @@ def test_a_table_without_a_key_has_no_keys(read: Read) -> None:
 
 
 def test_a_key_that_comes_twice_or_never_fails_the_day(read: Read) -> None:
-    with pytest.raises(DataError, match="name does not identify a row: 1 of 3 rows have one that has come before"):
+    with pytest.raises(DataError, match="name does not identify a row: 1 of 3 rows have a key that occurred before"):
         read(
             "CREATE TABLE people (name text, email text)",
             "INSERT INTO people VALUES ('a', 'x'), ('b', 'y'), ('a', NULL)",
@@ -136,8 +136,8 @@ def test_wrong_names_are_told_all_at_once_with_the_nearest(read: Read) -> None:
 @pytest.mark.parametrize(
     ("made", "options", "said"),
     [
-        ("CREATE TABLE t (id integer PRIMARY KEY, day date)", {}, "column 'day' has the name of a column of this"),
-        ("CREATE TABLE t (a text, b text, PRIMARY KEY (a, b))", {"columns": ["a"]}, "'b' of the primary key has to be"),
+        ("CREATE TABLE t (id integer PRIMARY KEY, day date)", {}, "column 'day' is reserved for a column of this"),
+        ("CREATE TABLE t (a text, b text, PRIMARY KEY (a, b))", {"columns": ["a"]}, "add 'b' of the primary key"),
         ("CREATE TABLE t (a real PRIMARY KEY)", {}, "column 'a' of type real cannot identify a row"),
         ("CREATE TABLE t (a text)", {"snapshot": None, "day_column": "a"}, "'a' of type text is neither a timestamp"),
         ("CREATE TABLE other (a text)", {}, "there is no table 't'"),

@@ -41,18 +41,18 @@ def test_a_day_column_that_may_be_null_and_has_no_index_is_told(shop: Connection
     report = checked(shop, day_column="at")
     assert report.passed
     assert notes(report) == [
-        "note: it may be NULL, and such a row is in no day",
+        "note: it may be NULL, and rows with NULL are in no day",
         "note: no index begins with it, so each day reads the whole table",
     ]
 
 
 def test_a_key_that_no_index_has_is_told(shop: Connection) -> None:
     (note,) = notes(checked(shop, snapshot="replace", key=["sent"]))
-    assert "no unique index says that sent identifies a row" in note
+    assert "no unique index guarantees that sent identifies a row" in note
 
 
 FOLLOWED = {"mode": "incrementing", "incrementing_column": "id"}
-LATE = "a row that is committed after one with a later position was read is passed by, and so are deletes"
+LATE = "a row that is committed after a later row was read is missed, and so are deletes"
 
 
 def test_a_number_that_its_table_counts_is_good(shop: Connection) -> None:
@@ -64,10 +64,10 @@ def test_a_number_that_comes_from_elsewhere_is_told(shop: Connection) -> None:
         database.execute("CREATE TABLE t (id integer)")
     found = notes(checked(shop, table="t", **FOLLOWED))
     assert found[1:] == [
-        "note: it may be NULL, and such a row is in no increment",
+        "note: it may be NULL, and rows with NULL are in no increment",
         "note: no index begins with it, so each run reads the whole table",
-        "note: no unique index has it alone: a row with the same number as the last one that was read is passed by",
-        "note: no sequence counts it up, so nobody can tell whether its numbers grow, or sees if they begin again",
+        "note: no unique index has only this column: a row with the same number as the last row is missed",
+        "note: no sequence gives its numbers, so it is unknown whether they only grow, and a reset is not detected",
         f"note: {LATE}",
     ]
     (about_key,) = found[:1]
@@ -76,14 +76,16 @@ def test_a_number_that_comes_from_elsewhere_is_told(shop: Connection) -> None:
 
 def test_whether_a_query_finds_what_came_cannot_be_seen(shop: Connection) -> None:
     query = {"table": None, "query": "SELECT id FROM orders", "stream": "q", "key": ["id"]}
-    assert "unknown: whether the query finds what came by an index cannot be seen" in notes(
+    assert "unknown: whether the query finds new rows by an index is unknown" in notes(
         checked(shop, **query, **FOLLOWED)
     )
 
 
 def test_chunks_of_other_moments_and_keys_that_cannot_be_cut_are_told(shop: Connection) -> None:
     (note,) = notes(checked(shop, snapshot="replace", consistency="chunk"))
-    assert "each chunk is of another moment: a row that changes its key meanwhile may come twice, or never" in note
+    assert (
+        "each chunk is read at another moment: a row that changes its key meanwhile may be read twice or never" in note
+    )
     (*_, note) = notes(checked(shop, snapshot="replace", consistency="chunk", key=["at", "id"]))
     assert note == "note: the key does not allow ranges, so one task reads all"
 
@@ -94,7 +96,7 @@ def test_chunks_of_other_moments_and_keys_that_cannot_be_cut_are_told(shop: Conn
         ({"table": "order", "snapshot": "replace"}, "there is no table 'order'"),
         ({"day_column": "att"}, "day_column: there is no column 'att'; did you mean 'at'?"),
         ({"snapshot": "replace", "where": "absent = 1"}, "no such column: absent"),
-        ({"snapshot": "replace", "parallel_chunks": 3}, "one connection alone sees one state"),
+        ({"snapshot": "replace", "parallel_chunks": 3}, "cannot share a snapshot"),
     ],
 )
 def test_what_stands_in_the_way_is_a_problem(shop: Connection, options: dict[str, Any], said: str) -> None:

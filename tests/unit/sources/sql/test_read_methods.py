@@ -70,7 +70,7 @@ def test_one_way_alone_is_taken(first: ReadMethod, second: ReadMethod) -> None:
         assert made(options_of(first)) == ""
     else:
         said = made(options_of(first) | options_of(second))
-        assert said == "day_column: give either day_column, for days, or snapshot, or mode"
+        assert said == "day_column: set one of day_column, snapshot and mode"
 
 
 @pytest.mark.parametrize(("way", "mode", "chunks"), list(product(MODES, SNAPSHOT_MODES, (None, 2))), ids=str)
