@@ -59,7 +59,7 @@ def is_postgres(own: OwnDatabase) -> bool:
     return own.server.conn_type == "postgres"
 
 
-def test_a_column_that_was_altered_after_the_plan_is_not_read_as_it_was(either: OwnDatabase) -> None:
+def test_a_column_altered_after_the_plan_fails_the_read(either: OwnDatabase) -> None:
     for change, said in CHANGES[either.server.conn_type]:
         make(either)
         with WHOLE.open(either.connection(), PollContext()) as poller:
@@ -72,7 +72,7 @@ def test_a_column_that_was_altered_after_the_plan_is_not_read_as_it_was(either: 
             assert len(polled_day(WHOLE, either.connection(), DAY)) == 1, change
 
 
-def test_what_came_after_the_plan_is_left_for_the_next(every: OwnDatabase) -> None:
+def test_a_column_added_after_the_plan_is_left_for_the_next_run(every: OwnDatabase) -> None:
     make(every)
     with WHOLE.open(every.connection(), PollContext()) as poller:
         (part,) = poller.plan([DAY])
@@ -84,7 +84,7 @@ def test_what_came_after_the_plan_is_left_for_the_next(every: OwnDatabase) -> No
     assert polled_day(WHOLE, every.connection(), DAY)[0]["c"] == 7
 
 
-def test_a_table_that_is_held_is_not_altered_before_the_end(every: OwnDatabase) -> None:
+def test_a_locked_table_is_not_altered_before_the_end(every: OwnDatabase) -> None:
     make(every)
     database = every.open()
     database.begin()
@@ -167,7 +167,7 @@ def outcome(poller: Any, part: Any) -> object:
         return error
 
 
-def test_nobody_alters_a_table_while_its_chunks_are_read(
+def test_a_table_is_not_altered_while_its_chunks_are_read(
     postgresql: OwnDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 100)

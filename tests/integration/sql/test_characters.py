@@ -97,7 +97,7 @@ def test_every_character_set_is_read_whole_or_refused(mysql_like: OwnDatabase) -
     assert lossy >= {"big5", "cp1250", "cp932", "dec8", "greek", "hebrew", "swe7", "tis620"}
 
 
-def test_bytes_of_what_cannot_be_converted_come_by_a_cast(mysql_like: OwnDatabase) -> None:
+def test_a_cast_reads_the_bytes_of_texts_that_cannot_be_converted(mysql_like: OwnDatabase) -> None:
     mysql_like.run(
         "CREATE TABLE t (id int PRIMARY KEY, v varchar(9) CHARACTER SET cp1250)",
         "INSERT INTO t VALUES (1, _cp1250 x'6181'), (2, _cp1250 x'9A'), (3, NULL)",
@@ -119,7 +119,7 @@ def sql_ascii(postgresql_server: DatabaseServer) -> Iterator[OwnDatabase]:
         yield own
 
 
-def test_bytes_of_sql_ascii_that_are_no_text_name_their_column(sql_ascii: OwnDatabase) -> None:
+def test_bytes_of_sql_ascii_that_are_not_utf8_fail_with_their_column(sql_ascii: OwnDatabase) -> None:
     sql_ascii.run(
         "CREATE TABLE t (id int PRIMARY KEY, name text, note varchar(20))",
         r"INSERT INTO t VALUES (1, 'ok', E'caf\xc3\xa9'), (2, E'\xef\xbb\xbfa', NULL), (3, E'caf\xe9', '')",

@@ -69,7 +69,7 @@ def increment(own: OwnDatabase, source: SqlSource, after: str | None) -> tuple[s
     return end, [row["id"] for batch in batches for row in batch.to_pylist()]
 
 
-def test_no_row_is_lost_however_many_writers_write(western: OwnDatabase) -> None:
+def test_no_row_is_lost_with_several_writers(western: OwnDatabase) -> None:
     """Writers write by the database's own clock while the table is followed: each row comes once."""
     own, written, seconds = western, 0, 6.0
     source = followed(db_timezone=ITS_ZONE[own.server.conn_type])
@@ -101,7 +101,7 @@ def test_no_row_is_lost_however_many_writers_write(western: OwnDatabase) -> None
     assert (set(ids), ids.total()) == (set(range(1, written + 1)), written)
 
 
-def test_a_second_that_still_runs_is_left_to_a_later_run(western: OwnDatabase) -> None:
+def test_the_current_second_is_left_to_a_later_run(western: OwnDatabase) -> None:
     own = western
     source = followed(db_timezone=ITS_ZONE[own.server.conn_type])
     # Of a second that lies just ahead, as the one that runs may do where a column rounds.
@@ -114,7 +114,7 @@ def test_a_second_that_still_runs_is_left_to_a_later_run(western: OwnDatabase) -
     assert sorted(new) == [1, 2]
 
 
-def test_the_zone_has_to_be_named_where_the_database_is_not_in_utc(western: OwnDatabase) -> None:
+def test_a_mode_requires_db_timezone_if_the_database_is_not_in_utc(western: OwnDatabase) -> None:
     own = western
     own.run("INSERT INTO t SELECT 1, current_timestamp")
     with pytest.raises(ConfigError, match=PASSED_BY) as refused:
@@ -130,7 +130,7 @@ def test_the_zone_has_to_be_named_where_the_database_is_not_in_utc(western: OwnD
     assert check(followed(db_timezone="UTC"), own.connection()).passed
 
 
-def test_the_reader_s_own_zone_is_not_the_database_s(postgresql: OwnDatabase) -> None:
+def test_the_users_own_zone_does_not_hide_the_databases_zone(postgresql: OwnDatabase) -> None:
     postgresql.run(
         "CREATE TABLE t (id int PRIMARY KEY, at timestamp(0) NOT NULL)",
         f"ALTER DATABASE {postgresql.name} SET timezone = 'US/Pacific'",
@@ -166,7 +166,7 @@ def test_instants_numbers_and_dates_need_no_zone(western: OwnDatabase) -> None:
     assert increment(western, number, None)[1] == []
 
 
-def test_days_are_read_and_somebody_is_told(western: OwnDatabase, caplog: pytest.LogCaptureFixture) -> None:
+def test_days_are_read_with_a_warning_about_the_zone(western: OwnDatabase, caplog: pytest.LogCaptureFixture) -> None:
     western.run("INSERT INTO t VALUES (1, '2026-10-05 12:00:00')")
     source = SqlSource(conn_id="sql_default", table="t", day_column="at")
     report = check(source, western.connection())

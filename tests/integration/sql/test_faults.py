@@ -84,7 +84,7 @@ def disturb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], N
 
 
 @pytest.mark.parametrize("victim", ["sessions", "server"])
-def test_a_read_that_is_killed_halfway_is_read_again_and_no_row_comes_twice(
+def test_a_read_that_is_killed_halfway_is_repeated_without_repeated_rows(
     lone: OwnDatabase, disturb: Callable[[Callable[[], None]], None], victim: str, tmp_path: Path
 ) -> None:
     if victim == "server" and not is_postgres(lone):
@@ -120,7 +120,7 @@ def test_chunks_whose_driver_lost_its_session_are_planned_again(
     assert len({row["id"] for row in polled_day(WHOLE, postgresql.connection(), DAY)}) == ROWS
 
 
-def test_rows_that_move_while_a_stream_is_read_come_once(mysql_like: OwnDatabase, disturb: Any) -> None:
+def test_rows_that_move_during_a_read_are_read_once(mysql_like: OwnDatabase, disturb: Any) -> None:
     fill(mysql_like)
     with WHOLE.open(mysql_like.connection(), PollContext()) as poller:
         (part,) = poller.plan([DAY])
@@ -165,7 +165,7 @@ def test_rows_without_a_key_are_refused_and_not_left_between_the_chunks(
         polled_day(keyed, every.connection(), DAY)
 
 
-def test_times_that_are_no_day_s_are_in_none_and_spoil_none(every: OwnDatabase) -> None:
+def test_times_without_a_day_are_in_no_day_and_fail_no_day(every: OwnDatabase) -> None:
     odd = ["'infinity'", "'-infinity'", "'0044-03-15 BC'"] if is_postgres(every) else ["'0000-00-00'", "'2026-10-00'"]
     every.run("CREATE TABLE t (id int PRIMARY KEY, at timestamp NULL)" if is_postgres(every) else
                "CREATE TABLE t (id int PRIMARY KEY, at datetime(3) NULL)")  # fmt: skip
@@ -194,7 +194,7 @@ def test_a_day_is_the_same_whatever_zones_server_and_client_are_set_to(
     ]
 
 
-def test_a_read_that_waits_for_a_lock_may_be_tried_again(every: OwnDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_waits_for_a_lock_is_retriable(every: OwnDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     every.run("CREATE TABLE t (id int PRIMARY KEY)")
     lock, code = ("LOCK TABLE t", "55P03") if is_postgres(every) else ("LOCK TABLES t WRITE", "1205")
     limited = f"ALTER ROLE {READER} IN DATABASE {every.name} SET lock_timeout = '{{0}}'"
@@ -223,7 +223,7 @@ def test_a_read_that_waits_for_a_lock_may_be_tried_again(every: OwnDatabase, mon
                 polled(other, part)
 
 
-def test_a_read_that_is_chosen_in_a_deadlock_may_be_tried_again(postgresql: OwnDatabase) -> None:
+def test_a_read_that_is_ended_in_a_deadlock_is_retriable(postgresql: OwnDatabase) -> None:
     postgresql.run("CREATE TABLE a (id int)", "CREATE TABLE b (id int)")
     reader = postgresql.open(SessionLimits(statement_seconds=30))
     reader.begin()

@@ -87,7 +87,7 @@ def test_what_only_mariadb_has_in_indexes(mariadb: OwnDatabase) -> None:
     assert len(polled_day(source(table="v"), mariadb.connection(), DAY)) == 1
 
 
-def test_a_table_that_merges_others_has_rows_of_one_key(mysql_like: OwnDatabase) -> None:
+def test_a_merge_table_with_a_repeated_key_fails(mysql_like: OwnDatabase) -> None:
     """https://dev.mysql.com/doc/refman/9.7/en/merge-table-problems.html: keys are unique in each table only."""
     mysql_like.run(
         *(f"CREATE TABLE t{number} (id int PRIMARY KEY) ENGINE=MyISAM" for number in (1, 2)),
@@ -99,7 +99,7 @@ def test_a_table_that_merges_others_has_rows_of_one_key(mysql_like: OwnDatabase)
         polled_day(source(), mysql_like.connection(), DAY)
 
 
-def test_the_key_of_a_table_with_children_is_looked_at(postgresql: OwnDatabase) -> None:
+def test_the_key_of_a_table_with_children_is_checked(postgresql: OwnDatabase) -> None:
     postgresql.run(
         "CREATE TABLE t (id int PRIMARY KEY, n int)",
         "CREATE TABLE child () INHERITS (t)",

@@ -50,7 +50,7 @@ class Orders:
 
 
 @pytest.mark.parametrize("clock", [0, 1], ids=["instant", "wall"])
-def test_rows_of_one_moment_come_once_and_a_change_brings_a_row_again(every: OwnDatabase, clock: int) -> None:
+def test_rows_of_one_moment_are_read_once_and_changed_rows_again(every: OwnDatabase, clock: int) -> None:
     orders = Orders(every, clock=clock)
     moment = "'2026-10-05 12:00:00.123456'"
     orders.put((1, "new", "'2026-10-05 11:00:00'"), (2, "new", moment), (3, "new", moment), (9, "lost", "NULL"))
@@ -78,7 +78,7 @@ def test_a_row_that_is_too_young_waits(every: OwnDatabase) -> None:
     assert orders.increment(DAYS[1], end)[1] == [(2, "young")], "nobody reads ahead of the database's clock"
 
 
-def test_what_is_committed_late_with_a_lower_number_is_passed_by(every: OwnDatabase) -> None:
+def test_a_late_commit_with_a_lower_number_is_missed(every: OwnDatabase) -> None:
     """As with every connector that follows a number: docs/sql.md says how often, and what sees it."""
     orders = Orders(every, mode="incrementing", timestamp_column=None, db_timezone=None)
     orders.put((1, "a", "NULL"), (3, "c", "NULL"))
@@ -88,7 +88,7 @@ def test_what_is_committed_late_with_a_lower_number_is_passed_by(every: OwnDatab
     assert orders.increment(DAYS[1], end) == ('["4"]', [(4, "d")])
 
 
-def test_a_check_says_what_a_cursor_cannot_see(every: OwnDatabase) -> None:
+def test_a_check_notes_the_rows_that_a_cursor_misses(every: OwnDatabase) -> None:
     orders = Orders(every)
     found = [(finding.subject, finding.result) for finding in check(orders.source, every.connection()).findings]
     said = " ".join(f"{about}: {text};" for about, text in found)

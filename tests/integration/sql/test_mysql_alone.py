@@ -30,7 +30,7 @@ def guest(mysql: OwnDatabase) -> Iterator[OwnDatabase]:
 
 
 @pytest.mark.parametrize("mode", ["DISABLED", "PREFERRED", "REQUIRED"])
-def test_a_password_that_the_server_has_not_seen_yet_is_sent_in_every_mode(guest: OwnDatabase, mode: str) -> None:
+def test_a_password_that_is_not_cached_works_in_every_ssl_mode(guest: OwnDatabase, mode: str) -> None:
     """caching_sha2_password has the whole password the first time: over TLS, or with the server's public key."""
     with guest.open(login=guest.name, password="x", extra={"ssl_mode": mode}) as database:
         assert (database.one_row("SHOW STATUS LIKE 'Ssl_cipher'")[1] == "") is (mode == "DISABLED")
@@ -44,20 +44,20 @@ def test_a_password_that_the_server_has_not_seen_yet_is_sent_in_every_mode(guest
         ("UPDATE mysql.user SET plugin = 'mysql_native_password' WHERE user = '{0}'", 1524),
     ],
 )
-def test_a_user_who_is_not_let_in_has_to_be_mended(guest: OwnDatabase, change: str, code: int) -> None:
+def test_a_refused_user_is_a_config_error(guest: OwnDatabase, change: str, code: int) -> None:
     guest.run(change.format(guest.name), "FLUSH PRIVILEGES")
     with pytest.raises(ConfigError, match=f"error {code}.*correct the connection"):
         guest.open(login=guest.name, password="x")
 
 
-def test_a_user_who_is_locked_out_after_wrong_passwords_has_to_be_mended(guest: OwnDatabase) -> None:
+def test_a_locked_user_is_a_config_error(guest: OwnDatabase) -> None:
     guest.run(f"ALTER USER {guest.name}@'127.0.0.1' FAILED_LOGIN_ATTEMPTS 1 PASSWORD_LOCK_TIME UNBOUNDED")
     with pytest.raises(ConfigError, match=r"error 3955.*correct the connection"):
         guest.open(login=guest.name, password="wrong")
 
 
 @NEEDS_MYSQL
-def test_a_server_that_wants_tls_is_not_asked_again_without_and_one_that_is_offline_is() -> None:
+def test_required_tls_is_a_config_error_and_an_offline_server_retriable() -> None:
     with MySQLServer() as server, own_database(server) as own:
         own.run("SET GLOBAL require_secure_transport = ON")
         with pytest.raises(ConfigError, match=r"error 3159.*insecure transport.*correct the connection"):
@@ -79,14 +79,14 @@ def test_a_server_that_wants_tls_is_not_asked_again_without_and_one_that_is_offl
         ("SELECT grouping(id) AS a FROM t", 1111),
     ],
 )
-def test_sql_that_is_wrong_is_a_persons_to_mend(mysql: OwnDatabase, sql: str, code: int) -> None:
+def test_wrong_sql_is_a_config_error(mysql: OwnDatabase, sql: str, code: int) -> None:
     mysql.run("CREATE TABLE t (id int PRIMARY KEY, d date)", "INSERT INTO t VALUES (1, '2026-10-05')")
     with pytest.raises(ConnectError, match=f"error {code}") as raised:
         mysql.rows(Query(sql))
     assert isinstance(raised.value, ConfigError)
 
 
-def test_a_recursion_without_end_is_a_persons_to_mend(mysql: OwnDatabase) -> None:
+def test_an_endless_recursion_is_a_config_error(mysql: OwnDatabase) -> None:
     with mysql.open() as database:
         database.rows("SET SESSION cte_max_recursion_depth = 10")
         with pytest.raises(ConfigError, match="error 3636"):
@@ -105,13 +105,13 @@ def test_rows_that_flow_too_long_are_ended_by_the_server(every: OwnDatabase) -> 
                 pass
 
 
-def test_a_setting_that_the_server_does_not_know_is_a_persons_to_mend(mysql_like: OwnDatabase) -> None:
+def test_an_unknown_setting_is_a_config_error(mysql_like: OwnDatabase) -> None:
     """A session leaves settings out that are younger than the server: it has to tell this from a lost connection."""
     with pytest.raises(ConfigError, match="error 1193"):
         mysql_like.open().rows("SET SESSION information_schema_stats_expired = 0")
 
 
-def test_the_size_of_a_table_is_not_that_of_yesterday(mysql: OwnDatabase) -> None:
+def test_the_estimate_of_a_table_is_up_to_date(mysql: OwnDatabase) -> None:
     """MySQL keeps a table's statistics for a day once anybody has asked for them."""
     size = "SELECT table_rows FROM information_schema.tables WHERE table_schema = database() AND table_name = 't'"
     mysql.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (0)")
@@ -141,7 +141,7 @@ def test_a_primary_key_that_the_server_has_made_by_itself_identifies(mysql: OwnD
     assert [int(row["my_row_id"]) for row in mysql.rows("t", order_by="my_row_id")] == [1, 2]
 
 
-def test_who_may_not_see_a_replicas_lag_is_told(mysql_like: OwnDatabase) -> None:
+def test_a_check_reports_that_the_user_may_not_read_a_replicas_lag(mysql_like: OwnDatabase) -> None:
     mysql_like.run("CREATE TABLE t (id int PRIMARY KEY)")
     report = check(SqlSource(conn_id="sql_default", table="t", snapshot="replace"), mysql_like.connection())
     assert report.passed

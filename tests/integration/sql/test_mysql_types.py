@@ -112,7 +112,7 @@ def _fill(database: OwnDatabase, sql_type: str, *literals: str) -> None:
     [(server, name) for server, types in TYPES.items() for name in types],
     indirect=["database"],
 )
-def test_every_value_of_a_type_is_kept(sql_type: str, database: OwnDatabase) -> None:
+def test_every_value_of_a_type_is_read_exactly(sql_type: str, database: OwnDatabase) -> None:
     kind, values = TYPES[f"{database.server.kind.lower()}_server"][sql_type]
     _fill(database, sql_type, *(literal for literal, _ in values), "NULL")
     expected = [repr(value) for value in [*(value for _, value in values), None]]
@@ -124,7 +124,7 @@ def test_every_value_of_a_type_is_kept(sql_type: str, database: OwnDatabase) -> 
 
 
 @pytest.mark.parametrize(("sql_type", "literal", "advice"), REFUSED)
-def test_a_value_without_an_exact_home_is_refused_and_not_told(
+def test_a_value_that_does_not_fit_is_refused_and_not_shown(
     sql_type: str, literal: str, advice: str, database: OwnDatabase
 ) -> None:
     _fill(database, sql_type, "NULL", literal)
@@ -137,7 +137,7 @@ def test_a_value_without_an_exact_home_is_refused_and_not_told(
     assert "Arrow" not in "".join(traceback.format_exception(raised.value))  # whose text quotes the value
 
 
-def test_zero_dates_are_null_by_choice(database: OwnDatabase) -> None:
+def test_zero_dates_are_null_with_the_option(database: OwnDatabase) -> None:
     database.run(
         "DROP TABLE IF EXISTS z",
         "CREATE TABLE z (id int primary key, d date not null, m datetime(6) not null, s timestamp(6) not null)",
@@ -157,7 +157,7 @@ def test_zero_dates_are_null_by_choice(database: OwnDatabase) -> None:
     assert [field.nullable for field in table.schema] == [False, True, True, True]
 
 
-def test_decimals_by_choice(database: OwnDatabase) -> None:
+def test_decimals_follow_the_option(database: OwnDatabase) -> None:
     _fill(database, "decimal(65,30)", "0.5")
     assert database.rows("t", ValueChoices(decimals="string"))[0]["c"] == "0.5" + "0" * 29
     assert database.rows("t", ValueChoices(decimals="double"))[0]["c"] == 0.5

@@ -103,7 +103,7 @@ def database(postgresql_server: DatabaseServer) -> Iterator[OwnDatabase]:
 
 
 @pytest.mark.parametrize("sql_type", KEPT)
-def test_every_value_of_a_type_is_kept(sql_type: str, database: OwnDatabase) -> None:
+def test_every_value_of_a_type_is_read_exactly(sql_type: str, database: OwnDatabase) -> None:
     kind, values = KEPT[sql_type]
     database.run(
         "DROP TABLE IF EXISTS t",
@@ -119,7 +119,7 @@ def test_every_value_of_a_type_is_kept(sql_type: str, database: OwnDatabase) -> 
 
 
 @pytest.mark.parametrize(("sql_type", "literal", "advice"), REFUSED)
-def test_a_value_without_an_exact_home_is_refused_and_not_told(
+def test_a_value_that_does_not_fit_is_refused_and_not_shown(
     sql_type: str, literal: str, advice: str, database: OwnDatabase
 ) -> None:
     query = Query(f"SELECT 1 AS before, CAST({literal} AS {sql_type}) AS the_column")
@@ -133,7 +133,7 @@ def test_a_value_without_an_exact_home_is_refused_and_not_told(
     assert "Arrow" not in shown  # whose text quotes the value
 
 
-def test_decimals_by_choice(database: OwnDatabase) -> None:
+def test_decimals_follow_the_option(database: OwnDatabase) -> None:
     query = Query(
         "SELECT 'NaN'::numeric(10,2) AS a, 0.1::numeric(5,2) AS b, 1e400::numeric AS c, '-Infinity'::numeric AS d, "
         "'-1.50'::money AS m"

@@ -45,7 +45,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("way", PARTS)
-def test_a_cut_answer_is_refused_unless_it_is_accepted(tenants: OwnDatabase, way: str) -> None:
+def test_hidden_rows_are_refused_unless_accepted(tenants: OwnDatabase, way: str) -> None:
     tenants.run("CREATE VIEW invokers WITH (security_invoker) AS SELECT * FROM t")
     source = SqlSource(conn_id="sql_default", **PARTS[way])
     with pytest.raises(ConfigError, match="row level security hides rows of") as refused:
@@ -56,7 +56,7 @@ def test_a_cut_answer_is_refused_unless_it_is_accepted(tenants: OwnDatabase, way
     assert len(polled_day(accepted, tenants.connection(), DAY)) == 3
 
 
-def test_the_check_says_so_before_the_first_run(tenants: OwnDatabase) -> None:
+def test_the_check_reports_hidden_rows(tenants: OwnDatabase) -> None:
     report = check(SqlSource(conn_id="sql_default", table="t", day_column="at"), tenants.connection())
     assert not report.passed
     assert "row level security hides rows of" in str(report)
@@ -71,7 +71,7 @@ def test_the_check_says_so_before_the_first_run(tenants: OwnDatabase) -> None:
     )
 
 
-def test_who_sees_every_row_reads_every_row(tenants: OwnDatabase) -> None:
+def test_a_user_without_hidden_rows_reads_every_row(tenants: OwnDatabase) -> None:
     """A view reads as its owner does, and a policy for others is none of the reader's."""
     source = SqlSource(conn_id="sql_default", table="owners", key=["id"], snapshot="replace")
     assert len(polled_day(source, tenants.connection(), DAY)) == 9

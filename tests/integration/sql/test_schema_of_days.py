@@ -67,16 +67,16 @@ def test_a_table_that_changes_between_days_is_followed_or_refused_by_contract(
     is_postgres = either.server.conn_type == "postgres"
     either.run("CREATE TABLE t (id int PRIMARY KEY, at timestamp NULL, a numeric(10,2) DEFAULT 1.5, b varchar(9))")
     changes = [
-        ("ALTER TABLE t ADD c int DEFAULT 7", "column 'c' is new; schema_contract='freeze'"),
+        ("ALTER TABLE t ADD c int DEFAULT 7", "column 'c' is new; schema_contract='stage_partition'"),
         ("ALTER TABLE t DROP b", ""),
-        ("ALTER TABLE t RENAME COLUMN c TO d", "column 'd' is new; schema_contract='freeze'"),
+        ("ALTER TABLE t RENAME COLUMN c TO d", "column 'd' is new; schema_contract='stage_partition'"),
     ]
     add(either, 0, DAYS[0])
     assert outcome(loads.run(DAYS[0])) == ("", "")
     for number, (change, said) in enumerate(changes, start=1):
         either.run(change)
         add(either, number, DAYS[number])
-        kind, message = outcome(loads.run(DAYS[number], schema_contract="freeze"))
+        kind, message = outcome(loads.run(DAYS[number], schema_contract="stage_partition"))
         assert kind == ("ConfigError" if said else ""), message
         assert said in message
         assert outcome(loads.run(DAYS[number])) == ("", "")
@@ -85,14 +85,14 @@ def test_a_table_that_changes_between_days_is_followed_or_refused_by_contract(
 
     either.run(f"ALTER TABLE t {'ALTER a TYPE' if is_postgres else 'MODIFY a'} numeric(12,4)")
     add(either, 4, DAYS[4])
-    for contract in ("freeze", "evolve"):
+    for contract in ("stage_partition", "evolve"):
         kind, message = outcome(loads.run(DAYS[4], schema_contract=contract))
         assert kind == "ConfigError"
         assert "column 'a' is decimal(10,2) in the table and decimal(12,4) now" in message
     assert len(loads.rows()) == 4
 
 
-def test_what_a_try_froze_before_the_table_was_altered_is_not_published_after_it(
+def test_a_day_staged_before_the_table_was_altered_is_not_published(
     either: OwnDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second try of the same run finds the whole day staged, with the columns of before."""

@@ -67,7 +67,7 @@ def started(own: OwnDatabase, database: Database, rows: int = 2_000_000) -> Call
     return lambda: next(batches)
 
 
-def test_rows_come_whole_in_blocks_of_about_the_size_that_was_asked(every: OwnDatabase) -> None:
+def test_blocks_have_whole_rows_and_about_the_requested_size(every: OwnDatabase) -> None:
     database = every.open()
     what = numbers(every, 3000)
     columns = database.read_columns(database.describe(what), ValueChoices())
@@ -85,7 +85,7 @@ def test_a_single_column_of_nulls_has_as_many_rows_as_the_table(every: OwnDataba
     assert sorted(str(row["a"]) for row in every.rows("t")) == ["", "None", "None"]
 
 
-def test_names_with_quotes_dots_capitals_spaces(every: OwnDatabase) -> None:
+def test_names_with_quotes_dots_capitals_and_spaces_are_read(every: OwnDatabase) -> None:
     database = every.open()
     table = Table('T`a"b,c.D e')
     names = ['a"b', "a`b", "a.b", "A b", "select", "%s", "{x}", "é,"]
@@ -99,7 +99,7 @@ def test_names_with_quotes_dots_capitals_spaces(every: OwnDatabase) -> None:
         database.describe(Table("t`a"))
 
 
-def test_tables_in_other_schemas_and_views(every: OwnDatabase) -> None:
+def test_tables_in_other_schemas_and_views_are_read(every: OwnDatabase) -> None:
     schema = every.name if every.server.conn_type == "mysql" else "Other"
     if every.server.conn_type == "postgres":
         every.run('CREATE SCHEMA "Other"')
@@ -112,7 +112,7 @@ def test_tables_in_other_schemas_and_views(every: OwnDatabase) -> None:
     assert [column.is_nullable for column in database.describe(Table("t", schema))] == [False]
 
 
-def test_keys_and_indexes(every: OwnDatabase) -> None:
+def test_describe_finds_keys_and_indexes(every: OwnDatabase) -> None:
     every.run(
         "CREATE TABLE t (b int, a int, u int, changed timestamp, primary key (a, b))",
         "CREATE UNIQUE INDEX by_u ON t (u)",
@@ -172,7 +172,7 @@ def test_values_written_into_sql_come_back(every: OwnDatabase) -> None:
     assert [str(value)[:26] for value in dates] == ["2026-03-28 23:30:00.000005", "2026-03-29"]
 
 
-def test_a_session_only_reads(every: OwnDatabase) -> None:
+def test_a_session_cannot_write(every: OwnDatabase) -> None:
     every.run("CREATE TABLE t (a int)")
     host = "@'127.0.0.1'" if every.server.conn_type == "mysql" else ""
     every.run(f"GRANT INSERT ON t TO {READER}{host}")
@@ -184,7 +184,7 @@ def test_a_session_only_reads(every: OwnDatabase) -> None:
         database.rows("INSERT INTO t VALUES (1)")
 
 
-def test_a_snapshot_stays_as_it_was(every: OwnDatabase) -> None:
+def test_a_snapshot_does_not_change(every: OwnDatabase) -> None:
     every.run("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
     database = every.open()
     database.begin()
@@ -214,7 +214,7 @@ def test_a_statement_ends_in_time(every: OwnDatabase) -> None:
     assert database.one_row("SELECT 1") == (1,)
 
 
-def test_another_thread_cancels(every: OwnDatabase) -> None:
+def test_a_statement_is_cancelled_by_another_thread(every: OwnDatabase) -> None:
     database = every.open()
     timer = threading.Timer(0.5, database.cancel)
     timer.start()
@@ -226,7 +226,7 @@ def test_another_thread_cancels(every: OwnDatabase) -> None:
     assert database.one_row("SELECT 1") == (1,)
 
 
-def test_a_read_that_is_left_ends_at_the_server(every: OwnDatabase) -> None:
+def test_a_read_that_is_stopped_early_ends_at_the_server(every: OwnDatabase) -> None:
     database = every.open()
     begun = time.monotonic()
     more = started(every, database)
@@ -239,7 +239,7 @@ def test_a_read_that_is_left_ends_at_the_server(every: OwnDatabase) -> None:
     database.close()
 
 
-def test_rows_of_a_read_that_was_left_are_no_answers_to_another_statement(mysql_like: OwnDatabase) -> None:
+def test_rows_of_a_stopped_read_are_no_result_of_the_next_statement(mysql_like: OwnDatabase) -> None:
     mysql_like.run("CREATE TABLE t (id int primary key, d date)", "INSERT INTO t VALUES (1, '2026-01-01'), (2, 0)")
     mysql_like.run(f"INSERT INTO t SELECT n + 2, '2026-01-01' FROM ({mysql_like.series(50_000)}) AS s")
     database = mysql_like.open()
@@ -261,7 +261,7 @@ def test_a_reader_that_pauses_keeps_its_connection(mariadb: OwnDatabase) -> None
         mariadb.run("SET GLOBAL net_write_timeout = 60")
 
 
-def test_a_session_that_the_server_ends_may_be_tried_again(every: OwnDatabase) -> None:
+def test_a_session_ended_by_the_server_is_retriable(every: OwnDatabase) -> None:
     database = every.open()
     more = started(every, database)
     if every.server.conn_type == "postgres":
@@ -305,7 +305,7 @@ def test_the_query_of_a_killed_task_ends_although_the_server_computes(
     wait_until(lambda: sessions(postgresql) == 0, seconds=20)
 
 
-def test_who_reads_is_seen_at_the_server(every: OwnDatabase) -> None:
+def test_the_name_of_a_session_is_visible_at_the_server(every: OwnDatabase) -> None:
     with open_database(every.connection(), application_name="dag.task 2026-01-01 */ x") as database:
         more = started(every, database)
         if every.server.conn_type == "postgres":
@@ -342,7 +342,7 @@ def test_a_connection_that_fails_says_why_and_keeps_the_password(
     assert "s3cr3t" not in shown
 
 
-def test_no_room_may_be_tried_again(every: OwnDatabase) -> None:
+def test_too_many_connections_are_retriable(every: OwnDatabase) -> None:
     is_mysql = every.server.conn_type == "mysql"
     user = f"crowd_{every.name}"
     place, limit = (f"{user}@'127.0.0.1'", "WITH MAX_USER_CONNECTIONS") if is_mysql else (user, "CONNECTION LIMIT")
@@ -361,7 +361,7 @@ def test_no_room_may_be_tried_again(every: OwnDatabase) -> None:
         every.run(f"DROP USER {place}")
 
 
-def test_an_error_of_a_value_in_the_users_sql_does_not_tell_it(every: OwnDatabase) -> None:
+def test_an_error_about_a_value_in_the_users_sql_does_not_show_it(every: OwnDatabase) -> None:
     every.run("CREATE TABLE t (a text)", "INSERT INTO t VALUES ('top secret')")
     bad = (
         "cast(a AS int)" if every.server.conn_type == "postgres" else "cast(18446744073709551615 + length(a) AS signed)"

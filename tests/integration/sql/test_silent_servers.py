@@ -42,7 +42,7 @@ def clerk(mysql_like: OwnDatabase) -> Iterator[Connection]:
 
 
 @pytest.mark.parametrize("table", ["t", "v"])
-def test_columns_that_the_user_may_not_read_are_not_left_out_in_silence(clerk: Connection, table: str) -> None:
+def test_hidden_columns_fail_the_read(clerk: Connection, table: str) -> None:
     source = SqlSource(conn_id="sql_default", table=table, key=["open"], snapshot="replace")
     with pytest.raises(ConfigError, match="hides the columns that the user may not read") as refused:
         polled_day(source, clerk, DAY)

@@ -44,7 +44,7 @@ def lines(own: OwnDatabase) -> Connection:
     return own.connection()
 
 
-def test_chunks_see_one_state_however_the_table_changes_meanwhile(postgresql: OwnDatabase) -> None:
+def test_chunks_see_one_state_if_the_table_changes_during_the_read(postgresql: OwnDatabase) -> None:
     connection = lines(postgresql)
     source = SqlSource(conn_id=connection.conn_id, table="book_lines", snapshot="replace")
     with source.open(connection, PollContext()) as driver, source.open(connection, PollContext()) as executor:
@@ -71,7 +71,7 @@ def test_chunks_see_one_state_however_the_table_changes_meanwhile(postgresql: Ow
     assert held == (0,)
 
 
-def test_mysql_is_one_stream_unless_chunks_are_asked_for(mysql_like: OwnDatabase) -> None:
+def test_mysql_is_one_stream_except_with_consistency_chunk(mysql_like: OwnDatabase) -> None:
     connection = lines(mysql_like)
     found = {}
     for asked, consistency in ((None, "snapshot"), (4, "chunk")):
@@ -115,7 +115,7 @@ KEYS = {
 }
 
 
-def test_a_later_try_cuts_at_the_same_keys_and_they_hold_every_row_once(every: OwnDatabase) -> None:
+def test_a_retry_splits_at_the_same_keys_and_reads_every_row_once(every: OwnDatabase) -> None:
     """As the next driver does it: with the plan as it lies in the stage, and the table as it is by then."""
     conn_type = every.server.conn_type
     for number, (kind, made) in enumerate(KEYS[conn_type].items()):
@@ -170,7 +170,7 @@ def test_a_day_of_a_changed_clock_has_its_rows_on_every_clock(every: OwnDatabase
             assert sorted(row["id"] for row in polled(poller, part)) == [1, 2, 3, 4, 5], column
 
 
-def test_a_check_tells_of_clock_zone_and_rights(every: OwnDatabase) -> None:
+def test_a_check_reports_clock_zone_and_rights(every: OwnDatabase) -> None:
     every.run("CREATE TABLE events (id int PRIMARY KEY, at timestamp NULL, secret int)")
     report = check(SqlSource(conn_id="shop", table="events", day_column="at"), every.connection())
     assert report.passed, report

@@ -48,7 +48,7 @@ def primary() -> Iterator[DatabaseServer]:
         yield server
 
 
-def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
+def test_a_standby_reads_like_its_primary_and_no_day_before_it_is_complete(
     primary: DatabaseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with own_database(primary) as postgresql:
@@ -107,7 +107,7 @@ def test_a_standby_is_read_as_its_primary_is_and_no_day_before_it_has_the_whole(
         pytest.param(ReplicatedMySQLServer, marks=NEEDS_MYSQL),
     ],
 )
-def test_no_day_is_read_before_a_replica_has_the_whole(
+def test_no_day_is_read_before_a_replica_has_it_completely(
     kind: type[ReplicatedServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with kind() as primary, kind() as replica:

@@ -28,7 +28,7 @@ def extra(conn_type: str, authority: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [PostgreSQLServer, MariaDBServer, pytest.param(MySQLServer, marks=NEEDS_MYSQL)])
-def test_only_the_server_that_is_trusted_is_read(kind: type[DatabaseServer], tmp_path: Path) -> None:
+def test_only_a_trusted_server_is_read(kind: type[DatabaseServer], tmp_path: Path) -> None:
     ours, others = Authority("ours"), Authority("others")
     for name, authority in (("ours", ours), ("others", others)):
         (tmp_path / name).write_text(authority.pem)

@@ -29,7 +29,7 @@ MANY = [pytest.param(seed, WAYS, id=str(seed), marks=pytest.mark.campaign) for s
 
 
 @pytest.mark.parametrize(("seed", "ways"), [*SEEDS, *MANY])
-def test_each_way_loads_exactly_what_it_promises(
+def test_each_way_loads_exactly_the_rows_it_promises(
     either: OwnDatabase, tmp_path: Path, seed: int, ways: Sequence[Way]
 ) -> None:
     played = workload(seed)
@@ -41,7 +41,7 @@ def test_each_way_loads_exactly_what_it_promises(
         require_same(load.loaded(), loaded(played, load.way), load.way.name)
 
 
-def test_soft_deletes_leave_what_the_database_no_longer_has(either: OwnDatabase, tmp_path: Path) -> None:
+def test_soft_deletes_keep_deleted_rows(either: OwnDatabase, tmp_path: Path) -> None:
     """With its last values, since the first snapshot without it; what comes back is a row like any other."""
     path = tmp_path / "load" / "table"
     way = Way("snapshot, soft deletes", {"snapshot": "replace"})

@@ -36,7 +36,7 @@ DOUBLES = ValueChoices(decimals="double")
         ("an.unknown(7)", WIDE, pa.string()),
     ],
 )
-def test_postgresql(base: str, choices: ValueChoices, kind: pa.DataType) -> None:
+def test_every_type_of_postgresql_has_its_arrow_type(base: str, choices: ValueChoices, kind: pa.DataType) -> None:
     read = postgresql.read_column(SqlColumn("c", "domain", base, is_nullable=False), '"c"', choices)
     assert read.type == read.read_type == kind
     assert read.expression.startswith('"c"')
@@ -58,12 +58,12 @@ def test_postgresql(base: str, choices: ValueChoices, kind: pa.DataType) -> None
         ("inet6", WIDE, pa.string()),
     ],
 )
-def test_mysql(base: str, choices: ValueChoices, kind: pa.DataType) -> None:
+def test_every_type_of_mysql_has_its_arrow_type(base: str, choices: ValueChoices, kind: pa.DataType) -> None:
     assert mysql.read_column(SqlColumn("c", base, base), "`c`", choices).type == kind
 
 
 @pytest.mark.parametrize("charset", ["cp1250", "tis620", "ucs2", mysql.UNKNOWN_CHARSET, "utf8mb4", "latin1", None])
-def test_a_character_set_that_unicode_does_not_cover_is_looked_at(charset: str | None) -> None:
+def test_texts_of_a_character_set_that_unicode_does_not_cover_are_checked(charset: str | None) -> None:
     base = mysql.base_type("varchar(20)", charset)
     read = mysql.read_column(SqlColumn("c", "varchar(20)", base), "`c`", WIDE)
     is_whole = charset in ("utf8mb4", "latin1", None)
@@ -72,7 +72,7 @@ def test_a_character_set_that_unicode_does_not_cover_is_looked_at(charset: str |
 
 
 @pytest.mark.parametrize("base", ["type 99", "*", "xml"])
-def test_a_type_of_mysql_that_nobody_knows_is_refused(base: str) -> None:
+def test_an_unknown_type_of_mysql_is_refused(base: str) -> None:
     with pytest.raises(ConfigError, match="'c' has type"):
         mysql.read_column(SqlColumn("c", base, base), "`c`", WIDE)
 
@@ -117,7 +117,7 @@ def test_fields_of_the_protocol_have_the_names_of_the_information_schema(field: 
     assert type_name(described) == name
 
 
-def test_an_index_of_mysql_ends_where_it_is_cut() -> None:
+def test_an_index_of_mysql_ends_before_its_first_partial_column() -> None:
     parts = [("PRIMARY", "a", 1, None), ("PRIMARY", "b", 1, None)]
     parts += [("cut", "c", 1, None), ("cut", "d", 1, 10), ("cut", "e", 1, None), ("expression", None, 0, None)]
     rows = [(*part, "BTREE", "InnoDB") for part in parts]
@@ -125,13 +125,13 @@ def test_an_index_of_mysql_ends_where_it_is_cut() -> None:
     assert catalog.primary_key_columns(rows) == ["a", "b"]
 
 
-def test_a_key_of_an_engine_that_nobody_knows_identifies_nothing() -> None:
+def test_a_key_of_an_unknown_engine_is_not_unique() -> None:
     rows = [("PRIMARY", "a", 1, None, "HASH", "CONNECT"), ("u", "b", 1, None, "BTREE", "FEDERATED")]
     assert catalog.group_indexes(rows) == [("u", ("b",), False, True)]
     assert catalog.primary_key_columns(rows) == ["a"]
 
 
-def test_a_replicas_lag() -> None:
+def test_the_lag_of_a_replica_is_the_largest_of_its_sources() -> None:
     assert catalog.lag_seconds([]) is None
     assert catalog.lag_seconds([{"Seconds_Behind_Master": 3}, {"Seconds_Behind_Master": 5}]) == 5.0
     assert catalog.lag_seconds([{"Seconds_Behind_Source": 0}]) == 0.0
@@ -147,7 +147,7 @@ def test_an_application_name_stays_in_its_comment(name: str) -> None:
     assert "\n" not in comment
 
 
-def test_relations_and_statements() -> None:
+def test_relations_and_statements_are_quoted() -> None:
     from airflow_provider_connect.clients.sql.mysql.session import MySQL
 
     session = MySQL.__new__(MySQL)

@@ -28,7 +28,7 @@ def connection(conn_type: str = "postgres", **fields: Any) -> Connection:
     return Connection(conn_id="c", conn_type=conn_type, **given | fields)
 
 
-def test_airflows_fields_are_libpqs() -> None:
+def test_airflows_fields_become_libpqs_parameters() -> None:
     found = postgresql.connect_parameters(
         connection(port=6432, extra={"sslmode": "verify-full", "cursor": "x"}), "dag", 12.4
     )
@@ -43,7 +43,7 @@ def test_airflows_fields_are_libpqs() -> None:
     assert "cursor" not in found
 
 
-def test_airflows_fields_are_pymysqls() -> None:
+def test_airflows_fields_become_pymysqls_arguments() -> None:
     found = mysql.connect_arguments(connection("mysql", password="pä€", extra={"charset": "latin1"}), 12.5)
     assert found["password"] == "pä€".encode()
     assert found["port"] == 3306
@@ -69,7 +69,9 @@ def test_airflows_fields_are_pymysqls() -> None:
         ("mysql", {"extra": {"iam": True}}, "'iam'"),
     ],
 )
-def test_what_is_wrong_is_said_before_anybody_connects(conn_type: str, fields: dict[str, Any], said: str) -> None:
+def test_a_wrong_field_is_a_problem_before_a_connection_is_made(
+    conn_type: str, fields: dict[str, Any], said: str
+) -> None:
     (found,) = connection_problems(connection(conn_type, **fields))
     assert said in found
     assert "'c'" in found
@@ -93,7 +95,9 @@ def test_a_right_connection_has_no_problem(conn_type: str) -> None:
         ({"ssl_mode": "REQUIRED"}, False, False),
     ],
 )
-def test_tls_of_mysql(extra: dict[str, Any], verifies: bool, compares_names: bool, tmp_path: Path) -> None:
+def test_ssl_fields_become_mysqls_tls_settings(
+    extra: dict[str, Any], verifies: bool, compares_names: bool, tmp_path: Path
+) -> None:
     if "ssl" in extra:
         path, given = tmp_path / "ca.pem", extra["ssl"]
         path.write_text(Authority("an authority").pem)
@@ -118,7 +122,7 @@ def test_tls_of_mysql_is_off_when_disabled_and_refused_without_its_file() -> Non
         ("28P01", ConfigError), ("22P02", DataError), ("XX001", DataError), ("XX000", RetriableError),
     ],
 )  # fmt: skip
-def test_codes_of_postgresql(code: str, kind: type[Exception]) -> None:
+def test_a_code_of_postgresql_decides_the_error(code: str, kind: type[Exception]) -> None:
     found = postgresql_errors.sql_error(psycopg.errors.lookup(code)("value s3cr3t"), "reading")
     assert type(found) is kind
     assert code in str(found)
@@ -138,14 +142,14 @@ def test_a_lost_connection_of_postgresql_has_no_code() -> None:
         (1690, DataError),
     ],
 )  # fmt: skip
-def test_numbers_of_mysql(number: int, kind: type[Exception]) -> None:
+def test_a_number_of_mysql_decides_the_error(number: int, kind: type[Exception]) -> None:
     found = mysql_errors.sql_error(pymysql.OperationalError(number, "near 's3cr3t'"), "reading")
     assert type(found) is kind
     assert str(number) in str(found)
     assert number in (1045, 1142) or "s3cr3t" not in str(found)
 
 
-def test_a_failed_connection_is_told_without_the_password() -> None:
+def test_the_error_of_a_failed_connection_hides_the_password() -> None:
     hidden = Secrets(["s3cr3t"])
     said = "connection failed: FATAL: password authentication failed for s3cr3t"
     found = postgresql_errors.connecting_error(psycopg.OperationalError(said), "c", hidden)
@@ -155,7 +159,7 @@ def test_a_failed_connection_is_told_without_the_password() -> None:
         assert "s3cr3t" not in str(mysql_errors.connecting_error(refused, "c", hidden))
 
 
-def test_a_server_that_says_nothing_to_a_login_is_left_in_time() -> None:
+def test_a_silent_server_times_out_at_login() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         mute = connection("mysql", host="127.0.0.1", port=silent.getsockname()[1])
         with pytest.raises(RetriableError, match="timed out"):

@@ -49,7 +49,7 @@ rows = st.lists(
 
 
 @given(rows, st.integers(1, 60))
-def test_what_a_server_writes_is_read_back(written: list[tuple[Any, ...]], block_bytes: int) -> None:
+def test_rows_in_a_servers_csv_are_read_back(written: list[tuple[Any, ...]], block_bytes: int) -> None:
     converter = CsvConverter(COLUMNS)
     batches = [converter.convert_block(block) for block, _ in join_blocks((line(*row) for row in written), block_bytes)]
     assert [tuple(row.values()) for batch in batches for row in batch.to_pylist()] == written
@@ -119,29 +119,29 @@ def test_an_error_names_column_and_row_and_no_value(kind: pa.DataType, good: str
     assert "invalid" not in "".join(traceback.format_exception(raised.value))  # which is how Arrow begins to quote
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_bytes_that_are_not_utf8_are_refused() -> None:
     with pytest.raises(DataError, match="column 't'"):
         CsvConverter(COLUMNS[1:2]).convert_block(b'"ok"\n"\xff s3cr3t"\n')
 
 
 @pytest.mark.parametrize("block", [b"1,2\n", b'1,"s3cr3t,,\n', b"1,s3cr3t,,t,t\n"])
-def test_rows_of_another_shape_are_refused(block: bytes) -> None:
+def test_rows_with_other_columns_are_refused(block: bytes) -> None:
     with pytest.raises(DataError, match="do not have the requested columns") as raised:
         CsvConverter(COLUMNS).convert_block(block)
     assert "s3cr3t" not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.parametrize("digits", ["0", "0g", "é"])
-def test_what_are_no_digits_of_bytes_is_refused(digits: str) -> None:
+def test_a_text_that_is_not_hexadecimal_is_refused(digits: str) -> None:
     with pytest.raises(DataError, match="column 'b'"):
         CsvConverter([BYTES]).convert_block(f'"00"\n"{digits}"\n'.encode())
 
 
-def test_null_where_there_can_be_none_is_refused() -> None:
+def test_null_in_a_not_null_column_is_refused() -> None:
     with pytest.raises(DataError, match="column 'n'"):
         CsvConverter([column("n", pa.int64(), is_nullable=False)]).convert_block(b"1\n\n")
 
 
-def test_a_read_has_columns() -> None:
+def test_a_read_without_columns_is_refused() -> None:
     with pytest.raises(ConfigError, match="no column"):
         CsvConverter([])

@@ -34,7 +34,7 @@ def connection(url: str = URL, **extra: Any) -> Connection:
         "jdbc:snowflake://org.example.com/?db=SHOP&warehouse=W",
     ],
 )
-def test_urls_of_any_database_are_taken(url: str) -> None:
+def test_urls_of_other_databases_have_no_problem(url: str) -> None:
     assert jdbc.connection_problems(connection(url)) == []
 
 
@@ -61,12 +61,12 @@ def test_a_url_with_credentials_is_refused_and_not_repeated(url: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "own"), [("postgresql", "postgres"), ("mysql", "mysql"), ("mariadb", "mysql"), ("sqlite", "sqlite")]
 )
-def test_what_this_package_reads_itself_is_not_read_over_jdbc(kind: str, own: str) -> None:
+def test_databases_with_an_own_reader_are_refused_over_jdbc(kind: str, own: str) -> None:
     (problem,) = jdbc.connection_problems(connection(f"jdbc:{kind}://db/shop"))
     assert f"use a connection of type {own}" in problem
 
 
-def test_the_extra_is_checked_and_what_is_airflows_own_is_left_alone() -> None:
+def test_unknown_fields_of_the_extra_are_refused_and_airflows_own_ignored() -> None:
     assert (
         jdbc.connection_problems(connection(driver_path="/any.jar", driver_class="a.B", properties={"loginTimeout": 5}))
         == []
@@ -78,7 +78,7 @@ def test_the_extra_is_checked_and_what_is_airflows_own_is_left_alone() -> None:
     assert jdbc.connection_problems(connection(""))
 
 
-def test_sparks_reader_is_given_the_secret_as_an_option_alone() -> None:
+def test_sparks_reader_gets_the_secret_only_as_an_option() -> None:
     options = jdbc.reader_options(
         connection(driver_class="a.B", session_init_statement="SET x", properties={"trustAll": True, "n": 5}),
         "(SELECT 1) r",
@@ -102,7 +102,7 @@ def read(base: str, decimals: Any = "exact") -> Any:
         (-7, 1, 0, pa.bool_()), (2005, 0, 0, pa.string()), (2014, 0, 0, pa.timestamp("us", "UTC")),
     ],
 )  # fmt: skip
-def test_types_have_their_home(code: int, precision: int, scale: int, kind: pa.DataType) -> None:
+def test_each_type_code_has_its_arrow_type(code: int, precision: int, scale: int, kind: pa.DataType) -> None:
     assert read(base_type(code, precision, scale, is_signed=True)).type == kind
 
 
@@ -113,12 +113,12 @@ def test_types_have_their_home(code: int, precision: int, scale: int, kind: pa.D
         (92, 8, 0), (2013, 8, 0), (-7, 64, 0), (1111, 0, 0), (2003, 0, 0), (-8, 0, 0), (-101, 0, 0),
     ],
 )  # fmt: skip
-def test_what_spark_would_bend_is_refused(code: int, precision: int, scale: int) -> None:
+def test_types_that_spark_would_change_are_refused(code: int, precision: int, scale: int) -> None:
     with pytest.raises(ConfigError, match="column 'c'"):
         read(base_type(code, precision, scale, is_signed=True))
 
 
-def test_decimals_without_a_home_are_what_is_chosen() -> None:
+def test_decimals_without_an_exact_type_follow_the_option() -> None:
     assert read("numeric(0,-127)", "string").expression == 'CAST("c" AS VARCHAR(100))'
     assert read("numeric(0,-127)", "double").expression == 'CAST("c" AS DOUBLE PRECISION)'
 
@@ -130,13 +130,13 @@ def test_decimals_without_a_home_are_what_is_chosen() -> None:
         ("date", "string"), ("boolean", "binary"), ("varchar", "array<string>"), ("decimal(20,2)", "decimal(18,2)"),
     ],
 )  # fmt: skip
-def test_a_dialect_that_reads_otherwise_is_refused(base: str, found: str) -> None:
+def test_a_dialect_with_other_types_is_refused(base: str, found: str) -> None:
     with pytest.raises(ConfigError, match="Spark's reader makes"):
         require_same_types([read(base)], [found])
     require_same_types([read("decimal(10,0)"), read("tinyint"), read("real")], ["decimal(38,0)", "int", "double"])
 
 
-def test_values_that_do_not_fit_fail_and_are_not_told() -> None:
+def test_values_that_do_not_fit_fail_and_are_not_shown() -> None:
     with pytest.raises(DataError) as raised:
         convert_batch(pa.record_batch({"c": pa.array([70_000], pa.int32())}), [read("smallint")])
     assert "70000" not in str(raised.value)
@@ -210,7 +210,7 @@ SQL = "java.sql.SQLException"
         (Java("org.apache.spark.SparkException", cause=Java(SQL, "40001")), RetriableError),
     ],
 )
-def test_errors_are_named_by_what_to_do_and_tell_no_text(java: Java, kind: type[Exception]) -> None:
+def test_java_errors_get_their_class_and_show_no_text(java: Java, kind: type[Exception]) -> None:
     error = Exception("canary")
     error.java_exception = java  # type: ignore[attr-defined]
     found = error_for_exceptions("connection 'erp'", jvm_exceptions(error))
@@ -218,7 +218,7 @@ def test_errors_are_named_by_what_to_do_and_tell_no_text(java: Java, kind: type[
     assert "canary" not in str(found)
 
 
-def test_an_error_in_the_sql_is_told_without_its_secrets_where_no_row_is_read() -> None:
+def test_an_sql_error_shows_its_text_without_secrets_if_no_row_is_read() -> None:
     error = Exception()
     error.java_exception = Java(SQL, "42X05", "no table T for canary")  # type: ignore[attr-defined]
     found = error_for_exceptions(

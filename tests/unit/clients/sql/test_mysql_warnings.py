@@ -20,10 +20,10 @@ def test_every_kind_of_cut_value_is_named_once_with_its_remedy() -> None:
     assert str(refused.value).endswith("(warning 1292, 2 times)")
 
 
-def test_what_changes_no_value_is_no_failure() -> None:
+def test_warnings_without_a_changed_value_are_ignored() -> None:
     require_unchanged_values([1287, 3719], 2, PLACE)
 
 
-def test_a_list_that_is_cut_itself_tells_nothing() -> None:
+def test_an_incomplete_list_of_warnings_fails() -> None:
     with pytest.raises(DataError, match="of 70 warnings it lists only 2: raise max_error_count"):
         require_unchanged_values([1287, 1287], 70, PLACE)

@@ -75,7 +75,7 @@ def read(database: Database, what: Table | Query, choices: ValueChoices | None =
         ("", "'text'", pa.string(), "text"),
     ],
 )
-def test_a_value_is_read_as_it_is(make: Make, declared: str, stored: str, kind: pa.DataType, value: object) -> None:
+def test_a_value_is_read_unchanged(make: Make, declared: str, stored: str, kind: pa.DataType, value: object) -> None:
     database = make(f"CREATE TABLE t (a {declared})", f"INSERT INTO t VALUES ({stored}), (NULL)")
     found = read(database, Table("t"))
     assert found.schema.field("a").type == kind
@@ -104,7 +104,9 @@ def test_a_value_is_read_as_it_is(make: Make, declared: str, stored: str, kind: 
         ("text", "CAST(X'ff' AS TEXT)", "column 'a' holds a text that is not UTF-8: read it as bytes"),
     ],
 )
-def test_a_value_of_another_kind_fails_and_is_not_told(make: Make, declared: str, stored: str, said: str) -> None:
+def test_a_value_of_another_storage_class_fails_and_is_not_shown(
+    make: Make, declared: str, stored: str, said: str
+) -> None:
     database = make(f"CREATE TABLE t (a {declared})", f"INSERT INTO t VALUES (NULL), ({stored})")
     with pytest.raises(DataError) as caught:
         read(database, Table("t"))
@@ -112,7 +114,7 @@ def test_a_value_of_another_kind_fails_and_is_not_told(make: Make, declared: str
     assert CANARY not in str(caught.value)
 
 
-def test_decimals_are_read_by_choice(make: Make) -> None:
+def test_decimals_follow_the_option(make: Make) -> None:
     database = make("CREATE TABLE t (a decimal(10,2))", "INSERT INTO t VALUES (1), (1.1)")
     found = read(database, Table("t"), ValueChoices(decimals="double"))
     assert found.column("a").to_pylist() == [1.0, 1.1]
@@ -121,7 +123,7 @@ def test_decimals_are_read_by_choice(make: Make) -> None:
     assert read(database, Table("t"), ValueChoices(decimals="string"), where="a = 1").column("a").to_pylist() == ["1"]
 
 
-def test_a_table_is_described(make: Make) -> None:
+def test_describe_returns_columns_key_and_indexes(make: Make) -> None:
     database = make(
         'CREATE TABLE "a `b" (id integer PRIMARY KEY, "c""d" TEXT NOT NULL UNIQUE, n int, '
         "twice int GENERATED ALWAYS AS (n * 2))",
@@ -174,13 +176,13 @@ def test_a_query_is_described_without_running(make: Make) -> None:
         database.describe(Query("SELECT absent FROM t"))
 
 
-def test_a_misspelt_column_is_no_text(make: Make) -> None:
+def test_a_misspelt_column_is_not_read_as_a_text(make: Make) -> None:
     database = make("CREATE TABLE t (a text)", "INSERT INTO t VALUES ('x')")
     with pytest.raises(ConfigError, match="no such column: b"):
         database.rows(database.select([database.quote("b")], "t"))
 
 
-def test_nothing_is_written(make: Make) -> None:
+def test_a_session_of_sqlite_cannot_write(make: Make) -> None:
     database = make("CREATE TABLE t (a text)")
     for statement in ("INSERT INTO t VALUES ('x')", "DROP TABLE t", "CREATE TABLE u (a)"):
         with pytest.raises((ConfigError, DataError)):
@@ -190,7 +192,7 @@ def test_nothing_is_written(make: Make) -> None:
 @pytest.mark.parametrize(
     "value", [None, True, -5, 0.1, "it's", b"\0\xff", dt.date(2026, 10, 5), Decimal("1.10"), "%s ? :a"]
 )
-def test_a_value_is_written_as_it_is(make: Make, value: object) -> None:
+def test_a_value_written_into_sql_is_unchanged(make: Make, value: object) -> None:
     database = make("CREATE TABLE t (a text)")
     (found,) = database.one_row(f"SELECT {database.literal(value)}")
     assert found == (str(value) if isinstance(value, dt.date | Decimal) else value)
@@ -235,7 +237,7 @@ def test_a_statement_that_takes_too_long_or_is_cancelled_ends(make: Make) -> Non
     ("host", "said"),
     [(None, "give the path"), ("/nowhere/shop.db", "there is no file"), (__file__, "cannot be opened as a database")],
 )
-def test_a_file_that_is_none_is_told(host: str | None, said: str) -> None:
+def test_a_file_that_is_no_database_is_refused(host: str | None, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         open_database(Connection(conn_id="c", conn_type="sqlite", host=host), application_name="tests")
 

@@ -43,7 +43,7 @@ def test_a_stream_of_initial_only_ends_with_its_first_run(tmp_path: Path) -> Non
     assert events.increment(DAYS[1], '["5"]', '["5"]') == ('["5"]', [])
 
 
-def test_after_its_first_run_the_table_is_not_asked(tmp_path: Path) -> None:
+def test_initial_only_sends_no_query_after_its_first_run(tmp_path: Path) -> None:
     events = Events(tmp_path, snapshot_mode="initial_only")
     with events.open() as poller:
         events.file.unlink()
@@ -77,7 +77,7 @@ def test_a_table_that_lost_rows_but_goes_on_counting_is_followed(tmp_path: Path)
     assert events.increment(DAYS[2], end) == ('["901"]', [901])
 
 
-def test_numbers_that_no_counter_gives_prove_nothing(tmp_path: Path) -> None:
+def test_numbers_without_a_counter_are_no_reset(tmp_path: Path) -> None:
     events = Events(tmp_path, "id integer NOT NULL, name text")
     events.add(3, 900)
     end, _ = events.increment(DAYS[0], None)
@@ -102,9 +102,7 @@ def test_when_needed_reads_all_rows_again_and_goes_on_from_there(tmp_path: Path)
     assert events.increment(DAYS[1], end, anew) == (anew, [1, 2]), "whatever the mode is by then"
 
 
-def test_a_counter_that_did_not_give_what_is_there_proves_nothing(
-    sqlite: SQLite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_counter_below_the_existing_numbers_is_no_reset(sqlite: SQLite, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a server that only gets another one's rows: its own sequence was never used."""
     sqlite.rows("CREATE TABLE t (id integer)")
     monkeypatch.setattr(SQLite, "column_counter", lambda *_: ColumnCounter("sequence s", 0))
@@ -133,7 +131,7 @@ def test_a_counter_that_cannot_be_read_fails_no_run(sqlite: SQLite, monkeypatch:
         (INSTANT, START_POSITION, False),
     ],
 )
-def test_a_clock_that_was_set_back_is_seen(sqlite: SQLite, cursor: SqlCursor, position: str, is_lost: bool) -> None:
+def test_a_clock_that_was_set_back_is_detected(sqlite: SQLite, cursor: SqlCursor, position: str, is_lost: bool) -> None:
     assert bool(reset_reason(sqlite, cursor, Table("t"), position, NOON)) is is_lost
 
 
@@ -160,7 +158,7 @@ def test_a_column_s_clock_ticks_as_finely_as_its_type(kind: str, digits: int) ->
 
 @pytest.mark.parametrize("numbers", [(1, 2, 3), (7, 7, 7)], ids=["other", "equal"])
 @pytest.mark.parametrize("by", [("at",), ("at", "id")], ids="+".join)
-def test_rows_of_one_time_come_once_though_some_are_written_after_the_run(
+def test_rows_of_one_time_are_read_once_even_if_some_are_written_after_the_run(
     by: tuple[str, ...], numbers: tuple[int, int, int]
 ) -> None:
     """PR #1093 of kafka-connect-jdbc: a run that ends among rows of one second must leave all of them to the next."""
@@ -185,7 +183,7 @@ def test_rows_of_one_time_come_once_though_some_are_written_after_the_run(
     assert found == [["a"], [], ["b", "c", "d"]]
 
 
-def test_rows_of_one_number_come_with_the_run_that_sees_them(tmp_path: Path) -> None:
+def test_rows_with_the_last_number_that_are_written_later_are_missed(tmp_path: Path) -> None:
     events = Events(tmp_path, "id integer, name text")
     events.run("INSERT INTO events VALUES (1, 'a'), (2, 'b'), (2, 'c'), (NULL, 'never')")
     assert events.increment(DAYS[0], None) == ('["2"]', [1, 2, 2])
@@ -210,7 +208,7 @@ def sharing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return exported
 
 
-def test_the_first_run_is_cut_and_ends_where_it_looked(tmp_path: Path, sharing: list[str]) -> None:
+def test_the_first_run_is_split_and_ends_at_the_last_row_of_its_start(tmp_path: Path, sharing: list[str]) -> None:
     events = Events(tmp_path, where="name <> 'y' -- no others")
     events.add(*range(1, 101))
     events.run("INSERT INTO events VALUES (50000, 'y')")
@@ -227,7 +225,7 @@ def test_the_first_run_is_cut_and_ends_where_it_looked(tmp_path: Path, sharing: 
 
 
 @pytest.mark.parametrize(("mode", "pieces"), [("no_data", 1), ("initial_only", 4), ("when_needed", 4)])
-def test_what_begins_with_all_rows_is_cut(tmp_path: Path, sharing: list[str], mode: str, pieces: int) -> None:
+def test_a_first_run_that_reads_all_rows_is_split(tmp_path: Path, sharing: list[str], mode: str, pieces: int) -> None:
     events = Events(tmp_path, snapshot_mode=mode)
     events.add(*range(1, 101))
     with events.open() as poller:
@@ -236,7 +234,7 @@ def test_what_begins_with_all_rows_is_cut(tmp_path: Path, sharing: list[str], mo
         assert len(poller.plan([DAYS[0]])) == pieces
 
 
-def test_a_spark_read_of_it_is_not_cut(tmp_path: Path, sharing: list[str]) -> None:
+def test_a_spark_read_is_not_split(tmp_path: Path, sharing: list[str]) -> None:
     events = Events(tmp_path)
     events.add(*range(1, 101))
     with events.open(PollContext(is_closed_before_polls=True)) as poller:
@@ -244,7 +242,7 @@ def test_a_spark_read_of_it_is_not_cut(tmp_path: Path, sharing: list[str]) -> No
     assert sharing == []
 
 
-def test_a_file_says_what_gives_a_column_its_numbers(sqlite: SQLite) -> None:
+def test_a_file_reports_the_counter_of_a_column(sqlite: SQLite) -> None:
     for columns, given in {
         "id integer PRIMARY KEY)": 7,
         "id integer PRIMARY KEY AUTOINCREMENT)": 9,

@@ -58,17 +58,17 @@ def test_every_row_is_in_one_chunk_whatever_the_estimate(
 
 
 @pytest.mark.parametrize("compares_rows", [True, False])
-def test_a_crowd_at_one_end_makes_no_chunk_large(compares_rows: bool) -> None:
+def test_many_keys_at_one_end_make_no_chunk_large(compares_rows: bool) -> None:
     crowd = [(1, f"{number:03}") for number in range(197)]
     found = counts([*crowd, (10**12, "x"), (2 * 10**12, "y"), (-5, "z")], 4, compares_rows=compares_rows)
     assert [len(chunk) for chunk in found] == [50, 50, 50, 50]
 
 
-def test_rows_that_come_meanwhile_are_in_a_chunk() -> None:
+def test_rows_added_during_the_read_are_in_a_chunk() -> None:
     assert chunk_conditions(["a"], [("5",)], compares_rows=True) == ["(a <= 5)", "(a > 5)"]
 
 
-def test_mysql_is_told_column_by_column() -> None:
+def test_conditions_for_mysql_compare_column_by_column() -> None:
     (_, last) = chunk_conditions(["a", "b"], [("1", "'x'")], compares_rows=False)
     assert last == "(a > 1 OR (a = 1 AND (b > 'x')))"
 
@@ -77,5 +77,7 @@ SIZES = [(0, 1), (99_999, 1), (100_000, 2), (8_000_000, 8), (8_000_001, 9), (10*
 
 
 @pytest.mark.parametrize(("rows", "chunks"), SIZES)
-def test_small_tables_are_not_cut_and_large_ones_into_more_than_are_read_at_once(rows: int, chunks: int) -> None:
+def test_small_tables_are_not_split_and_large_ones_into_more_chunks_than_are_read_concurrently(
+    rows: int, chunks: int
+) -> None:
     assert chunk_count(rows, 8) == chunks

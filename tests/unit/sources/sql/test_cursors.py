@@ -27,13 +27,13 @@ WALL = SqlCursor((SqlCursorColumn("at", "wall"),), "US/Pacific", compares_rows=T
 
 
 @given(st.datetimes(timezones=st.just(dt.UTC)), st.integers(-(10**38), 10**38))
-def test_a_position_comes_back_as_it_was(at: dt.datetime, number: int) -> None:
+def test_a_formatted_position_is_parsed_unchanged(at: dt.datetime, number: int) -> None:
     assert PAIR.parse_position(PAIR.format_position((at, number))) == (at, number)
     wall = at.replace(tzinfo=None)
     assert WALL.parse_position(WALL.format_position((wall,))) == (wall,)
 
 
-def test_an_instant_without_its_zone_is_the_session_s() -> None:
+def test_an_instant_without_a_zone_is_in_utc() -> None:
     """MySQL gives them so."""
     naive = dt.datetime(2026, 10, 5, 12, 0, 0, 5, tzinfo=dt.UTC).replace(tzinfo=None)
     assert PAIR.format_position((naive, 7)) == '["2026-10-05T12:00:00.000005+00:00", "7"]'
@@ -48,7 +48,7 @@ def test_a_position_of_other_columns_is_refused(text: str) -> None:
         PAIR.parse_position(text)
 
 
-def test_what_is_no_time_cannot_be_followed() -> None:
+def test_a_value_that_is_not_a_time_cannot_be_followed() -> None:
     with pytest.raises(DataError, match="column 'at' has a value that is not a time"):
         PAIR.format_position(("infinity", 1))
     with pytest.raises(DataError, match="column 'id' has a value that is not a whole number"):
@@ -56,7 +56,7 @@ def test_what_is_no_time_cannot_be_followed() -> None:
 
 
 @given(st.lists(st.lists(st.integers(1, 9), max_size=4), min_size=1, max_size=4))
-def test_every_row_comes_once_whatever_comes_between(
+def test_every_row_is_read_once_however_many_are_added_between_runs(
     tmp_path_factory: pytest.TempPathFactory, gaps: list[list[int]]
 ) -> None:
     events, last = Events(tmp_path_factory.mktemp("db")), 0
@@ -74,7 +74,7 @@ def test_every_row_comes_once_whatever_comes_between(
         assert events.increment(day, begin, end) == (end, found), "a load that is repeated"
 
 
-def test_a_table_without_a_row_has_a_position_before_all(tmp_path: Path) -> None:
+def test_an_empty_table_has_the_position_before_all_rows(tmp_path: Path) -> None:
     events = Events(tmp_path)
     assert events.increment(DAYS[0], None) == (START_POSITION, [])
     events.add(3, 5)
@@ -82,13 +82,13 @@ def test_a_table_without_a_row_has_a_position_before_all(tmp_path: Path) -> None
     assert events.increment(DAYS[0], None, START_POSITION) == (START_POSITION, []), "what was empty stays so"
 
 
-def test_the_condition_of_the_user_holds_for_the_end_too(tmp_path: Path) -> None:
+def test_the_end_of_an_increment_respects_the_users_condition(tmp_path: Path) -> None:
     events = Events(tmp_path, where="id < 10 -- no more")
     events.add(3, 50)
     assert events.increment(DAYS[0], None) == ('["3"]', [3])
 
 
-def test_a_stream_may_begin_with_what_comes(tmp_path: Path) -> None:
+def test_no_data_reads_only_new_rows(tmp_path: Path) -> None:
     events = Events(tmp_path, snapshot_mode="no_data")
     events.add(3, 5)
     assert events.increment(DAYS[0], None) == ('["5"]', [])
@@ -96,7 +96,7 @@ def test_a_stream_may_begin_with_what_comes(tmp_path: Path) -> None:
     assert events.increment(DAYS[1], '["5"]') == ('["8"]', [8])
 
 
-def test_a_plan_that_nobody_has_fixed_reads_from_the_beginning(tmp_path: Path) -> None:
+def test_a_plan_without_a_position_reads_from_the_beginning(tmp_path: Path) -> None:
     events = Events(tmp_path)
     events.add(3, 5)
     with events.open() as poller:
@@ -109,7 +109,7 @@ def test_a_column_that_only_looks_like_a_number_is_refused(tmp_path: Path) -> No
         events.increment(DAYS[0], None)
 
 
-def test_a_file_has_no_times_to_follow() -> None:
+def test_a_timestamp_mode_is_refused_for_sqlite() -> None:
     source = SqlSource(conn_id="c", table="t", mode="timestamp", timestamp_column="at")
     problems = source.check(Connection(conn_id="c", conn_type="sqlite", host="/tmp/shop.db"))
     assert problems == ["mode: SQLite stores times as texts, which cannot be followed: use mode='incrementing'"]

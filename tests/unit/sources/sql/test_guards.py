@@ -63,7 +63,9 @@ def test_a_day_is_read_when_the_replica_has_all_of_it(lag: float | Exception | N
         ("CREATE INDEX by_a ON t (a)", None),
     ],
 )
-def test_a_file_whose_table_is_altered_after_the_plan(tmp_path: Path, change: str, said: str | None) -> None:
+def test_a_table_of_sqlite_that_is_altered_after_the_plan_fails_or_is_read_as_planned(
+    tmp_path: Path, change: str, said: str | None
+) -> None:
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:
         file.executescript("CREATE TABLE t (id integer PRIMARY KEY, a decimal(10,2)); INSERT INTO t VALUES (1, '2')")
         source = SqlSource(conn_id="shop", table="t", snapshot="replace")

@@ -29,7 +29,7 @@ GOLDEN = json.loads((Path(__file__).parent / "golden" / "keys.json").read_text(e
 
 
 @pytest.mark.parametrize("bounds", [(0, 9), (-LAST, LAST), (5, 5), (0, 1), (Decimal("-0.5"), Decimal("7.5"))])
-def test_chunks_hold_every_row_once_also_null_and_what_came_since(bounds: tuple[Any, Any]) -> None:
+def test_chunks_hold_every_row_once_including_null_and_later_rows(bounds: tuple[Any, Any]) -> None:
     database = JdbcDatabase(None, ERP, '"', 0)
     conditions = range_conditions(database, '"k"', even_bounds(*bounds, 4))
     rows = [None, -LAST, -1, -0.5, 0, 0, 1, 4, 7.5, 9, 10, LAST]
@@ -56,12 +56,12 @@ def test_dates_and_times_are_spread_evenly() -> None:
         ({"snapshot": "replace", "zero_dates": "null"}, "zero_dates"),
     ],
 )
-def test_what_jdbc_cannot_do_is_refused(options: dict[str, Any], told: str) -> None:
+def test_options_that_jdbc_does_not_support_are_refused(options: dict[str, Any], told: str) -> None:
     (problem,) = SqlSource(conn_id="erp", table="T", **options).check(ERP)
     assert problem.startswith(told)
 
 
-def test_outside_a_job_of_spark_a_person_is_told_so() -> None:
+def test_a_jdbc_read_without_spark_is_a_config_error() -> None:
     with (
         SqlSource(conn_id="erp", table="T", snapshot="replace").open(ERP, PollContext()) as poller,
         pytest.raises(ConfigError, match="read by Spark's own reader"),
@@ -83,7 +83,7 @@ def batch(*ids: str | None) -> pa.RecordBatch:
     return pa.record_batch({"c0": pa.array(numbers, pa.decimal128(10, 2)), "c1": pa.array([7] * len(ids), pa.int32())})
 
 
-def test_sparks_batches_get_their_types_and_the_key_of_every_other_way() -> None:
+def test_sparks_batches_get_their_types_and_the_same_keys_as_other_ways() -> None:
     (row,) = rows_of(batch("1.00"), batch(), is_unique=False)
     assert (row["ID"], row["S"]) == (Decimal("1.00"), 7)
     assert row["record_key"] == GOLDEN["numeric 1.00"]["key"]
@@ -97,7 +97,7 @@ def test_decimals_as_text_have_all_their_digits_and_the_same_key() -> None:
     assert plain_text(small).to_pylist() == ["0.0000000001", None, "-1.5000000000"]
 
 
-def test_a_key_that_is_missing_or_comes_twice_fails() -> None:
+def test_a_key_that_is_missing_or_repeated_fails() -> None:
     with pytest.raises(DataError, match="does not identify a row"):
         rows_of(batch("1"), batch("1.00"), is_unique=False)
     with pytest.raises(DataError, match="part of the key"):

@@ -78,7 +78,7 @@ def test_a_key_never_changes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_the_golden_keys_are_what_the_docstring_says(name: str) -> None:
+def test_the_golden_keys_follow_the_docstring(name: str) -> None:
     written = [text.encode() for text in GOLDEN[name]["written"]]
     assert xxh3_128_hexdigest(b"\xff".join(written)) == GOLDEN[name]["key"]
 
@@ -176,7 +176,7 @@ def test_a_null_is_no_key_and_its_column_is_named() -> None:
 
 
 @pytest.mark.parametrize(("base", "kind"), [("double precision", pa.float64()), ("numeric(10,2)", pa.float64())])
-def test_floating_numbers_identify_nothing(base: str, kind: pa.DataType) -> None:
+def test_floating_numbers_are_refused_as_a_key(base: str, kind: pa.DataType) -> None:
     with pytest.raises(ConfigError, match=r"'c' of type .* cannot identify a row"):
         key_class(SqlColumn("c", base, base), kind)
 
@@ -191,5 +191,5 @@ def test_floating_numbers_identify_nothing(base: str, kind: pa.DataType) -> None
     ],
     ids=["whole", "the beginning of a text", "another index", "an engine that keeps no keys"],
 )
-def test_the_key_that_earlier_versions_made_is_known(indexes: list[Index], earlier: tuple[str, ...]) -> None:
+def test_the_schema_names_the_key_of_earlier_versions(indexes: list[Index], earlier: tuple[str, ...]) -> None:
     assert columns_before_prefix(("cust", "doc"), indexes) == earlier

@@ -36,7 +36,7 @@ def test_a_table_is_named_as_the_database_has_it(text: str, table: Table) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "a.b.c", ".a", "a.", 'a"b', " "])
-def test_a_name_that_is_none_is_refused(text: str) -> None:
+def test_a_table_name_that_cannot_be_parsed_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"table: write it as orders or sales\.orders"):
         SqlSource(**WHOLE | {"table": text})
 
@@ -92,13 +92,13 @@ def test_the_stream_is_the_table_by_default() -> None:
         (DAYS | {"decimals": "round"}, "decimals: Input should be 'exact', 'string' or 'double'"),
     ],
 )
-def test_what_does_not_go_together_is_said(options: dict[str, Any], said: str) -> None:
+def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         SqlSource(**options)
     assert said in str(caught.value)
 
 
-def test_all_problems_come_at_once() -> None:
+def test_one_error_names_all_problems() -> None:
     with pytest.raises(ConfigError) as caught:
         SqlSource(conn_id="c", query="SELECT 1", parallel_chunks=2)
     assert [part.split(":")[0] for part in str(caught.value).removeprefix("SqlSource: options: ").split("; ")] == [
@@ -120,7 +120,7 @@ def test_all_problems_come_at_once() -> None:
         ("mysql", {"host": "db"}, "schema: name the database, or give table='database.table'"),
     ],
 )
-def test_a_wrong_connection_is_told_before_anything_is_asked(kind: str, fields: dict[str, Any], said: str) -> None:
+def test_a_wrong_connection_is_a_problem_without_network(kind: str, fields: dict[str, Any], said: str) -> None:
     connection = Connection(conn_id="shop_db", conn_type=kind, password=SecretStr("canary"), **fields)
     (problem,) = SqlSource(**DAYS).check(connection)
     assert said in problem
@@ -128,7 +128,7 @@ def test_a_wrong_connection_is_told_before_anything_is_asked(kind: str, fields: 
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "mysql"])
-def test_what_cannot_share_one_state_is_read_in_parallel_only_without_one(kind: str) -> None:
+def test_parallel_chunks_without_shared_snapshots_need_consistency_chunk(kind: str) -> None:
     connection = Connection(conn_id="shop_db", conn_type=kind, host="/tmp/shop.db", path="shop")
     assert SqlSource(**WHOLE | {"parallel_chunks": 1}).check(connection) == []
     (problem,) = SqlSource(**WHOLE | {"parallel_chunks": 2}).check(connection)
@@ -138,7 +138,7 @@ def test_what_cannot_share_one_state_is_read_in_parallel_only_without_one(kind: 
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "mysql", "jdbc"])
-def test_row_security_is_postgresql_s(kind: str) -> None:
+def test_row_security_is_refused_except_for_postgresql(kind: str) -> None:
     fields = {"host": "jdbc:derby:shop", "extra": {"driver_class": "D"}} if kind == "jdbc" else {"host": "db"}
     connection = Connection(conn_id="shop_db", conn_type=kind, path="shop", **fields)
     source = SqlSource(**WHOLE | {"row_security": "accept"})

@@ -73,14 +73,16 @@ def test_a_date_column_has_dates_of_the_zone(read: Read) -> None:
 
 
 @pytest.mark.parametrize("value", ["'0000-00-00'", "'yesterday'", "1790000000"])
-def test_what_is_no_time_is_told_and_not_left_out(read: Read, value: str) -> None:
+def test_a_text_that_is_not_a_time_fails_the_day(read: Read, value: str) -> None:
     made = (EVENTS, f"INSERT INTO events VALUES (1, {value}, NULL)")
     with pytest.raises(DataError, match="'at' has values that SQLite cannot read as a time"):
         read(*made, table="events", day_column="at")
     assert read(table="events", day_column="at", where="id > 1 -- those that are") == []
 
 
-def test_a_day_that_is_not_over_and_one_of_long_ago_are_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_day_that_is_not_over_and_a_snapshot_of_a_past_day_are_refused(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pollers, "current_time", lambda: DAY.end + dt.timedelta(hours=25))
     with pytest.raises(ConfigError, match="takes what the database has now, and the day ended more than a day ago"):
         read(EVENTS, table="events", snapshot="daily")
@@ -105,7 +107,7 @@ def test_a_table_without_a_key_has_no_keys(read: Read) -> None:
     assert rows == [{"line": "a"}] * 2
 
 
-def test_a_key_that_comes_twice_or_never_fails_the_day(read: Read) -> None:
+def test_a_key_that_is_repeated_or_null_fails_the_day(read: Read) -> None:
     with pytest.raises(DataError, match="name does not identify a row: 1 of 3 rows have a key that occurred before"):
         read(
             "CREATE TABLE people (name text, email text)",
@@ -124,7 +126,7 @@ def test_columns_come_in_the_order_of_the_option(read: Read) -> None:
     assert list(row) == ["on_day", "id", "record_key"]
 
 
-def test_wrong_names_are_told_all_at_once_with_the_nearest(read: Read) -> None:
+def test_one_error_lists_all_wrong_names_with_the_nearest_ones(read: Read) -> None:
     with pytest.raises(ConfigError) as caught:
         read(EVENTS, table="events", columns=["id", "att"], day_column="on_dya", key=["id"])
     assert str(caught.value) == (
@@ -144,14 +146,16 @@ def test_wrong_names_are_told_all_at_once_with_the_nearest(read: Read) -> None:
         ("CREATE TABLE t (a text)", {"where": "b = 1"}, "no such column: b"),
     ],
 )
-def test_a_table_that_does_not_fit_is_told(read: Read, made: str, options: dict[str, Any], said: str) -> None:
+def test_a_table_that_does_not_fit_the_options_is_refused(
+    read: Read, made: str, options: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         read(made, **{"table": "t", "snapshot": "replace"} | options)
     assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("what", [{"table": "t"}, {"query": "SELECT * FROM t", "key": ["a"]}])
-def test_a_wrong_condition_is_told_before_a_task_starts(file: Path, read: Read, what: dict[str, Any]) -> None:
+def test_a_wrong_condition_fails_the_plan(file: Path, read: Read, what: dict[str, Any]) -> None:
     read("CREATE TABLE t (a text PRIMARY KEY)", table="t", snapshot="replace")
     source = SqlSource(conn_id="shop_db", stream="s", snapshot="replace", where="b = 1", **what)
     connection = Connection(conn_id="shop_db", conn_type="sqlite", host=str(file))
@@ -162,7 +166,7 @@ def test_a_wrong_condition_is_told_before_a_task_starts(file: Path, read: Read, 
 @pytest.mark.parametrize(
     "what", [{"table": "t", "key": ["b"]}, {"query": "SELECT b, a FROM t", "key": ["a"]}, {"table": "t", "key": None}]
 )
-def test_the_options_tell_the_columns_where_they_name_them_and_the_key(
+def test_column_names_are_known_if_the_options_name_columns_and_key(
     file: Path, read: Read, what: dict[str, Any]
 ) -> None:
     read("CREATE TABLE t (a text, b text)", table="t", snapshot="replace")
@@ -215,7 +219,9 @@ def is_open(database: SQLite) -> bool:
     return True
 
 
-def test_who_exports_a_snapshot_stays_until_its_chunks_are_read(file: Path, sharing: list[SQLite]) -> None:
+def test_the_session_of_a_shared_snapshot_stays_open_until_its_chunks_are_read(
+    file: Path, sharing: list[SQLite]
+) -> None:
     source = SqlSource(conn_id="shop_db", table="t", snapshot="replace")
     poller = source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext())
     assert [part.params["snapshot"] for part in poller.plan([DAY])] == ["snapshot 1"] * 4
@@ -230,7 +236,9 @@ def test_who_exports_a_snapshot_stays_until_its_chunks_are_read(file: Path, shar
     assert not any(map(is_open, sharing))
 
 
-def test_nothing_is_kept_for_chunks_that_are_read_after_the_poller_is_closed(file: Path, sharing: list[SQLite]) -> None:
+def test_no_snapshot_is_exported_for_chunks_that_are_read_after_the_poller_is_closed(
+    file: Path, sharing: list[SQLite]
+) -> None:
     source = SqlSource(conn_id="shop_db", table="t", snapshot="replace", parallel_chunks=4)
     with source.open(
         Connection(conn_id="shop_db", conn_type="sqlite", host=str(file)), PollContext(is_closed_before_polls=True)
@@ -239,7 +247,7 @@ def test_nothing_is_kept_for_chunks_that_are_read_after_the_poller_is_closed(fil
     assert sharing == []
 
 
-def test_a_server_that_cannot_export_is_read_in_one_piece_unless_more_are_asked_for(
+def test_a_server_that_cannot_export_is_read_in_one_piece_and_refuses_parallel_chunks(
     file: Path, sharing: list[SQLite], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(database: SQLite) -> str:
@@ -254,7 +262,7 @@ def test_a_server_that_cannot_export_is_read_in_one_piece_unless_more_are_asked_
         poller.plan([DAY])
 
 
-def test_tables_whose_key_may_be_null_are_not_cut(file: Path, sharing: list[SQLite]) -> None:
+def test_tables_whose_key_may_be_null_are_not_split(file: Path, sharing: list[SQLite]) -> None:
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("CREATE TABLE loose (k text PRIMARY KEY)")
         database.executemany("INSERT INTO loose VALUES (?)", [(str(number),) for number in range(100)])

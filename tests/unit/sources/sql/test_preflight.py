@@ -30,14 +30,14 @@ def notes(report: PreflightReport) -> list[str]:
     return [f"{finding.level}: {finding.result}" for finding in report.findings if finding.level != "ok"]
 
 
-def test_a_good_table_passes_without_a_word(shop: Connection) -> None:
+def test_a_good_table_passes_without_notes(shop: Connection) -> None:
     report = checked(shop, day_column="sent")
     assert report.passed
     assert notes(report) == []
     assert str(report).startswith("Stream shop_db.orders works.\nOK the server: SQLite ")
 
 
-def test_a_day_column_that_may_be_null_and_has_no_index_is_told(shop: Connection) -> None:
+def test_a_nullable_day_column_without_an_index_is_noted(shop: Connection) -> None:
     report = checked(shop, day_column="at")
     assert report.passed
     assert notes(report) == [
@@ -46,7 +46,7 @@ def test_a_day_column_that_may_be_null_and_has_no_index_is_told(shop: Connection
     ]
 
 
-def test_a_key_that_no_index_has_is_told(shop: Connection) -> None:
+def test_a_key_without_an_index_is_noted(shop: Connection) -> None:
     (note,) = notes(checked(shop, snapshot="replace", key=["sent"]))
     assert "no unique index guarantees that sent identifies a row" in note
 
@@ -55,11 +55,11 @@ FOLLOWED = {"mode": "incrementing", "incrementing_column": "id"}
 LATE = "a row that is committed after a later row was read is missed, and so are deletes"
 
 
-def test_a_number_that_its_table_counts_is_good(shop: Connection) -> None:
+def test_a_number_from_the_tables_counter_has_only_the_note_on_late_commits(shop: Connection) -> None:
     assert notes(checked(shop, **FOLLOWED)) == [f"note: {LATE}"]
 
 
-def test_a_number_that_comes_from_elsewhere_is_told(shop: Connection) -> None:
+def test_a_number_without_a_counter_is_noted(shop: Connection) -> None:
     with closing(sqlite3.connect(shop.host or "")) as database:
         database.execute("CREATE TABLE t (id integer)")
     found = notes(checked(shop, table="t", **FOLLOWED))
@@ -74,14 +74,14 @@ def test_a_number_that_comes_from_elsewhere_is_told(shop: Connection) -> None:
     assert "the table has no primary key" in about_key
 
 
-def test_whether_a_query_finds_what_came_cannot_be_seen(shop: Connection) -> None:
+def test_the_index_of_a_query_is_unknown(shop: Connection) -> None:
     query = {"table": None, "query": "SELECT id FROM orders", "stream": "q", "key": ["id"]}
     assert "unknown: whether the query finds new rows by an index is unknown" in notes(
         checked(shop, **query, **FOLLOWED)
     )
 
 
-def test_chunks_of_other_moments_and_keys_that_cannot_be_cut_are_told(shop: Connection) -> None:
+def test_consistency_chunk_and_keys_that_cannot_be_split_are_noted(shop: Connection) -> None:
     (note,) = notes(checked(shop, snapshot="replace", consistency="chunk"))
     assert (
         "each chunk is read at another moment: a row that changes its key meanwhile may be read twice or never" in note
@@ -99,7 +99,9 @@ def test_chunks_of_other_moments_and_keys_that_cannot_be_cut_are_told(shop: Conn
         ({"snapshot": "replace", "parallel_chunks": 3}, "cannot share a snapshot"),
     ],
 )
-def test_what_stands_in_the_way_is_a_problem(shop: Connection, options: dict[str, Any], said: str) -> None:
+def test_an_option_that_does_not_fit_the_database_is_a_problem(
+    shop: Connection, options: dict[str, Any], said: str
+) -> None:
     report = checked(shop, **options)
     assert not report.passed
     assert said in str(report)

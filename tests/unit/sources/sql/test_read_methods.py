@@ -54,7 +54,7 @@ def made(options: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(("way", "option"), list(product(READ_METHODS, METHOD_OPTIONS)), ids=str)
-def test_an_option_goes_with_a_way_as_the_table_says(way: ReadMethod, option: str) -> None:
+def test_each_option_is_needed_allowed_or_refused_as_the_table_says(way: ReadMethod, option: str) -> None:
     options, cell = options_of(way), way.option_use(option)
     if cell == "needed":
         del options[option]
@@ -65,7 +65,7 @@ def test_an_option_goes_with_a_way_as_the_table_says(way: ReadMethod, option: st
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(READ_METHODS, READ_METHODS)), ids=str)
-def test_one_way_alone_is_taken(first: ReadMethod, second: ReadMethod) -> None:
+def test_two_ways_together_are_refused(first: ReadMethod, second: ReadMethod) -> None:
     if first.option == second.option:
         assert made(options_of(first)) == ""
     else:
@@ -81,7 +81,7 @@ def test_every_mode_goes_with_every_snapshot_mode(way: ReadMethod, mode: str, ch
     assert bool(said) is bool(wanted)
 
 
-def test_all_that_does_not_go_together_is_said_at_once() -> None:
+def test_one_error_names_all_options_that_do_not_go_with_a_way() -> None:
     said = made(
         {"conn_id": "c", "table": "t", "snapshot": "daily"} | {name: VALUES[name] for name in METHOD_OPTIONS[:-1]}
     )

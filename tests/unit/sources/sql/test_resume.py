@@ -34,7 +34,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(VALUES, min_size=1, max_size=3))
-def test_a_key_comes_back_from_a_plan_as_it_was(values: list[Any]) -> None:
+def test_a_key_in_a_plan_is_parsed_unchanged(values: list[Any]) -> None:
     key = tuple(values)
     found = key_from_json(json.loads(json.dumps(key_to_json(key))), len(key))
     assert list(map(repr, found)) == list(map(repr, key))
@@ -57,12 +57,12 @@ def test_a_key_comes_back_from_a_plan_as_it_was(values: list[Any]) -> None:
         [["int", "1", "2"], ["int", "2"]],
     ],
 )
-def test_what_is_no_key_is_refused(found: Any) -> None:
+def test_a_plan_without_a_valid_key_is_refused(found: Any) -> None:
     with pytest.raises(ValueError, match="not a key"):
         key_from_json(found, 2)
 
 
-def test_a_table_is_not_cut_at_what_a_plan_cannot_keep() -> None:
+def test_a_key_of_a_type_that_a_plan_cannot_store_is_refused() -> None:
     with pytest.raises(ConfigError, match="a table cannot be split at a key of type bytes"):
         key_to_json((b"\0",))
     assert key_to_json((uuid.UUID(int=1), Decimal("1.50"))) == [["UUID", str(uuid.UUID(int=1))], ["Decimal", "1.50"]]
@@ -112,7 +112,7 @@ def polled(poller: Poller, parts: list[InputPartition]) -> list[int]:
     return [n for part in parts for _, batch in poller.poll(part, Tally((DAY,))) for n in batch["n"].to_pylist()]
 
 
-def test_the_same_chunks_are_read_whatever_has_come_and_gone(
+def test_a_retry_reads_the_same_chunks_after_rows_were_added_and_deleted(
     shop: Shop, plan: list[InputPartition], poller: Poller
 ) -> None:
     before = polled(poller, plan[:6])
@@ -149,7 +149,7 @@ def move_a_bound(plan: list[InputPartition]) -> None:
 
 
 @pytest.mark.parametrize("forge", [forge_where, forge_a_key, forge_columns, lose_a_part, move_a_bound])
-def test_nothing_of_a_plan_is_run_as_it_stands(plan: list[InputPartition], poller: Poller, forge: Any) -> None:
+def test_sql_in_a_plan_is_never_run(plan: list[InputPartition], poller: Poller, forge: Any) -> None:
     forge(plan)
     assert poller.resume(DAY, plan) != plan
 
@@ -158,12 +158,14 @@ def test_nothing_of_a_plan_is_run_as_it_stands(plan: list[InputPartition], polle
     "change",
     ["ALTER TABLE t ADD COLUMN more text", "ALTER TABLE t RENAME COLUMN n TO m", "ALTER TABLE t DROP COLUMN n"],
 )
-def test_another_table_has_other_chunks(shop: Shop, plan: list[InputPartition], poller: Poller, change: str) -> None:
+def test_the_plan_of_another_table_is_not_resumed(
+    shop: Shop, plan: list[InputPartition], poller: Poller, change: str
+) -> None:
     shop.run(change)
     assert poller.resume(DAY, plan) != plan
 
 
-def test_a_snapshot_of_one_state_is_not_gone_on_with(shop: Shop) -> None:
+def test_a_shared_snapshot_is_not_resumed(shop: Shop) -> None:
     with shop.open(consistency="snapshot") as poller:
         assert not resumes(poller)
         assert "consistency='chunk'" in poller.begins_anew
@@ -174,7 +176,7 @@ def test_a_snapshot_of_one_state_is_not_gone_on_with(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("asked", [None, 1, 3])
-def test_there_may_be_more_chunks_than_are_read_at_once(shop: Shop, asked: int | None) -> None:
+def test_there_may_be_more_chunks_than_are_read_concurrently(shop: Shop, asked: int | None) -> None:
     with shop.open(parallel_chunks=asked) as poller:
         assert poller.partitions_at_once == (asked or 4)
         assert len(poller.plan([DAY])) == 10
