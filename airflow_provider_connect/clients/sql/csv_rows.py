@@ -38,7 +38,7 @@ def join_blocks(
         block += end.join(next_rows)
         block += end
         parts += len(next_rows)
-        # Many short rows are joined at once, which saves time; long ones one by one, which bounds the block.
+        # Short rows are joined many at a time to save time, long rows one by one to limit the block's size.
         batch_rows = _JOINED_ROWS if len(block) * _JOINED_ROWS * 4 < parts * block_bytes else 1
         if len(block) >= block_bytes:
             yield block, parts
@@ -87,7 +87,7 @@ class CsvConverter:
             raise DataError(f"{column.title} holds NULL, but the database declares it NOT NULL")
         if column.form == "hex":
             return _decode_hex(values, column)
-        # A text without a zone, as MySQL writes it, is in UTC: every session's zone.
+        # MySQL writes instants without a zone. They are in UTC, every session's zone.
         return values if values.type == column.type else values.cast(column.type)
 
     def _conversion_error(self, arrow_message: str, block: bytes | bytearray) -> DataError:
@@ -135,12 +135,12 @@ def _parse_block(block: bytes | bytearray, types: Sequence[pa.DataType], only: i
 
     names = [str(position) for position in range(len(types))]
     if block.startswith(_BYTE_ORDER_MARK):
-        # It belongs to the first value, and COPY writes it without quotes. Arrow's reader skips one, as of a file.
+        # The mark belongs to the first value, which COPY does not quote. Arrow's reader skips one mark, as in a file.
         block = _BYTE_ORDER_MARK + block
     return csv.read_csv(
         pa.BufferReader(block),
         read_options=csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False),
-        # Of a single column, NULL is an empty line.
+        # NULL in a single column is an empty line.
         parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         convert_options=csv.ConvertOptions(
             column_types=dict(zip(names, types, strict=True)),

@@ -174,7 +174,7 @@ class Database(Closable, ABC):
     _label: str
     """The connection's name in messages."""
 
-    # What the server is
+    # Server
 
     @property
     @abstractmethod
@@ -191,7 +191,7 @@ class Database(Closable, ABC):
         """Return a replica's lag behind its primary. None if the server is no replica or does not report it."""
         return None
 
-    # What is in it
+    # Catalog
 
     @abstractmethod
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
@@ -266,7 +266,7 @@ class Database(Closable, ABC):
     def relation(self, table_or_query: Table | Query) -> str:
         """Return the table or query as it stands after FROM."""
         if isinstance(table_or_query, Query):
-            # On lines of its own: a query may end in a comment.
+            # On its own lines, since a query may end in a comment.
             return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) AS {self.quote('query')}"
         return ".".join(self.quote(part) for part in (table_or_query.schema, table_or_query.name) if part)
 

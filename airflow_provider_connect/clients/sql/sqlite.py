@@ -72,7 +72,7 @@ class SQLite(Database):
                 uri=True,
                 timeout=limits.connect_seconds,
                 isolation_level=None,
-                check_same_thread=False,  # a poll's thread reads, and the task's own may close
+                check_same_thread=False,  # a poll's thread reads, and the task's main thread may close
             )
         except sqlite3.Error as error:
             raise _translate_error(error, label) from None
@@ -84,14 +84,14 @@ class SQLite(Database):
         """Close the file and end any transaction."""
         self._link.close()
 
-    # What the server is
+    # Server
 
     @property
     def version(self) -> str:
         """The library's version."""
         return f"SQLite {sqlite3.sqlite_version}"
 
-    # What is in it
+    # Catalog
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns in order, with their declared types. An expression of a query has none."""
@@ -125,7 +125,7 @@ class SQLite(Database):
                 indexes.append(Index(name, tuple(columns), bool(is_unique)))
         key = tuple(self.primary_key(table))
         if key and not any(index.is_unique and index.columns == key for index in indexes):
-            indexes.append(Index("primary key", key, is_unique=True))  # the table itself is ordered by it
+            indexes.append(Index("primary key", key, is_unique=True))  # the table itself is sorted by it
         return indexes
 
     def estimated_rows(self, table: Table) -> int | None:
@@ -145,7 +145,7 @@ class SQLite(Database):
         declared = {row[1]: row[2].upper() for row in self._columns(table.name)}
         table_rows = self.rows(f"PRAGMA table_list({self.quote(table.name)})")
         if self.primary_key(table) != [column] or declared[column] != "INTEGER" or any(row[4] for row in table_rows):
-            return None  # only this makes it the row's own number; row[4]: WITHOUT ROWID
+            return None  # only such a column is the row number. row[4]: WITHOUT ROWID
         (last_number,) = self.one_row(self.select([f"coalesce(max({self.quote(column)}), 0)"], self.relation(table)))
         if self.rows("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"):
             rows = self.rows(f"SELECT seq FROM sqlite_sequence WHERE name = {self.literal(table.name)}")
@@ -195,7 +195,7 @@ class SQLite(Database):
         if snapshot is not None:
             self.export_snapshot()
         self.rows("BEGIN")
-        self.rows("SELECT 1 FROM sqlite_master LIMIT 1")  # only now it sees anything
+        self.rows("SELECT 1 FROM sqlite_master LIMIT 1")  # the snapshot begins with the first read
 
     def end(self) -> None:
         """End the transaction, if there is one."""
@@ -245,7 +245,7 @@ class SQLite(Database):
 
 def _column(row: tuple[Any, ...], *, is_key: bool) -> SqlColumn:
     _, name, declared, is_not_null, *_ = row
-    # A primary key of one column INTEGER is the row's own number, and never NULL. Any other may be.
+    # A primary key of one column INTEGER is the row number and never NULL. Other keys may be NULL.
     is_row_number = is_key and declared.upper() == "INTEGER"
     return SqlColumn(
         name,

@@ -30,7 +30,7 @@ def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadCo
     kind, advice = _type_of(column.base, choices)
     expression = quoted
     if is_decimal(column) and types.is_string(kind):
-        # A whole number is kept as one, exactly; a floating one is not what was written, and is refused.
+        # SQLite stores whole numbers exactly. Floating-point numbers may have lost digits and are refused.
         expression = f"CASE typeof({quoted}) WHEN 'integer' THEN CAST({quoted} AS TEXT) ELSE {quoted} END"
     return ReadColumn(
         column.name,

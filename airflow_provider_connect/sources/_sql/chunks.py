@@ -116,7 +116,7 @@ def _compare_key(
 
 _KEY_PARSERS: dict[str, Callable[[str], object]] = {
     "int": int,
-    "float": float,  # SQLite's decimals may be such numbers
+    "float": float,  # SQLite may store decimals as floats
     "Decimal": Decimal,
     "date": dt.date.fromisoformat,
     "UUID": uuid.UUID,

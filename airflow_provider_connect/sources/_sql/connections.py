@@ -75,7 +75,7 @@ def stream_dataset(options: SqlOptions, connection: Connection) -> Dataset:
     """Return the dataset of a stream. A query is not a table, so its dataset has the stream's name."""
     table = parse_table(options.table) if options.table is not None else None
     name, schema = (table.name, table.schema) if table else (f"query/{options.stream_name}", "")
-    # Only the first of several hosts: they serve the same rows.
+    # The first of several hosts, since all serve the same rows.
     host = (connection.host or "localhost").rpartition("@")[2].partition(",")[0]
     if connection.conn_type == POSTGRES:
         server = f"postgres://{host}:{connection.port or 5432}"

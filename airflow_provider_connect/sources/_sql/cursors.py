@@ -30,7 +30,7 @@ NO_ROWS = "1 = 0"
 _MAX_FRACTION_DIGITS = 6
 _WHOLE_NUMBER = re.compile(r"-?\d+")
 _TYPE_DIGITS = re.compile(r"\((\d)\)")
-# MySQL's times have whole seconds unless they say otherwise.
+# MySQL's times have whole seconds unless declared otherwise.
 _WHOLE_SECOND_TYPES = ("datetime", "timestamp")
 
 

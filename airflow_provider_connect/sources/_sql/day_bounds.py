@@ -42,7 +42,7 @@ def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
     :param db_timezone: zone of times without a zone.
     """
     if clock == "date" or (clock == "wall" and db_timezone == day.zone):
-        # By the calendar: a midnight that was skipped is still where its date begins.
+        # By the calendar: a date begins at its midnight, even if the clock skipped it.
         first, end = day.date, day.date + ONE_DAY
         if clock == "date":
             return DayBounds(first, end)

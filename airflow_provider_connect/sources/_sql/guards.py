@@ -28,7 +28,7 @@ def require_unaltered(database: Database, options: SqlOptions, planned_shape: Ta
             column.name: column
             for column in database.lock_tables(options.table_or_query, [each.name for each in planned_shape.columns])
         }
-    except ConfigError as error:  # it was there, and could be read, when this was planned
+    except ConfigError as error:  # the table existed and was readable when the run was planned
         raise PlanGoneError(f"{error}. It existed when the run was planned. {_NEXT_TRY}") from None
     changes = []
     for planned_column in planned_shape.columns:
@@ -51,11 +51,11 @@ def _reads_the_same(
 ) -> bool:
     try:
         planned, current = database.read_columns([planned_column, current_column], choices)
-    except ConfigError:  # a type that is not read at all
+    except ConfigError:  # an unsupported type
         return False
     if current.is_nullable and not planned.is_nullable:
         return False
-    # The others only tell people of it.
+    # The other fields are only for messages.
     return current._replace(database_type="", advice="", is_nullable=True) == planned._replace(
         database_type="", advice="", is_nullable=True
     )
@@ -88,6 +88,6 @@ def replica_lag(database: Database) -> dt.timedelta:
     """
     try:
         lag = database.lag_seconds()
-    except ConfigError:  # the check before the first run says so
+    except ConfigError:  # the preflight check reports it
         lag = None
     return dt.timedelta(seconds=lag or 0.0)

@@ -67,7 +67,7 @@ class IncrementTracker:
         cursor = self._make_cursor(database, shape)
         if end is None:
             end = self._find_new_end(database, cursor, begin, where, now)
-        cursor.condition(database, begin, end)  # now, while a position that does not fit can be told
+        cursor.condition(database, begin, end)  # raises ConfigError if a position does not fit
         return end
 
     def _find_new_end(
@@ -77,7 +77,7 @@ class IncrementTracker:
         relation = database.relation(options.table_or_query)
         until = now - dt.timedelta(seconds=options.timestamp_delay_seconds)
         if options.timestamp_column is not None:
-            until -= replica_lag(database)  # what a replica lacks is like what is not committed yet
+            until -= replica_lag(database)  # rows that a replica lacks are like uncommitted rows
         end = cursor.find_end(database, relation, begin, where=where, until=until)
         if (
             begin is None

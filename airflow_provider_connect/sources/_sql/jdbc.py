@@ -35,7 +35,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 class JdbcPoller(SqlPoller, ReadBySpark):
     """Polls one table or query over JDBC."""
 
-    # Chunks have no key where they end: a try that dies begins anew.
+    # JDBC chunks do not end at keys, so a retry starts over.
     _quote_mark = '"'
 
     def _open_session(self, purpose: str) -> Database:
@@ -89,7 +89,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
             database.relation(self._options.table_or_query),
             self._with_user_condition(part.params["where"]),
         )
-        # Under names of ours, so that Spark quotes none of the database's.
+        # Columns get our own names, so that Spark need not quote the database's.
         sql = f"(\n{database.select(names, relation, where=condition)}\n) connect_rows"
         options = reader_options(self._connection, sql, self._options.session_limits)
         try:
@@ -142,7 +142,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
         :raises ConfigError: always.
         """
         raise ConfigError("rows of a jdbc connection are read by Spark itself")
-        yield  # a generator, as every poll is
+        yield  # makes this function a generator, like every poll
 
 
 def _has_ranges(column: SqlColumn) -> bool:

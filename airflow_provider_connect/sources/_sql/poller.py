@@ -192,7 +192,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             if snapshot is None and self._options.parallel_chunks is None:
                 return single_part
             if snapshot is not None:
-                # Whoever exports a snapshot has to stay until the last of the others has begun.
+                # The exporting session must stay open until the last other session has begun.
                 stack.pop_all()
                 with self._lock:
                     self._snapshot_sessions[day] = database
@@ -227,7 +227,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         if self._reads_by_chunk:
             return parallel_chunks or DEFAULT_CHUNKS
         if database.shares_snapshots and self._context.is_closed_before_polls:
-            return 1  # nobody would hold what they share
+            return 1  # no session would keep the shared snapshot open
         return parallel_chunks or (DEFAULT_CHUNKS if database.shares_snapshots else 1)
 
     def _export_snapshot(self, database: Database) -> str | None:
@@ -270,7 +270,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
 
     def _with_user_condition(self, condition: str) -> str:
         """Join a condition with the user's ``where``."""
-        # On lines of its own: the user's may end in a comment.
+        # On its own lines, since the user's condition may end in a comment.
         return _join_conditions(f"\n{self._options.where}\n" if self._options.where else "", condition)
 
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:

@@ -110,7 +110,7 @@ class _SqlPreflight:
     def _check_server(self, database: Database) -> None:
         try:
             lag = database.lag_seconds()
-        except ConfigError as error:  # MariaDB asks for a right of its own
+        except ConfigError as error:  # MariaDB requires a separate right
             remedy = "GRANT REPLICATION CLIENT, in MariaDB SLAVE MONITOR, so that days wait for a replica"
             self.add("the replica", "unknown", f"whether the server is a replica is unknown: {error}", remedy)
             lag = None
@@ -122,7 +122,7 @@ class _SqlPreflight:
             return
         asked_at = time.time()
         (database_time,) = database.one_row(clock_query)
-        # The answer was made at some moment between.
+        # The database answered at some moment in between.
         difference = max(asked_at - float(database_time), float(database_time) - time.time(), 0.0)
         if difference > _MAX_CLOCK_DIFFERENCE_SECONDS:
             text = f"the database's clock and this machine's are {difference:.0f} s apart"
@@ -204,7 +204,7 @@ class _SqlPreflight:
             self.add(subject, "note", text, "follow a unique number")
         if shape.is_range_indexed(column):
             greatest, counter = greatest_and_counter(database, table_or_query, column.name)
-        else:  # a look at each row is too much for a check
+        else:  # reading every row is too much for a check
             greatest, counter = 0, readable_counter(database, table_or_query, column.name)
         if counter is None:
             text = "no sequence gives its numbers, so it is unknown whether they only grow, and a reset is not detected"

@@ -36,8 +36,8 @@ def reset_reason(
     greatest, counter = greatest_and_counter(database, table_or_query, column.name)
     if counter is None or counter.last_number is None or counter.last_number >= int(str(values[0])):
         return ""
-    # Where a row has a number that the counter did not give, as on a server that only gets another one's rows, it says
-    # nothing of those to come.
+    # A row with a number that the counter did not give, as on a server that receives another server's rows, shows that
+    # the counter does not give the next numbers either.
     if greatest > counter.last_number:
         return ""
     return f"{counter.name}, which gives {column.name!r} its numbers, was set back before the last number that was read"
@@ -54,5 +54,5 @@ def readable_counter(database: Database, table: Table, column: str) -> ColumnCou
     """Return a column's counter. None if it has none or it cannot be read."""
     try:
         return database.column_counter(table, column)
-    except ConfigError:  # a server that only resembles the one whose catalog is asked
+    except ConfigError:  # a server that only resembles the one whose catalog is queried
         return None

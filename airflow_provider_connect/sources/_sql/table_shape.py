@@ -121,10 +121,10 @@ def inspect_table(database: Database, options: SqlOptions) -> TableShape:
     names = [column.name for column in columns]
     if left_out := [name for name in key if name not in names]:
         raise ConfigError(f"columns: add {', '.join(map(repr, left_out))} of the primary key, or name another key=")
-    # A primary key that is not among them may be deferred, or stand for some of the rows only.
+    # A primary key without such an index may be deferred or cover only some of the rows.
     unique = [index.columns for index in indexes if index.is_unique]
     nullable = {name for name in key if all_columns[name].is_nullable}
-    # An index lets NULL come often; that is a row without a key, which is refused in any case.
+    # An index allows several NULLs. Rows with NULL in the key are refused anyway.
     is_unique = any(set(index_columns) <= set(key) for index_columns in unique) and not nullable
     return TableShape(
         columns,

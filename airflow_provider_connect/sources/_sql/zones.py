@@ -17,7 +17,7 @@ from airflow_provider_connect.window import zone as known_zone
 
 _WEEKS_AROUND_TODAY = range(-52, 53)
 """Weeks before and after today. A zone with summer time is not UTC, even if it equals UTC today."""
-# The reader may have a zone of its own, which hides the one that the database was given.
+# The user may have its own zone, which hides the zone set for the database.
 _POSTGRESQL_ZONE_QUERY = """
 SELECT z.zone, NOT EXISTS (
   SELECT FROM generate_series(-52, 52) AS week
@@ -38,7 +38,7 @@ _MYSQL_IS_UTC = " AND ".join(
     for moment in (_MYSQL_MOMENT.format(week=week) for week in _WEEKS_AROUND_TODAY)
 )
 _MYSQL_ZONE_QUERY = f"SELECT if(@@global.time_zone = 'SYSTEM', @@system_time_zone, @@global.time_zone), {_MYSQL_IS_UTC}"
-# What the session itself is set to, is UTC.
+# The session itself is set to UTC.
 _ZONE_QUERIES = {POSTGRES: _POSTGRESQL_ZONE_QUERY, MYSQL: _MYSQL_ZONE_QUERY}
 
 

@@ -94,7 +94,7 @@ def reader_options(connection: Connection, relation: str, limits: SessionLimits)
         "dbtable": relation,
         "fetchsize": str(extra.get(FETCH_SIZE, DEFAULT_FETCH_ROWS)),
         "queryTimeout": str(math.ceil(limits.statement_seconds)),
-        # A clock on the wall stays one, whatever the zone of the session.
+        # Timestamps without a zone stay without one.
         "preferTimestampNTZ": "true",
     }
     for name, secret in (("user", connection.login), ("password", connection.password)):

@@ -52,7 +52,7 @@ def _class_names(java: Any) -> Iterator[str]:
 
 def jvm_exceptions(error: Exception) -> list[JvmException]:
     """Return the JVM's exceptions behind a Python exception, outermost first, or []."""
-    # Py4J has it under one name, PySpark's own exceptions under the other.
+    # Py4J uses the first name, PySpark's own exceptions the second.
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     exceptions: list[JvmException] = []
     while java is not None and len(exceptions) < _MAX_EXCEPTIONS:

@@ -91,7 +91,7 @@ class JdbcDatabase(Database):
             return call()
         except ConnectError:
             raise
-        except Exception as error:  # noqa: BLE001  # told by its class and codes
+        except Exception as error:  # noqa: BLE001  # shown by its class and codes
             raise error_for_exceptions(self._label, jvm_exceptions(error), secrets=self._secrets) from None
 
     @property
@@ -236,7 +236,7 @@ def _python_value(rows: Any, position: int, kind: str) -> Any:
 
 def _parse_time(text: str, kind: str) -> dt.date:
     try:
-        # Down to a microsecond: a bound below its row is one all the same.
+        # Cut to microseconds: a bound slightly below its row is still valid.
         return dt.date.fromisoformat(text) if kind == "date" else dt.datetime.fromisoformat(text[:26])
     except ValueError:
         raise DataError("the key has a date before the year 1 or after 9999: leave out parallel_chunks") from None

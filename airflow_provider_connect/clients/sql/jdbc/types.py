@@ -196,7 +196,7 @@ def _convert_column(array: pa.Array, column: ReadColumn) -> pa.Array:
     import pyarrow as pa
 
     if not column.is_nullable and array.null_count:
-        # So Spark writes a decimal that is too long, and drivers what they cannot read.
+        # Spark writes NULL for a decimal that is too long, drivers for a value that they cannot read.
         raise DataError(
             f"{column.title} is declared NOT NULL, but {array.null_count} values arrived as NULL: {column.advice}"
         )

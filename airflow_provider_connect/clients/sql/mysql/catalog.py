@@ -15,7 +15,7 @@ _ENFORCING_ENGINES = {"innodb", "myisam", "aria", "memory", "ndbcluster", "rocks
 MERGE, FEDERATED, Spider and CONNECT declare keys of rows that other tables hold:
 https://dev.mysql.com/doc/refman/9.7/en/merge-table-problems.html (2026-11).
 """
-# MySQL 8 otherwise answers with statistics that may be a day old.
+# By default MySQL 8 returns statistics that may be a day old.
 DISABLE_CACHED_STATISTICS = "SET SESSION information_schema_stats_expiry = 0"
 REPLICA_STATUS = "SHOW REPLICA STATUS"
 MARIADB_REPLICA_STATUS = "SHOW ALL SLAVES STATUS"

@@ -24,10 +24,10 @@ _UNICODE_CHARSETS = {"utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4", 
 _TYPE = re.compile(r"(?P<name>[a-z]+\d?)\b(?:\s*\((?P<size>\d+)(?:,(?P<scale>\d+))?\))?")
 
 _PLAIN = "ifnull({column}, '')"
-# One item of bytes would make the whole line bytes, and then nothing is converted: so every text is, by name.
+# One item of bytes would make the whole line bytes and prevent conversion, so every text is converted explicitly.
 _TEXT = """ifnull(concat('"', replace(convert({column} using utf8mb4), '"', '""'), '"'), '')"""
-# The server makes a question mark, or U+FFFD, of what has no counterpart in Unicode. Then 0xFF takes the text's place:
-# it is no UTF-8, so the reader refuses it, and names column and row.
+# The server replaces a character without a counterpart in Unicode by a question mark or U+FFFD. Then 0xFF replaces the
+# text. It is not UTF-8, so the reader refuses it and names column and row.
 _CONVERTED = "convert({column} using utf8mb4)"
 _MARKS = "char_length({text}) - char_length(replace({text}, '?', ''))"
 _CHECKED_TEXT = (
@@ -36,7 +36,7 @@ _CHECKED_TEXT = (
     f" or locate(x'EFBFBD', cast({_CONVERTED} as binary)) > 0, x'FF', cast({_TEXT} as binary))"
 )
 _HEX_DIGITS = """ifnull(concat('"', hex({column}), '"'), '')"""
-# The server prints six digits of a FLOAT, and all of a DOUBLE, which it is when multiplied by one.
+# The server prints only six digits of a FLOAT but all of a DOUBLE. Multiplied by one, it is a DOUBLE.
 _FLOAT = "ifnull({column} * 1e0, '')"
 _BITS = "ifnull({column} + 0, '')"
 _UNLESS_ZERO = "if(month({column}) = 0 or dayofmonth({column}) = 0, null, {column})"

@@ -51,7 +51,7 @@ def connect_arguments(connection: Connection, connect_seconds: float) -> dict[st
         "host": connection.host or "localhost",
         "port": connection.port or 3306,
         "user": connection.login.get_secret_value() if connection.login else None,
-        "password": password.encode(),  # PyMySQL would have it in Latin-1
+        "password": password.encode(),  # PyMySQL would encode it in Latin-1
         "database": connection.path or None,
         "unix_socket": fields["unix_socket"],
         "connect_timeout": float(fields["connect_timeout"] or connect_seconds),
@@ -68,7 +68,7 @@ def _ssl_options(connection: Connection) -> dict[str, Any]:
     field = connection.extra.get("ssl") or {}
     ssl_options = json.loads(field) if isinstance(field, str) else field
     if not isinstance(ssl_options, dict):
-        raise ValueError("no object")  # as json.loads does
+        raise ValueError("no object")  # json.loads raises the same
     return ssl_options
 
 
@@ -85,7 +85,7 @@ def _tls_arguments(connection: Connection) -> dict[str, Any]:
         return {}
     try:
         context = ssl.create_default_context(cafile=ssl_options.get("ca"), capath=ssl_options.get("capath"))
-        # The certificates that a server makes for itself are not as strict as Python 3.13 wants them.
+        # Certificates that servers generate do not pass Python 3.13's strict checks.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         verifies = mode in ("VERIFY_CA", "VERIFY_IDENTITY") or (
             not mode and bool(ssl_options.get("ca") or ssl_options.get("capath"))

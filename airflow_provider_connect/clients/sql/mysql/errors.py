@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _RIGHTS_ERRORS = {1044, 1045, 1130, 1142, 1143, 1227, 1370, 1449, 1698, 1820, 1862, 3118, 3955, 4151}
 _NAME_ERRORS = {1046, 1049, 1051, 1052, 1054, 1056, 1060, 1103, 1109, 1146, 1176, 1247, 1305, 1356}
 _SQL_ERRORS = {1055, 1064, 1111, 1140, 1149, 1193, 1222, 1235, 1241, 1242, 1248, 1267, 1271, 1290, 1295, 1791, 1792}
-# Those of MySQL 8 and later, which MariaDB does not have: dates in the text of a statement, paths in JSON, queries with
-# names (WITH) and windows, a recursion without end, regular expressions.
+# MySQL 8 and later, not MariaDB: dates in a statement's text, JSON paths, WITH queries and windows, an endless
+# recursion, regular expressions.
 _SQL_ERRORS |= {1525, 3143, 3149, 3153, 3636, *range(3573, 3603), *range(3685, 3701)}
 _LOGIN_ERRORS = {1251, 1275, 1524, 2026, 2054, 2059, 2061, 3159}
 _SYNTAX_ERROR = 1064

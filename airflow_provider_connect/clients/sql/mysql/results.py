@@ -49,7 +49,7 @@ def type_name(field: Any) -> str:
     if code in _INTEGERS:
         return _INTEGERS[code] + unsigned
     if code in _DECIMALS:
-        # The length has room for the point and the sign.
+        # The length includes the point and the sign.
         digits = field.length - (1 if field.scale else 0) - (0 if unsigned else 1)
         return f"decimal({digits},{field.scale}){unsigned}"
     if code == _BIT:

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 _CANCEL_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0
 """Seconds to wait for a silent server beyond the statement's limit."""
-# The server's own defaults would change the text of values (sql_mode, time_zone), cut the rows (sql_select_limit), read
-# what was not committed, or hang up on a reader that pauses.
+# The server's defaults could change the text of values (sql_mode, time_zone), limit the rows (sql_select_limit) or
+# close the connection of a reader that pauses.
 _SETTINGS = {
     "sql_mode": "''",
     "time_zone": "'+00:00'",
@@ -111,7 +111,7 @@ class MySQL(Database):
         return opened
 
     def _prepare(self, limits: SessionLimits) -> None:
-        # PyMySQL has one timeout, for the answer to a login and for rows.
+        # PyMySQL has one timeout for both login and rows.
         self._session._read_timeout = limits.statement_seconds + _SILENCE_SECONDS  # type: ignore[attr-defined]
         server_version, self._id = self.rows("SELECT version(), connection_id()", "setting up the session")[0]
         self._is_mariadb = "mariadb" in server_version.lower()
@@ -123,11 +123,11 @@ class MySQL(Database):
         )
         settings = ", ".join(f"{name} = {value}" for name, value in _SETTINGS.items())
         self.rows(f"SET SESSION {settings}, {timeout}", "setting up the session")
-        # By now sql_mode takes a number that is too large for the greatest one there is.
+        # After the change of sql_mode, the server reduces a number that is too large to the maximum.
         self.rows(f"SET SESSION group_concat_max_len = {_MAX_CONCAT_BYTES}", "setting up the session")
         self.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "setting up the session")
         if not self._is_mariadb:
-            with contextlib.suppress(ConfigError):  # before version 8 they were fresh
+            with contextlib.suppress(ConfigError):  # before version 8 statistics were never cached
                 self.rows(catalog.DISABLE_CACHED_STATISTICS, "setting up the session")
 
     @property
@@ -261,8 +261,8 @@ class MySQL(Database):
         """Begin a transaction, whose snapshot is taken with its first row."""
         if snapshot is not None:
             self.export_snapshot()
-        # Not WITH CONSISTENT SNAPSHOT: that is older than a table which takes the name while we wait for a lock on it,
-        # and would see too few of its rows. So the snapshot is taken with the first row, when the tables are open.
+        # Not WITH CONSISTENT SNAPSHOT: if another table takes the name while we wait for its lock, that snapshot would
+        # be older and miss rows. So the snapshot is taken with the first row, after the tables are open.
         self.rows("START TRANSACTION READ ONLY", "beginning the read")
         self._is_in_transaction = True
 
@@ -308,7 +308,7 @@ class MySQL(Database):
                 for block, lines in join_blocks(map(self._require_line, rows.texts()), block_bytes, end=b"\n"):
                     received_lines += lines
                     yield converter.convert_block(block)
-                    if not self._session.open:  # what had arrived by then would be read on
+                    if not self._session.open:  # rows that have arrived would still be read
                         raise RetriableError(f"{self._label}: reading rows: the session is closed")
                 if received_lines != converter.converted_rows:
                     raise DataError(
@@ -320,11 +320,11 @@ class MySQL(Database):
                     warnings = self.rows("SHOW WARNINGS", "reading the server's warnings")
                     require_unchanged_values([number for _, number, _ in warnings], count, self._label)
             except pymysql.MySQLError:
-                self._is_reading = False  # the server has ended it
+                self._is_reading = False  # the server has ended the read
                 raise
             finally:
                 rows.abandon()
-                if self._is_reading:  # what is still on its way would be taken for the answer to another statement
+                if self._is_reading:  # remaining rows would be read as the next statement's result
                     self.close()
 
     def _require_line(self, row: bytes | None) -> bytes:
@@ -369,7 +369,7 @@ class MySQL(Database):
         except (AttributeError, OSError, ValueError):
             if self._session.open:
                 raise
-            # As PyMySQL says it of a connection that was closed, here or in another thread.
+            # PyMySQL's errors for a connection that was closed, here or in another thread.
             raise RetriableError(f"{self._label}: {action}: the session is closed") from None
 
 

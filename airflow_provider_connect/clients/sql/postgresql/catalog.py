@@ -9,7 +9,7 @@ WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
 
-# A domain is read as the type below it, however deep that lies.
+# A domain is read as its base type, at any depth.
 TYPES_QUERY = """
 WITH RECURSIVE asked AS (
   SELECT * FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS u (type, modifier, place)
@@ -31,7 +31,7 @@ FROM asked JOIN chain USING (place) JOIN pg_type t ON t.oid = chain.type AND t.t
 ORDER BY place
 """
 
-# What an identity column has of its own, or a default calls.
+# The sequence of an identity column or of a default.
 SEQUENCE_QUERY = """
 SELECT c.oid::regclass::text, s.seqincrement, s.seqcache, s.seqcycle,
   has_sequence_privilege(c.oid, 'SELECT') AND NOT pg_is_in_recovery()
@@ -46,10 +46,10 @@ JOIN pg_class c ON c.oid = s.seqrelid
 WHERE a.attrelid = to_regclass(%s) AND a.attname = %s
 """
 
-# Indexes over all rows that begin with a plain column. What follows an expression is left out. An index identifies rows
-# if it is unique, whole and valid, if it is checked at each statement (indimmediate), and if no child inherits from the
-# table: a read returns the children's rows, and the index does not hold them. A partitioned table's index does. The
-# access method is not asked by name: those of YugabyteDB are no B-trees.
+# Indexes over all rows that begin with a plain column, without columns after an expression. An index identifies rows if
+# it is unique, complete and valid, is checked at each statement (indimmediate), and no child inherits from the table: a
+# read returns the children's rows, which the index does not hold. A partitioned table's index holds all rows. The
+# access method is not compared by name, since YugabyteDB's are not B-trees.
 INDEXES_QUERY = """
 SELECT c.relname, k.columns,
   i.indisunique AND i.indisvalid AND i.indimmediate AND k.plain = i.indnkeyatts AND (
@@ -74,10 +74,10 @@ ORDER BY NOT i.indisprimary, c.relname
 
 ROW_ESTIMATE_QUERY = "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass(%s)"
 
-# The tables that this transaction has opened and that its snapshot does not know as they are. They were rewritten or
-# emptied, and all their rows look newer than it; or another one has taken the name, or has become a partition. What is
-# read of them now is too little or too much, and no error. The catalog's rows are as the snapshot has them; functions
-# answer as of now. A partition that was made since is no harm: the snapshot sees none of its rows.
+# Tables opened by this transaction that its snapshot shows differently. They were rewritten or emptied, so that all rows
+# look newer than the snapshot, or another table took the name, or the table became a partition. A read would return
+# too few or too many rows without an error. The catalog's rows are as of the snapshot, the functions' results as of
+# now. A new partition does no harm, since the snapshot sees none of its rows.
 REWRITTEN_TABLES_QUERY = """
 SELECT now.identity
 FROM pg_locks l
@@ -94,7 +94,7 @@ WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.relation >= 163
 ORDER BY 1
 """
 
-# A standby that gets nothing new because nothing new happens is not behind.
+# A standby that receives nothing because nothing happens does not lag.
 LAG_QUERY = """
 SELECT pg_is_in_recovery(), CASE WHEN pg_is_in_recovery() THEN
   CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver) THEN 0

@@ -71,10 +71,10 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
         advice=_ADVICE.get(name, ""),
     )
     if name == "bytea":
-        # Digits alone, whatever bytea_output is.
+        # Only digits, independent of bytea_output.
         return text_column._replace(expression=f"encode({quoted}, 'hex')", form="hex", type=pa.binary())
     if name == "money":
-        # As a number: its own text has the currency and the separators of lc_monetary.
+        # As a number, since its text has the currency and separators of lc_monetary.
         text_column = text_column._replace(expression=f"{quoted}::numeric")
     if name not in ("numeric", "money"):
         kind = _arrow_types().get(name, pa.string())
@@ -82,7 +82,7 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
     declared = _NUMERIC.fullmatch(column.base)
     kind = decimal_type(int(declared[1]), int(declared[2]), choices) if declared else decimal_type(0, 0, choices)
     if kind == pa.float64():
-        # By the server, which refuses what no double can hold: Arrow would make an infinity of it.
+        # Cast by the server, which refuses numbers beyond a double. Arrow would make them infinite.
         text_column = text_column._replace(expression=f"{text_column.expression}::double precision")
     return text_column._replace(read_type=kind, type=kind)
 

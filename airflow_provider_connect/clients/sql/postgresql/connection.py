@@ -20,7 +20,7 @@ PASSED_FIELDS = {
 IGNORED_FIELDS = {"client_encoding", "cursor", "log_sql", "sqlalchemy_query", "sqlalchemy_scheme"}
 """Fields of Airflow's hook without effect."""
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-# A server that vanished is noticed after two minutes, not after the two hours of most systems.
+# A lost server is noticed after two minutes instead of the two hours of most systems.
 _KEEPALIVE_DEFAULTS = {"keepalives_idle": "60", "keepalives_interval": "10", "keepalives_count": "6"}
 
 
@@ -65,5 +65,5 @@ def connection_secrets(connection: Connection) -> Secrets:
     """Return the secrets that messages must not show."""
     password = connection.password.get_secret_value() if connection.password else ""
     hidden = [str(value) for name, value in connection.extra.items() if value and is_secret_name(name)]
-    # The path of a key is no secret: messages name it.
+    # The path of a key is not secret and may be shown.
     return Secrets([password, *(value for value in hidden if not value.startswith("/"))])

@@ -21,7 +21,7 @@ _REFUSED_BY_POLICY = "check_enable_rls"
 
 https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/misc/rls.c (2026-11)
 """
-# The longest beginning of a code counts.
+# The longest matching prefix of a code decides.
 _ERROR_TYPES: dict[str, type[ConnectError]] = {
     "0A": ConfigError,  # not supported, by this version or on a standby
     "21": DataError,
@@ -52,8 +52,8 @@ _ADVICE = {
 }
 _SHOWN_CODES = ("28", "3D", "3F", "42", "57P03")
 
-# A refused connection has no SQLSTATE in libpq, and its text is in the server's language. What is not recognised may
-# pass: trying again does no harm.
+# libpq reports no SQLSTATE for a refused connection, and its text is in the server's language. Unknown texts are
+# retriable, since a retry does no harm.
 _PERMANENT_REFUSAL = re.compile(
     r"password authentication failed|no password supplied|authentication failed|no pg_hba\.conf entry"
     r"|(?:database|role) \".*\" does not exist|permission denied for database|is not permitted to log in"

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _CANCEL_SECONDS = 5.0
 _DUPLICATE_NAME = "names two columns {!r}: give each its own name"
-# A role's or a database's defaults would change the text of values, cut a session that waits, or let a killed task's
-# query run on. A server that does not know one of them, as an older version, is left alone.
+# A role's or a database's defaults could change the text of values, end an idle session, or let a killed task's query
+# run on. Settings that an older server does not know are skipped.
 _SETTINGS = {
     "client_encoding": "UTF8",
     "timezone": "UTC",
@@ -108,7 +108,7 @@ class PostgreSQL(Database):
             "setting up the session",
             (list(settings), list(settings.values())),
         )
-        with contextlib.suppress(ConfigError, RetriableError):  # not before version 14, nor on every system
+        with contextlib.suppress(ConfigError, RetriableError):  # unknown before version 14 and on some systems
             self.rows(f"SET client_connection_check_interval = '{_CLIENT_CHECK_INTERVAL}'", "setting up the session")
 
     @property
@@ -242,7 +242,7 @@ class PostgreSQL(Database):
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Lock the tables like any read, and check whether they were rewritten before this snapshot could see them."""
-        described = self.describe(table_or_query)  # as the snapshot has it
+        described = self.describe(table_or_query)  # as of the snapshot
         by_name = {column.name: column for column in described}
         existing_names = [name for name in names if name in by_name]
         if isinstance(table_or_query, Table) and existing_names:
@@ -288,7 +288,7 @@ class PostgreSQL(Database):
         """Copy the rows out and convert them."""
         converter = CsvConverter(columns)
         statement = select([column.expression for column in columns])
-        # The server would refuse bytes that are no UTF-8 and name no column. The converter does.
+        # The server would refuse bytes that are not UTF-8 without naming the column. The converter names it.
         encoding = ", ENCODING 'SQL_ASCII'" if self._takes_any_bytes else ""
         with self._translate_errors("reading rows"), self._session.cursor() as cursor:
             with cursor.copy(f"COPY ({statement}\n) TO STDOUT (FORMAT csv{encoding})".encode()) as copy:
@@ -316,7 +316,7 @@ class PostgreSQL(Database):
             if self._session.info.transaction_status == TransactionStatus.ACTIVE:
                 self._session.cancel_safe(timeout=_CANCEL_SECONDS)
         except psycopg.Error:
-            pass  # the server notices by itself that we are gone
+            pass  # the server will notice that the client is gone
         finally:
             self._session.close()
 
