@@ -60,10 +60,8 @@ def find_keys(
     order = ", ".join(columns)
     keys: list[KeyValues] = []
     while len(keys) < chunks - 1:
-        last_key_condition = (
-            [after_bound(columns, key_literals(database, keys[-1]), compares_rows=compares_rows)] if keys else []
-        )
-        chunk_condition = " AND ".join(f"({condition})" for condition in [where, *last_key_condition] if condition)
+        lower = [after_bound(columns, key_literals(database, keys[-1]), compares_rows=compares_rows)] if keys else []
+        chunk_condition = " AND ".join(f"({condition})" for condition in [where, *lower] if condition)
         sql = database.select(columns, relation, where=chunk_condition, order_by=order, limit=1)
         key_rows = database.rows(f"{sql} OFFSET {step - 1}")
         if not key_rows:
@@ -103,15 +101,13 @@ def up_to_bound(columns: Sequence[str], bound: KeyLiterals, *, compares_rows: bo
     return _compare_key(columns, bound, "<", "<=", compares_rows=compares_rows)
 
 
-def _compare_key(
-    columns: Sequence[str], bound: KeyLiterals, strict_operator: str, last_operator: str, *, compares_rows: bool
-) -> str:
+def _compare_key(columns: Sequence[str], bound: KeyLiterals, strict: str, final: str, *, compares_rows: bool) -> str:
     if len(columns) == 1:
-        return f"{columns[0]} {last_operator} {bound[0]}"
+        return f"{columns[0]} {final} {bound[0]}"
     if compares_rows:
-        return f"({', '.join(columns)}) {last_operator} ({', '.join(bound)})"
-    inner = _compare_key(columns[1:], bound[1:], strict_operator, last_operator, compares_rows=compares_rows)
-    return f"{columns[0]} {strict_operator} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
+        return f"({', '.join(columns)}) {final} ({', '.join(bound)})"
+    inner = _compare_key(columns[1:], bound[1:], strict, final, compares_rows=compares_rows)
+    return f"{columns[0]} {strict} {bound[0]} OR ({columns[0]} = {bound[0]} AND ({inner}))"
 
 
 _KEY_PARSERS: dict[str, Callable[[str], object]] = {

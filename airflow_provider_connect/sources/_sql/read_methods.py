@@ -51,8 +51,8 @@ class StartMode(NamedTuple):
     reloads_when_lost: bool = False
 
 
-_NUMBER_OPTIONS, _TIME_OPTIONS = ("incrementing_column",), ("timestamp_column",)
-_MODE_OPTIONS, _CLOCK_OPTIONS = (
+_NUMBER, _TIME = ("incrementing_column",), ("timestamp_column",)
+_MODE, _CLOCK = (
     ("snapshot_mode", "parallel_chunks", "consistency"),
     ("timestamp_delay_seconds", "db_timezone"),
 )
@@ -60,14 +60,9 @@ READ_METHODS = (
     ReadMethod("day_column", "", accepts=("db_timezone", "lookback_days")),
     ReadMethod("snapshot", "replace", accepts=("parallel_chunks", "consistency")),
     ReadMethod("snapshot", "daily", accepts=("parallel_chunks", "consistency")),
-    ReadMethod("mode", "incrementing", requires=_NUMBER_OPTIONS, accepts=_MODE_OPTIONS),
-    ReadMethod("mode", "timestamp", requires=_TIME_OPTIONS, accepts=_MODE_OPTIONS + _CLOCK_OPTIONS),
-    ReadMethod(
-        "mode",
-        "timestamp+incrementing",
-        requires=_TIME_OPTIONS + _NUMBER_OPTIONS,
-        accepts=_MODE_OPTIONS + _CLOCK_OPTIONS,
-    ),
+    ReadMethod("mode", "incrementing", requires=_NUMBER, accepts=_MODE),
+    ReadMethod("mode", "timestamp", requires=_TIME, accepts=_MODE + _CLOCK),
+    ReadMethod("mode", "timestamp+incrementing", requires=_TIME + _NUMBER, accepts=_MODE + _CLOCK),
 )
 METHOD_OPTIONS = (
     "timestamp_column",
@@ -87,8 +82,8 @@ SNAPSHOT_MODES: dict[SnapshotModeName, StartMode] = {
     "when_needed": StartMode(loads_existing=True, reloads_when_lost=True),
 }
 FOREIGN_NAMES = {
-    ("mode", "bulk"): "snapshot='replace', instead of mode",
-    ("snapshot_mode", "always"): "snapshot='replace', instead of mode",
+    ("mode", "bulk"): "snapshot='replace', without mode",
+    ("snapshot_mode", "always"): "snapshot='replace', without mode",
     ("snapshot_mode", "schema_only"): "snapshot_mode='no_data'",
     ("snapshot_mode", "never"): "snapshot_mode='no_data'",
 }
@@ -110,7 +105,7 @@ def refuse_foreign_name(option: str, value: object) -> object:
     :raises ValueError: shows the name used here.
     """
     if isinstance(value, str) and (ours := FOREIGN_NAMES.get((option, value))):
-        raise ValueError(f"{value!r} is called {ours} here")
+        raise ValueError(f"{value!r} has another name here: set {ours}")
     return value
 
 
@@ -129,8 +124,8 @@ def read_method_problems(options: BaseModel) -> list[str]:
     if len(methods) != 1:
         problems.append("day_column: set one of day_column, snapshot and mode")
     for option in METHOD_OPTIONS[:-1]:
-        cells = {method.option_use(option) for method in methods}
-        if is_set(options, option) and cells <= {"no"}:
+        uses = {method.option_use(option) for method in methods}
+        if is_set(options, option) and uses <= {"no"}:
             problems.append(f"{option}: {_MISPLACED[option]}")
         for method in methods:
             if method.option_use(option) == "needed" and not is_set(options, option):

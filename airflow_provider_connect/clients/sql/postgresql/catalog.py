@@ -74,10 +74,10 @@ ORDER BY NOT i.indisprimary, c.relname
 
 ROW_ESTIMATE_QUERY = "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass(%s)"
 
-# Tables opened by this transaction that its snapshot shows differently. They were rewritten or emptied, so that all rows
-# look newer than the snapshot, or another table took the name, or the table became a partition. A read would return
-# too few or too many rows without an error. The catalog's rows are as of the snapshot, the functions' results as of
-# now. A new partition does no harm, since the snapshot sees none of its rows.
+# Tables opened by this transaction that its snapshot shows differently. They were rewritten or emptied, so that all
+# rows look newer than the snapshot, or another table took the name, or the table became a partition. A read would
+# return too few or too many rows without an error. The catalog's rows are as of the snapshot, the functions' results
+# as of now. A new partition does no harm, since the snapshot sees none of its rows.
 REWRITTEN_TABLES_QUERY = """
 SELECT now.identity
 FROM pg_locks l

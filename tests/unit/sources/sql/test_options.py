@@ -84,11 +84,14 @@ def test_the_stream_is_the_table_by_default() -> None:
         ),
         (
             CURSOR | {"snapshot_mode": "always"},
-            "snapshot_mode: 'always' is called snapshot='replace', instead of mode here",
+            "snapshot_mode: 'always' has another name here: set snapshot='replace', without mode",
         ),
-        (CURSOR | {"snapshot_mode": "never"}, "snapshot_mode: 'never' is called snapshot_mode='no_data' here"),
+        (
+            CURSOR | {"snapshot_mode": "never"},
+            "snapshot_mode: 'never' has another name here: set snapshot_mode='no_data'",
+        ),
         (CURSOR | {"snapshot_mode": "recovery"}, "snapshot_mode: Input should be 'initial', 'no_data', 'initial_only'"),
-        (CURSOR | {"mode": "bulk"}, "mode: 'bulk' is called snapshot='replace', instead of mode here"),
+        (CURSOR | {"mode": "bulk"}, "mode: 'bulk' has another name here: set snapshot='replace', without mode"),
         (DAYS | {"decimals": "round"}, "decimals: Input should be 'exact', 'string' or 'double'"),
     ],
 )
