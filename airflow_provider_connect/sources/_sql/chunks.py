@@ -44,7 +44,7 @@ def find_keys(
     relation: str,
     columns: Sequence[str],
     *,
-    where: str,
+    row_condition: str,
     rows: int,
     chunks: int,
     compares_rows: bool,
@@ -52,7 +52,7 @@ def find_keys(
     """Return the last key of each chunk except the last, in order. Fewer if there are fewer rows.
 
     :param columns: quoted columns of the key.
-    :param where: condition on the rows. "" for all.
+    :param row_condition: condition on the rows. "" for all.
     :param rows: approximate number of rows. A wrong number makes chunks uneven but loses no row.
     :param compares_rows: see :func:`chunk_conditions`.
     """
@@ -61,7 +61,7 @@ def find_keys(
     keys: list[KeyValues] = []
     while len(keys) < chunks - 1:
         lower = [after_bound(columns, key_literals(database, keys[-1]), compares_rows=compares_rows)] if keys else []
-        chunk_condition = " AND ".join(f"({condition})" for condition in [where, *lower] if condition)
+        chunk_condition = " AND ".join(f"({condition})" for condition in [row_condition, *lower] if condition)
         sql = database.select(columns, relation, where=chunk_condition, order_by=order, limit=1)
         key_rows = database.rows(f"{sql} OFFSET {step - 1}")
         if not key_rows:

@@ -122,15 +122,17 @@ class SqlCursor:
         begin_values = self.parse_position(begin or START_POSITION)
         return not begin_values or self.parse_position(end) < begin_values
 
-    def find_end(self, database: Database, relation: str, begin: str | None, *, where: str, until: dt.datetime) -> str:
+    def find_end(
+        self, database: Database, relation: str, begin: str | None, *, row_condition: str, until: dt.datetime
+    ) -> str:
         """Return the position of the newest row. ``begin`` if there are no newer rows.
 
-        :param where: condition on the rows. "" for all.
+        :param row_condition: condition on the rows. "" for all.
         :param until: rows of this time or later do not count yet. It is rounded down to the column's last tick, since
             more rows may still get the current tick.
         """
         begin_values, names = self.parse_position(begin or START_POSITION), self._quoted(database)
-        parts = [where] if where else []
+        parts = [row_condition] if row_condition else []
         parts += [f"{name} IS NOT NULL" for name in names]
         parts += (
             [after_bound(names, self._literals(database, begin_values), compares_rows=self.compares_rows)]

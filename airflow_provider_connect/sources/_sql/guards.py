@@ -26,7 +26,9 @@ def require_unaltered(database: Database, options: SqlOptions, planned_shape: Ta
     try:
         current_columns = {
             column.name: column
-            for column in database.lock_tables(options.table_or_query, [each.name for each in planned_shape.columns])
+            for column in database.lock_tables(
+                options.table_or_query, [shape_column.name for shape_column in planned_shape.columns]
+            )
         }
     except ConfigError as error:  # the table existed and was readable when the run was planned
         raise PlanGoneError(f"{error}. It existed when the run was planned. {_NEXT_TRY}") from None
@@ -65,14 +67,14 @@ def _describe_column(column: SqlColumn) -> str:
     return f"{column.type} {'NULL' if column.is_nullable else 'NOT NULL'}"
 
 
-def require_replayed(database: Database, day: Day, now: dt.datetime) -> None:
+def require_replayed(database: Database, day: Day, database_time: dt.datetime) -> None:
     """Require that a replica has all data that its primary had at the end of a day. Other servers always pass.
 
-    :param now: time of the database's clock.
+    :param database_time: time of the database's clock.
     :raises RetriableError: the replica lags behind, or replication is stopped.
     """
     lag = replica_lag(database)
-    has_until = now - lag
+    has_until = database_time - lag
     if has_until < day.end:
         raise RetriableError(
             f"day {day}: the server is a replica that is {lag.total_seconds():.1f} s behind, and the day ended at "

@@ -55,34 +55,41 @@ class IncrementTracker:
         return end
 
     def find_end(
-        self, database: Database, shape: TableShape, begin: str | None, end: str | None, *, where: str, now: dt.datetime
+        self,
+        database: Database,
+        shape: TableShape,
+        begin: str | None,
+        end: str | None,
+        *,
+        user_condition: str,
+        database_time: dt.datetime,
     ) -> str:
         """Return the end of an increment. It comes before the begin if the table is loaded again.
 
-        :param where: the user's condition.
-        :param now: time of the database's clock.
+        :param user_condition: the user's condition.
+        :param database_time: time of the database's clock.
         :raises ConfigError: the cursor's columns cannot be followed or have changed.
         :raises RowsLostError: the table's numbers or clock were set back.
         """
         cursor = self._make_cursor(database, shape)
         if end is None:
-            end = self._find_new_end(database, cursor, begin, where, now)
+            end = self._find_new_end(database, cursor, begin, user_condition, database_time)
         cursor.condition(database, begin, end)  # raises ConfigError if a position does not fit
         return end
 
     def _find_new_end(
-        self, database: Database, cursor: SqlCursor, begin: str | None, where: str, now: dt.datetime
+        self, database: Database, cursor: SqlCursor, begin: str | None, user_condition: str, database_time: dt.datetime
     ) -> str:
         options = self._options
         relation = database.relation(options.table_or_query)
-        until = now - dt.timedelta(seconds=options.timestamp_delay_seconds)
+        until = database_time - dt.timedelta(seconds=options.timestamp_delay_seconds)
         if options.timestamp_column is not None:
             until -= replica_lag(database)  # rows that a replica lacks are like uncommitted rows
-        end = cursor.find_end(database, relation, begin, where=where, until=until)
+        end = cursor.find_end(database, relation, begin, row_condition=user_condition, until=until)
         if (
             begin is None
             or end != begin
-            or not (reason := reset_reason(database, cursor, options.table_or_query, begin, now))
+            or not (reason := reset_reason(database, cursor, options.table_or_query, begin, database_time))
         ):
             return end
         if not options.start_mode.reloads_when_lost:
@@ -90,7 +97,7 @@ class IncrementTracker:
                 f"{options.stream_key} cannot be followed any more: {reason}, so new rows would be missed. Set it "
                 "forward again, set snapshot_mode='when_needed' to load all rows again, or load into a new target"
             )
-        return cursor.find_end(database, relation, None, where=where, until=until)
+        return cursor.find_end(database, relation, None, row_condition=user_condition, until=until)
 
     def select_rows(self, database: Database, shape: TableShape, day: Day) -> RowSelection:
         """Return the rows that a day reads."""

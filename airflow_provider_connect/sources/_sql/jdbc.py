@@ -56,7 +56,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
                 if shape.day_column
                 else self._even_ranges(database, shape)
             )
-        return [shape.to_params | {"where": condition} for condition in conditions]
+        return [shape.partition_params | {"where": condition} for condition in conditions]
 
     def _even_ranges(self, database: Database, shape: TableShape) -> list[str]:
         """Return the condition of each chunk: even ranges of the key's first column. NULL is in the first one."""

@@ -111,7 +111,9 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         with self._open_session(str(day)) as database:
             require_zone(database, self._connection.conn_type, self._options, shape.timestamp_column)
             condition, database_time = self._with_user_condition(""), self._database_time(database)
-            to = self._increments.find_end(database, shape, after, to, where=condition, now=database_time)
+            to = self._increments.find_end(
+                database, shape, after, to, user_condition=condition, database_time=database_time
+            )
         return self._increments.set_span(day, after, to)
 
     def _database_time(self, database: Database) -> dt.datetime:
@@ -154,10 +156,10 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         conditions = chunks.chunk_conditions(columns, bounds, compares_rows=self._compares_rows)
         chunk_conditions = [_join_conditions(span_condition, condition) for condition in conditions]
         if not self._resumes:
-            return [shape.to_params | {"where": condition_of_chunk} for condition_of_chunk in chunk_conditions]
+            return [shape.partition_params | {"where": condition_of_chunk} for condition_of_chunk in chunk_conditions]
         last_keys = [*map(key_to_json, keys), None]
         return [
-            shape.to_params | {"where": condition_of_chunk, "upto": key}
+            shape.partition_params | {"where": condition_of_chunk, "upto": key}
             for condition_of_chunk, key in zip(chunk_conditions, last_keys, strict=True)
         ]
 
@@ -173,11 +175,11 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         with ExitStack() as stack:
             database = stack.enter_context(self._open_session(str(day)))
             if shape.day_column is not None:
-                return [shape.to_params | {"where": self._day_condition(database, shape.day_column, day)}]
+                return [shape.partition_params | {"where": self._day_condition(database, shape.day_column, day)}]
             selection = RowSelection("", has_all_rows=True)
             if self._options.mode is not None:
                 selection = self._increments.select_rows(database, shape, day)
-            single_part = [shape.to_params | {"where": selection.condition}]
+            single_part = [shape.partition_params | {"where": selection.condition}]
             max_chunks = self._chunk_concurrency(database)
             if (max_chunks == 1 and not self._resumes) or not selection.has_all_rows or not can_split(shape, layout):
                 return single_part
@@ -262,7 +264,7 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             database,
             relation,
             columns,
-            where=condition,
+            row_condition=condition,
             rows=int(rows),
             chunks=count,
             compares_rows=self._compares_rows,

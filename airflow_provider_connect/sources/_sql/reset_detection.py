@@ -17,19 +17,19 @@ CLOCK_TOLERANCE = dt.timedelta(minutes=1)
 
 
 def reset_reason(
-    database: Database, cursor: SqlCursor, table_or_query: Table | Query, position: str, now: dt.datetime
+    database: Database, cursor: SqlCursor, table_or_query: Table | Query, position: str, database_time: dt.datetime
 ) -> str:
     """Return the reason why new rows would be missed. "" if they would not, or if that is unknown.
 
     :param position: position with no later rows.
-    :param now: time of the database's clock.
+    :param database_time: time of the database's clock.
     """
     values, column = cursor.parse_position(position), cursor.columns[0]
     if not values:
         return ""
     position_time = cursor.position_time(position)
     if position_time is not None:
-        ahead = position_time - now
+        ahead = position_time - database_time
         return f"the database's clock, as shown by {column.name!r}, was set back" if ahead > CLOCK_TOLERANCE else ""
     if not isinstance(table_or_query, Table):
         return ""

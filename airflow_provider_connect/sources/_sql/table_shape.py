@@ -52,7 +52,7 @@ class TableShape:
     is_query: bool = False
 
     @property
-    def to_params(self) -> dict[str, Any]:
+    def partition_params(self) -> dict[str, Any]:
         """Parameters of a partition, as plain JSON."""
         return {
             "columns": [list(column) for column in self.columns],
@@ -62,7 +62,7 @@ class TableShape:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> TableShape:
-        """Parse :attr:`to_params`."""
+        """Parse :attr:`partition_params`."""
         columns = (SqlColumn(*column) for column in params["columns"])
         return cls(tuple(columns), tuple(params["key"]), params["is_unique"])
 
@@ -171,9 +171,9 @@ def require_readable(database: Database, options: SqlOptions, layout: RowLayout)
 
     :raises ConfigError: the statement fails.
     """
-    where = f"(\n{options.where}\n)" if options.where else ""
+    condition = f"(\n{options.where}\n)" if options.where else ""
     relation = database.relation(options.table_or_query)
-    database.rows(database.select([column.expression for column in layout.columns], relation, where=where, limit=0))
+    database.rows(database.select([column.expression for column in layout.columns], relation, where=condition, limit=0))
 
 
 def day_column_clock(database: Database, column: SqlColumn) -> ColumnClock:

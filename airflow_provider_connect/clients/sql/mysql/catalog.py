@@ -101,8 +101,8 @@ def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
             incomplete.add(name)
         if name not in incomplete:
             is_enforced = bool(is_unique) and str(engine).lower() in _ENFORCING_ENGINES
-            before = by_name.get(name, Index(name, (), is_unique=is_enforced, is_ordered=kind == "BTREE"))
-            by_name[name] = before._replace(columns=(*before.columns, column))
+            index_so_far = by_name.get(name, Index(name, (), is_unique=is_enforced, is_ordered=kind == "BTREE"))
+            by_name[name] = index_so_far._replace(columns=(*index_so_far.columns, column))
     indexes = [index._replace(is_unique=index.is_unique and index.name not in incomplete) for index in by_name.values()]
     return [index for index in indexes if index.is_unique or index.is_ordered]
 

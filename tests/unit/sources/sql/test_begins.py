@@ -176,7 +176,7 @@ def test_rows_of_one_time_are_read_once_even_if_some_are_written_after_the_run(
             for row, number, at in rows:
                 database.rows(f"INSERT INTO t VALUES ('{row}', {number}, {at})")
             until = NOON + dt.timedelta(seconds=seconds)
-            end = cursor.find_end(database, "t", after, where="", until=until)
+            end = cursor.find_end(database, "t", after, row_condition="", until=until)
             where = cursor.condition(database, after, end)
             found.append(sorted(row for (row,) in database.rows(database.select(["row"], "t", where=where))))
             after = end

@@ -38,7 +38,7 @@ def counts(
             database,
             "t",
             quoted,
-            where="",
+            row_condition="",
             rows=len(keys) if rows is None else rows,
             chunks=chunks,
             compares_rows=compares_rows,

@@ -98,8 +98,8 @@ def quoted(text: str) -> str:
 
 def later(mode: StartMode) -> tuple[str, str]:
     if not mode.loads_new:
-        return "nothing", "is not looked at"
-    return "what came since", "all rows are read again" if mode.reloads_when_lost else "the run fails"
+        return "nothing", "not checked"
+    return "new rows", "all rows are read again" if mode.reloads_when_lost else "the run fails"
 
 
 def test_the_page_has_the_same_tables() -> None:
