@@ -51,10 +51,10 @@ class Events:
         assert source.kind == "increment"
         return source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(self.file)), context)
 
-    def increment(self, day: Day, after: str | None, to: str | None = None) -> tuple[str, list[int]]:
+    def increment(self, day: Day, begin: str | None, to: str | None = None) -> tuple[str, list[int]]:
         """Return where an increment ends, and the ids that it brings."""
         with self.open() as poller:
-            end = poller.follow(day, after, to)
+            end = poller.follow(day, begin, to)
             return end, ids(poller, day)
 
 

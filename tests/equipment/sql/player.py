@@ -117,9 +117,9 @@ def _sql(change: Change) -> str:
     return f"UPDATE {TABLE} SET {', '.join(f'{name} = {value}' for name, value in values.items())} WHERE id = {row.id}"
 
 
-def rows_in(found: Iterable[dict[str, Any]]) -> Iterator[Row]:
+def rows_in(table: Iterable[dict[str, Any]]) -> Iterator[Row]:
     """Yield rows of the workload, as a database's driver or a reader of a Delta table gives them."""
-    for each in found:
+    for each in table:
         at = each["changed"]
         changed = None if at is None else at.replace(tzinfo=dt.UTC) if at.tzinfo is None else at.astimezone(dt.UTC)
         yield Row(each["id"], each["state"], each["amount"], changed, each.get("note"))

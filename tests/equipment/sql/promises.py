@@ -46,38 +46,40 @@ WAYS = (
 
 def loaded(workload: Sequence[Transaction], way: Way) -> Loaded:
     """Return what must have been loaded after the last day's poll."""
-    seen = list(states(workload))
+    daily_states = list(states(workload))
     if "mode" in way.options:
-        return _followed(seen, way)
+        return _followed(daily_states, way)
     if way.options.get("snapshot") == "replace":
-        return {(DAYS[-1], number): row for number, row in seen[-1].items()}
+        return {(DAYS[-1], number): row for number, row in daily_states[-1].items()}
     if way.options.get("snapshot") == "daily":
-        return {(date, number): row for date, state in zip(DAYS, seen, strict=True) for number, row in state.items()}
+        return {
+            (date, number): row for date, state in zip(DAYS, daily_states, strict=True) for number, row in state.items()
+        }
     return {
         (date, number): row
         for at, date in enumerate(DAYS)
-        for number, row in seen[min(at + way.lookback, len(DAYS) - 1)].items()
+        for number, row in daily_states[min(at + way.lookback, len(DAYS) - 1)].items()
         if row.changed is not None and row.changed.date() == date
     }
 
 
-def _followed(seen: list[State], way: Way) -> Loaded:
+def _followed(daily_states: list[State], way: Way) -> Loaded:
     """Each run reads what comes behind the last row of the runs before, and before the present or the delay."""
     follows_time, follows_number = way.options.get("timestamp_column"), way.options.get("incrementing_column")
     delay = dt.timedelta(seconds=way.options.get("timestamp_delay_seconds", 0))
-    found: Loaded = {}
+    result: Loaded = {}
     last: tuple[Any, ...] = ()
-    for date, state in zip(DAYS, seen, strict=True):
+    for date, state in zip(DAYS, daily_states, strict=True):
         came = {}
         for row in state.values():
             if follows_time and (row.changed is None or row.changed >= poll_of(date) - delay):
                 continue
-            place = ((row.changed,) if follows_time else ()) + ((row.id,) if follows_number else ())
-            if not last or place > last:
-                came[row.id] = place
-                found[date, row.id] = row
+            position = ((row.changed,) if follows_time else ()) + ((row.id,) if follows_number else ())
+            if not last or position > last:
+                came[row.id] = position
+                result[date, row.id] = row
         last = max([*came.values(), last])
-    return found
+    return result
 
 
 @dataclass(frozen=True)

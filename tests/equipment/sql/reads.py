@@ -40,7 +40,7 @@ def frozen(
         progress_seconds=1,
     )
     retries: list[str] = []
-    (found,) = stage_partition(task, schema, connection, retry_notes=retries).values()
+    (staged,) = stage_partition(task, schema, connection, retry_notes=retries).values()
     # What is in the folder and is not named here was left by a try that failed, and is never read.
-    tables = [pq.ParquetFile(stage / file.path).read() for file in found.files]
+    tables = [pq.ParquetFile(stage / file.path).read() for file in staged.files]
     return pa.concat_tables(tables), retries

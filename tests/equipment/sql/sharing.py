@@ -31,44 +31,44 @@ def shared(kind: type[DatabaseServer], folder: Path | None) -> Iterator[Database
         with kind() as server:
             yield server
         return
-    place = folder / f"{kind.kind}.json"
+    address_file = folder / f"{kind.kind}.json"
     with (folder / f"{kind.kind}.users").open("w") as users:
-        with _turn(place):
-            is_ours = not place.exists()
-            server = kind().__enter__() if is_ours else _running(kind, place)
-            place.write_text(json.dumps({"folder": str(server.folder), "port": server.port}))
+        with _turn(address_file):
+            is_ours = not address_file.exists()
+            server = kind().__enter__() if is_ours else _running(kind, address_file)
+            address_file.write_text(json.dumps({"folder": str(server.folder), "port": server.port}))
             fcntl.flock(users, fcntl.LOCK_SH)
         try:
             yield server
         finally:
             fcntl.flock(users, fcntl.LOCK_UN)
             if is_ours:
-                _stop(server, place, users)
+                _stop(server, address_file, users)
 
 
 @contextmanager
-def _turn(place: Path) -> Iterator[None]:
+def _turn(address_file: Path) -> Iterator[None]:
     """Let one worker at a time start, join or stop a server."""
-    with place.with_suffix(".turn").open("w") as turn:
+    with address_file.with_suffix(".turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         yield
 
 
-def _running(kind: type[DatabaseServer], place: Path) -> DatabaseServer:
-    known = json.loads(place.read_text())
-    return kind(folder=Path(known["folder"]), port=known["port"])
+def _running(kind: type[DatabaseServer], address_file: Path) -> DatabaseServer:
+    address = json.loads(address_file.read_text())
+    return kind(folder=Path(address["folder"]), port=address["port"])
 
 
-def _stop(server: DatabaseServer, place: Path, users: IO[str]) -> None:
+def _stop(server: DatabaseServer, address_file: Path, users: IO[str]) -> None:
     """Stop a server once nobody uses it. Who comes later starts another one."""
     while True:
-        with _turn(place):
+        with _turn(address_file):
             try:
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 pass
             else:
-                place.unlink()
+                address_file.unlink()
                 server.__exit__()
                 return
         time.sleep(_LOOK_SECONDS)

@@ -45,9 +45,9 @@ CHANGES = {
 }
 
 
-def make(own: OwnDatabase) -> None:
-    real, time, text = ("real", "timestamp", "text") if is_postgres(own) else ("float", "datetime", "varchar(20)")
-    own.run(
+def make(database: OwnDatabase) -> None:
+    real, time, text = ("real", "timestamp", "text") if is_postgres(database) else ("float", "datetime", "varchar(20)")
+    database.run(
         "DROP TABLE IF EXISTS t",
         "DROP TABLE IF EXISTS other",
         f"CREATE TABLE t (id int PRIMARY KEY, a {real}, b {text} NOT NULL, at {time} NULL)",
@@ -55,17 +55,17 @@ def make(own: OwnDatabase) -> None:
     )
 
 
-def is_postgres(own: OwnDatabase) -> bool:
-    return own.server.conn_type == "postgres"
+def is_postgres(database: OwnDatabase) -> bool:
+    return database.server.conn_type == "postgres"
 
 
 def test_a_column_altered_after_the_plan_fails_the_read(either: OwnDatabase) -> None:
-    for change, said in CHANGES[either.server.conn_type]:
+    for change, message in CHANGES[either.server.conn_type]:
         make(either)
         with WHOLE.open(either.connection(), PollContext()) as poller:
             (part,) = poller.plan([DAY])
             either.run(f"ALTER TABLE t {change}")
-            with pytest.raises(PlanGoneError, match=said) as caught:
+            with pytest.raises(PlanGoneError, match=message) as caught:
                 polled(poller, part)
         assert "next try" in str(caught.value)
         if "other" not in change:
@@ -121,14 +121,14 @@ def test_a_table_that_was_rewritten_while_the_read_waited_for_it_is_not_empty(
             writer.autocommit = False
             for statement in statements:
                 writer.execute(statement)
-            found: list[Any] = []
-            reading = threading.Thread(target=lambda: found.append(outcome(poller, part)))
+            rows: list[Any] = []
+            reading = threading.Thread(target=lambda: rows.append(outcome(poller, part)))
             reading.start()
             waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = '{0}'"
             wait_until(lambda: postgresql.run(waits.format(postgresql.name)) == [(1,)])
             writer.commit()
             reading.join()
-    (error,) = found
+    (error,) = rows
     assert isinstance(error, RetriableError), error
     assert "public.t was rewritten, emptied, replaced or attached" in str(error)
     assert len(polled_day(WHOLE, postgresql.connection(), DAY)) == 500
@@ -138,26 +138,26 @@ def test_a_table_that_took_the_name_while_the_read_waited_for_it_has_all_its_row
     """As tools for changes online end: the new table's rows are younger than the transaction that waits."""
     make(mysql_like)
     mysql_like.run("CREATE TABLE made LIKE t")
-    connection, found = mysql_like.connection(), list[Any]()
+    connection, rows = mysql_like.connection(), list[Any]()
     waiting = f"SELECT count(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%' AND db = '{mysql_like.name}'"  # noqa: E501
     with (
         WHOLE.open(connection, PollContext()) as poller,
         closing(mysql_like.server.admin(mysql_like.name)) as writer,
-        closing(mysql_like.server.admin(mysql_like.name)) as other,
+        closing(mysql_like.server.admin(mysql_like.name)) as new_table,
     ):
         (part,) = poller.plan([DAY])
         writer.cursor().execute("LOCK TABLES t WRITE")
-        reading = threading.Thread(target=lambda: found.append(outcome(poller, part)))
+        reading = threading.Thread(target=lambda: rows.append(outcome(poller, part)))
         reading.start()
         wait_until(lambda: mysql_like.run(waiting) == [(1,)])
         mysql_like.run(f"INSERT INTO made SELECT n, n, 'y', NULL FROM ({mysql_like.series(500)}) AS s")
-        swap = threading.Thread(target=other.cursor().execute, args=["RENAME TABLE t TO other, made TO t"])
+        swap = threading.Thread(target=new_table.cursor().execute, args=["RENAME TABLE t TO other, made TO t"])
         swap.start()
         wait_until(lambda: mysql_like.run(waiting) == [(2,)])
         writer.cursor().execute("UNLOCK TABLES")
         swap.join()
         reading.join()
-    assert found in ([1], [500]), "the old table whole, or the new one"
+    assert rows in ([1], [500]), "the old table whole, or the new one"
 
 
 def outcome(poller: Any, part: Any) -> object:

@@ -30,8 +30,8 @@ SET_BACK = {"postgres": "TRUNCATE numbered RESTART IDENTITY", "mysql": "TRUNCATE
 TEN = "INSERT INTO numbered (name) VALUES " + ", ".join(["('x')"] * 10)
 
 
-def numbered(own: OwnDatabase, **options: Any) -> SqlSource:
-    own.run(f"CREATE TABLE numbered ({NUMBERED[own.server.conn_type]})", TEN)
+def numbered(database: OwnDatabase, **options: Any) -> SqlSource:
+    database.run(f"CREATE TABLE numbered ({NUMBERED[database.server.conn_type]})", TEN)
     return source(**options)
 
 
@@ -40,23 +40,23 @@ def source(**options: Any) -> SqlSource:
     return SqlSource(**{"conn_id": "sql_default", "table": "numbered"} | ways | options)
 
 
-def increment(own: OwnDatabase, source: SqlSource, day: Day, after: str | None) -> tuple[str, list[int]]:
-    with source.open(own.connection(), PollContext()) as poller:
-        return poller.follow(day, after, None), ids(poller, day)
+def increment(database: OwnDatabase, source: SqlSource, day: Day, begin: str | None) -> tuple[str, list[int]]:
+    with source.open(database.connection(), PollContext()) as poller:
+        return poller.follow(day, begin, None), ids(poller, day)
 
 
 def ids(poller: Poller, day: Day) -> list[int]:
     batches = [batch for part in poller.plan([day]) for _, batch in poller.poll(part, Tally([day]))]
-    return sorted(each for batch in batches for each in batch.column("id").to_pylist())
+    return sorted(row for batch in batches for row in batch.column("id").to_pylist())
 
 
 def test_a_reset_counter_is_detected_and_deleted_rows_are_no_reset(every: OwnDatabase) -> None:
     kind = every.server.conn_type
     followed = numbered(every)
-    end, found = increment(every, followed, DAYS[0], None)
-    assert (end, len(found)) == ('["10"]', 10)
-    for gone in ("DELETE FROM numbered WHERE id = 10", EMPTY[kind]):
-        every.run(gone)
+    end, numbers = increment(every, followed, DAYS[0], None)
+    assert (end, len(numbers)) == ('["10"]', 10)
+    for deleted in ("DELETE FROM numbered WHERE id = 10", EMPTY[kind]):
+        every.run(deleted)
         assert increment(every, followed, DAYS[1], end) == (end, [])
 
     every.run(SET_BACK[kind])
@@ -64,10 +64,10 @@ def test_a_reset_counter_is_detected_and_deleted_rows_are_no_reset(every: OwnDat
         every.run("SELECT 1", *rows)
         with pytest.raises(ConfigError, match=r"cannot be followed any more: .* gives 'id' its numbers, was set back"):
             increment(every, followed, DAYS[1], end)
-    anew = increment(every, followed.model_copy(update={"snapshot_mode": "when_needed"}), DAYS[1], end)
-    assert anew == ('["1"]', [1])
+    restarted = increment(every, followed.model_copy(update={"snapshot_mode": "when_needed"}), DAYS[1], end)
+    assert restarted == ('["1"]', [1])
     every.run(TEN)
-    assert increment(every, followed, DAYS[2], anew[0]) == ('["11"]', list(range(2, 12)))
+    assert increment(every, followed, DAYS[2], restarted[0]) == ('["11"]', list(range(2, 12)))
 
 
 @pytest.mark.parametrize(
@@ -96,22 +96,22 @@ def test_a_check_names_the_sequence_and_its_gaps(postgresql: OwnDatabase) -> Non
         "CREATE INDEX by_id ON numbered (id)",
         "INSERT INTO numbered VALUES (900, 'by hand')",
     )
-    said = str(check(source(key=["id"]), postgresql.connection()))
-    assert "takes 32 numbers in advance, so a lower number may come later and is missed" in said
-    assert "it begins again after its last number" in said
-    assert "it has numbers that sequence numbered_id_seq did not give" in said
-    assert "no unique index has only this column" in said
+    report = str(check(source(key=["id"]), postgresql.connection()))
+    assert "takes 32 numbers in advance, so a lower number may come later and is missed" in report
+    assert "it begins again after its last number" in report
+    assert "it has numbers that sequence numbered_id_seq did not give" in report
+    assert "no unique index has only this column" in report
     postgresql.run(
         "ALTER SEQUENCE numbered_id_seq CACHE 1 NO CYCLE RESTART 1000",
         "ALTER TABLE numbered ADD PRIMARY KEY (id)",
     )
-    said = str(check(source(), postgresql.connection()))
-    assert "OK column 'id': sequence numbered_id_seq gives its numbers" in said
+    report = str(check(source(), postgresql.connection()))
+    assert "OK column 'id': sequence numbered_id_seq gives its numbers" in report
     reader = f"limited_{postgresql.name}"
     postgresql.run(f"CREATE ROLE {reader} LOGIN PASSWORD 'x'", f"GRANT SELECT ON numbered TO {reader}")
     try:
-        said = str(check(source(), postgresql.connection(login=reader, password="x")))
-        assert "sequence numbered_id_seq cannot be read, so a reset is not detected. To do: grant" in said
+        report = str(check(source(), postgresql.connection(login=reader, password="x")))
+        assert "sequence numbered_id_seq cannot be read, so a reset is not detected. To do: grant" in report
     finally:
         postgresql.run(f"DROP OWNED BY {reader}", f"DROP ROLE {reader}")
 
@@ -150,17 +150,17 @@ def test_a_first_run_in_chunks_has_the_rows_up_to_its_end(every: OwnDatabase, mo
         assert len(parts) == 4
         assert {part.params.get("snapshot") is not None for part in parts} == {shared}
         driver.accept(DAYS[0], {})
-    found = sorted(each.as_py() for part in polled for column in part for each in column)
-    wanted = [number for number in range(1, 4_001) if number % 10]
+    numbers = sorted(each.as_py() for part in polled for column in part for each in column)
+    expected = [number for number in range(1, 4_001) if number % 10]
     # What sees one moment has the rows of that moment; else what was changed meanwhile comes with the next run.
-    assert found == (wanted if shared else [number for number in wanted if number not in (1, 3999)])
+    assert numbers == (expected if shared else [number for number in expected if number not in (1, 3999)])
     assert increment(every, followed, DAYS[1], end)[1] == [1, 9999]
 
 
 def test_rows_of_the_current_second_wait_for_the_next_run(every: OwnDatabase) -> None:
     """PR #1093 of kafka-connect-jdbc, in a column without fractions."""
     kind = every.server.conn_type
-    stamp, now = {
+    stamp, database_time = {
         "postgres": ("timestamp(0)", "date_trunc('second', clock_timestamp() AT TIME ZONE 'UTC')"),
         "mysql": ("datetime", "utc_timestamp()"),
     }[kind]
@@ -169,10 +169,10 @@ def test_rows_of_the_current_second_wait_for_the_next_run(every: OwnDatabase) ->
     with followed.open(every.connection(), PollContext()) as poller:
         poller.schema()
         for first in range(1, 100, 2):
-            every.run("DELETE FROM numbered", f"INSERT INTO numbered VALUES ({first}, {now})")
+            every.run("DELETE FROM numbered", f"INSERT INTO numbered VALUES ({first}, {database_time})")
             end = poller.follow(DAYS[0], None, None)
             every.run(f"INSERT INTO numbered SELECT {first + 1}, at FROM numbered")
-            ((is_same,),) = every.run(f"SELECT max(at) = {now} FROM numbered")
+            ((is_same,),) = every.run(f"SELECT max(at) = {database_time} FROM numbered")
             if is_same:  # else the second had ended before the run looked, and the second row would be late
                 break
     assert (is_same, end) == (True, "[]")

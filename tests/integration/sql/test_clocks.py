@@ -32,18 +32,18 @@ PASSED_BY = "rows are lost if they are read in the wrong zone"
 
 
 @contextmanager
-def set_to(own: OwnDatabase, zone: str) -> Iterator[None]:
+def set_to(database: OwnDatabase, zone: str) -> Iterator[None]:
     """Set the database's own zone."""
-    if own.server.conn_type == "postgres":
-        own.run(f"ALTER DATABASE {own.name} SET timezone = '{zone}'")
+    if database.server.conn_type == "postgres":
+        database.run(f"ALTER DATABASE {database.name} SET timezone = '{zone}'")
         yield
         return
-    ((before,),) = own.run("SELECT @@global.time_zone")
-    own.run(f"SET GLOBAL time_zone = '{zone}'")
+    ((previous,),) = database.run("SELECT @@global.time_zone")
+    database.run(f"SET GLOBAL time_zone = '{zone}'")
     try:
         yield
     finally:
-        own.run(f"SET GLOBAL time_zone = '{before}'")
+        database.run(f"SET GLOBAL time_zone = '{previous}'")
 
 
 @pytest.fixture
@@ -61,23 +61,23 @@ def followed(**options: Any) -> SqlSource:
     return SqlSource(**chosen | options)
 
 
-def increment(own: OwnDatabase, source: SqlSource, after: str | None) -> tuple[str, list[int]]:
+def increment(database: OwnDatabase, source: SqlSource, begin: str | None) -> tuple[str, list[int]]:
     """Read what came behind a position."""
-    with source.open(own.connection(), PollContext()) as poller:
-        end = poller.follow(DAY, after, None)
+    with source.open(database.connection(), PollContext()) as poller:
+        end = poller.follow(DAY, begin, None)
         batches = [batch for part in poller.plan([DAY]) for _, batch in poller.poll(part, Tally([DAY]))]
     return end, [row["id"] for batch in batches for row in batch.to_pylist()]
 
 
 def test_no_row_is_lost_with_several_writers(western: OwnDatabase) -> None:
     """Writers write by the database's own clock while the table is followed: each row comes once."""
-    own, written, seconds = western, 0, 6.0
-    source = followed(db_timezone=ITS_ZONE[own.server.conn_type])
+    database, written, seconds = western, 0, 6.0
+    source = followed(db_timezone=ITS_ZONE[database.server.conn_type])
     ends, lock = time.monotonic() + seconds, threading.Lock()
 
     def write() -> None:
         nonlocal written
-        with closing(own.server.admin(own.name)) as session, closing(session.cursor()) as cursor:
+        with closing(database.server.admin(database.name)) as session, closing(session.cursor()) as cursor:
             while time.monotonic() < ends:
                 with lock:
                     written += 1
@@ -89,45 +89,45 @@ def test_no_row_is_lost_with_several_writers(western: OwnDatabase) -> None:
     for writer in writers:
         writer.start()
     ids: Counter[int] = Counter()
-    after: str | None = None
+    begin: str | None = None
     while any(writer.is_alive() for writer in writers):
-        after, new = increment(own, source, after)
+        begin, new = increment(database, source, begin)
         ids.update(new)
     for _ in range(2):
         time.sleep(1.1)
-        after, new = increment(own, source, after)
+        begin, new = increment(database, source, begin)
         ids.update(new)
     assert written > 100
     assert (set(ids), ids.total()) == (set(range(1, written + 1)), written)
 
 
 def test_the_current_second_is_left_to_a_later_run(western: OwnDatabase) -> None:
-    own = western
-    source = followed(db_timezone=ITS_ZONE[own.server.conn_type])
+    database = western
+    source = followed(db_timezone=ITS_ZONE[database.server.conn_type])
     # Of a second that lies just ahead, as the one that runs may do where a column rounds.
-    own.run("INSERT INTO t SELECT 1, current_timestamp + interval '2' second")
-    after, new = increment(own, source, None)
+    database.run("INSERT INTO t SELECT 1, current_timestamp + interval '2' second")
+    begin, new = increment(database, source, None)
     assert new == []
-    own.run("INSERT INTO t SELECT 2, at FROM t WHERE id = 1")
+    database.run("INSERT INTO t SELECT 2, at FROM t WHERE id = 1")
     time.sleep(3.5)
-    after, new = increment(own, source, after)
+    begin, new = increment(database, source, begin)
     assert sorted(new) == [1, 2]
 
 
 def test_a_mode_requires_db_timezone_if_the_database_is_not_in_utc(western: OwnDatabase) -> None:
-    own = western
-    own.run("INSERT INTO t SELECT 1, current_timestamp")
+    database = western
+    database.run("INSERT INTO t SELECT 1, current_timestamp")
     with pytest.raises(ConfigError, match=PASSED_BY) as refused:
-        increment(own, followed(), None)
+        increment(database, followed(), None)
     assert "timestamp_column: 'at' has times without a zone" in str(refused.value)
-    assert f"the database's own zone is {WEST[own.server.conn_type]}" in str(refused.value)
+    assert f"the database's own zone is {WEST[database.server.conn_type]}" in str(refused.value)
     assert "db_timezone" in str(refused.value)
-    report = check(followed(), own.connection())
+    report = check(followed(), database.connection())
     assert not report.passed
     assert PASSED_BY in str(report)
     # A value that is given is believed: nobody can tell from the data.
-    assert increment(own, followed(db_timezone="UTC"), None)[1] == [1]
-    assert check(followed(db_timezone="UTC"), own.connection()).passed
+    assert increment(database, followed(db_timezone="UTC"), None)[1] == [1]
+    assert check(followed(db_timezone="UTC"), database.connection()).passed
 
 
 def test_the_users_own_zone_does_not_hide_the_databases_zone(postgresql: OwnDatabase) -> None:
@@ -172,9 +172,9 @@ def test_days_are_read_with_a_warning_about_the_zone(western: OwnDatabase, caplo
     report = check(source, western.connection())
     assert report.passed
     assert "set db_timezone" in str(report)
-    for named, warnings in ((None, 1), ("UTC", 0)):
+    for with_zone, warnings in ((None, 1), ("UTC", 0)):
         caplog.clear()
-        with source.model_copy(update={"db_timezone": named}).open(western.connection(), PollContext()) as poller:
+        with source.model_copy(update={"db_timezone": with_zone}).open(western.connection(), PollContext()) as poller:
             poller.schema()
             (part,) = poller.plan([DAY])
             assert [row["id"] for row in polled(poller, part)] == [1]

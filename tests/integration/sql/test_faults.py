@@ -35,34 +35,34 @@ ROWS = 20_000
 WHOLE = SqlSource(conn_id="sql_default", table="t", snapshot="replace")
 
 
-def fill(own: OwnDatabase) -> None:
+def fill(database: OwnDatabase) -> None:
     """Make rows that are more than the sockets of both sides take: the server is not done when the first come."""
     wide = "repeat('x', 1000)"
-    own.run(
+    database.run(
         "CREATE TABLE t (id int PRIMARY KEY, wide text)",
-        f"INSERT INTO t SELECT n, {wide} FROM ({own.series(ROWS)}) AS s",
+        f"INSERT INTO t SELECT n, {wide} FROM ({database.series(ROWS)}) AS s",
     )
 
 
-def is_postgres(own: OwnDatabase) -> bool:
-    return own.server.conn_type == "postgres"
+def is_postgres(database: OwnDatabase) -> bool:
+    return database.server.conn_type == "postgres"
 
 
-def kill_sessions(own: OwnDatabase) -> None:
+def kill_sessions(database: OwnDatabase) -> None:
     """End the reader's sessions as an administrator does, or a failover. Other tests read other databases."""
-    if is_postgres(own):
-        mine = f"datname = '{own.name}' AND usename = '{READER}'"
-        own.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {mine}")
+    if is_postgres(database):
+        mine = f"datname = '{database.name}' AND usename = '{READER}'"
+        database.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {mine}")
     else:
-        mine = f"db = '{own.name}' AND user = '{READER}'"
-        for (number,) in own.run(f"SELECT id FROM information_schema.processlist WHERE {mine}"):
-            own.run(f"KILL CONNECTION {number}")
+        mine = f"db = '{database.name}' AND user = '{READER}'"
+        for (number,) in database.run(f"SELECT id FROM information_schema.processlist WHERE {mine}"):
+            database.run(f"KILL CONNECTION {number}")
 
 
-def kill_server(own: OwnDatabase) -> None:
+def kill_server(database: OwnDatabase) -> None:
     """End the server as a loss of power does; it comes again at its address."""
-    own.server.kill()
-    own.server.start()
+    database.server.kill()
+    database.server.start()
 
 
 @pytest.fixture
@@ -144,9 +144,9 @@ def test_chunks_of_numbers_beyond_64_bits_hold_every_row_once(
     )
     source = WHOLE.model_copy(update={"parallel_chunks": 4})
     with source.open(every.connection(), PollContext()) as poller:
-        found = [polled(poller, part) for part in poller.plan([DAY])]
-    assert [len(rows) for rows in found] == [250] * 4
-    keys = {row["id"] for rows in found for row in rows}
+        numbers = [polled(poller, part) for part in poller.plan([DAY])]
+    assert [len(rows) for rows in numbers] == [250] * 4
+    keys = {row["id"] for rows in numbers for row in rows}
     assert (len(keys), max(keys)) == (1000, Decimal(top - 1))
 
 
@@ -173,8 +173,8 @@ def test_times_without_a_day_are_in_no_day_and_fail_no_day(every: OwnDatabase) -
     every.run("INSERT INTO t VALUES (99, '2026-10-05 23:59:59.999')")
     for date in (dt.date(2026, 10, 1), DAY.date, dt.date(2026, 10, 6)):
         source = SqlSource(conn_id="sql_default", table="t", day_column="at")
-        found = [row["id"] for row in polled_day(source, every.connection(), Day(date=date))]
-        assert found == ([99] if date == DAY.date else []), date
+        rows = [row["id"] for row in polled_day(source, every.connection(), Day(date=date))]
+        assert rows == ([99] if date == DAY.date else []), date
 
 
 def test_a_day_is_the_same_whatever_zones_server_and_client_are_set_to(
@@ -217,10 +217,10 @@ def test_a_read_that_waits_for_a_lock_is_retriable(every: OwnDatabase, monkeypat
                 every.run(limited.format(0))
             short = WHOLE.model_copy(update={"statement_timeout_seconds": 0.5})
             with (
-                short.open(every.connection(), PollContext()) as other,
+                short.open(every.connection(), PollContext()) as locking,
                 pytest.raises(DeadlineError, match=r"57014|1969|3024"),
             ):
-                polled(other, part)
+                polled(locking, part)
 
 
 def test_a_read_that_is_ended_in_a_deadlock_is_retriable(postgresql: OwnDatabase) -> None:
@@ -247,14 +247,14 @@ def test_no_error_holds_the_password_or_a_value(every: OwnDatabase, asked: str) 
     """Whatever fails, and with all that stands below it: the message of the driver, too."""
     every.run("CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t VALUES (1, 'value-canary')")
     connection = every.connection(password=PASSWORD + "canary" if asked == "schema" else PASSWORD)
-    bad = "cast(a AS int) = 1" if is_postgres(every) else "cast(18446744073709551615 + length(a) AS signed) = 1"
-    source = WHOLE.model_copy(update={"where": bad} if asked == "poll" else {"table": "no-canary"})
+    wrong = "cast(a AS int) = 1" if is_postgres(every) else "cast(18446744073709551615 + length(a) AS signed) = 1"
+    source = WHOLE.model_copy(update={"where": wrong} if asked == "poll" else {"table": "no-canary"})
     if asked == "check":
-        said = str(check(source, connection))
+        text = str(check(source, connection))
     else:
         with pytest.raises(ConnectError) as caught:
             polled_day(source, connection, DAY)
-        said = "".join(traceback.format_exception(caught.value))
-    assert PASSWORD not in said
-    assert "value-canary" not in said
-    assert ("no-canary" in said) == (asked == "check"), "what was wrong is not told"
+        text = "".join(traceback.format_exception(caught.value))
+    assert PASSWORD not in text
+    assert "value-canary" not in text
+    assert ("no-canary" in text) == (asked == "check"), "what was wrong is not told"

@@ -27,10 +27,10 @@ def source(**options: Any) -> SqlSource:
     return SqlSource(**{"conn_id": "sql_default", "table": "t", "snapshot": "replace"} | options)
 
 
-def key_of(own: OwnDatabase, **options: Any) -> tuple[tuple[str, ...], bool]:
+def key_of(database: OwnDatabase, **options: Any) -> tuple[tuple[str, ...], bool]:
     """Return the columns of the key, and whether the database itself sees to it that they identify a row."""
-    found = inspect_table(own.open(), source(**options))
-    return found.key, found.is_unique
+    shape = inspect_table(database.open(), source(**options))
+    return shape.key, shape.is_unique
 
 
 def test_a_key_over_the_beginnings_of_texts_is_made_of_the_whole_texts(mysql_like: OwnDatabase) -> None:

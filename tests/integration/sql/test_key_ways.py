@@ -114,12 +114,12 @@ TYPES = {"PostgreSQL": POSTGRESQL, "MariaDB": MYSQL | ONLY_MARIADB, "MySQL": MYS
 @pytest.fixture(scope="module", params=["postgresql_server", "mariadb_server", "mysql_server"])
 def database(request: pytest.FixtureRequest) -> Iterator[OwnDatabase]:
     server: DatabaseServer = request.getfixturevalue(request.param)
-    with own_database(server) as own:
+    with own_database(server) as empty:
         if server.kind == "PostgreSQL":
-            own.run("CREATE TYPE mood AS ENUM ('happy', 'so so')", "CREATE DOMAIN price AS numeric(12,3)")
+            empty.run("CREATE TYPE mood AS ENUM ('happy', 'so so')", "CREATE DOMAIN price AS numeric(12,3)")
         columns = [f"c{at} {kind} NOT NULL" for at, kind in enumerate(TYPES[server.kind])]
-        own.run(f"CREATE TABLE t ({', '.join(columns)})", "CREATE VIEW v AS SELECT * FROM t")
-        yield own
+        empty.run(f"CREATE TABLE t ({', '.join(columns)})", "CREATE VIEW v AS SELECT * FROM t")
+        yield empty
 
 
 WAYS = {
@@ -130,10 +130,10 @@ WAYS = {
 }
 
 
-def keys(own: OwnDatabase, way: Table | Query, decimals: Decimals) -> dict[str, list[str] | str]:
+def keys(database: OwnDatabase, way: Table | Query, decimals: Decimals) -> dict[str, list[str] | str]:
     """Return the keys that each column by itself makes, or why it makes none."""
-    found: dict[str, list[str] | str] = {}
-    with open_database(own.connection(), application_name="tests") as session:
+    result: dict[str, list[str] | str] = {}
+    with open_database(database.connection(), application_name="tests") as session:
         described = session.describe(way)
         columns = session.read_columns(described, ValueChoices(decimals=decimals))
         batches = list(session.read(columns, session.relation(way)))
@@ -141,11 +141,11 @@ def keys(own: OwnDatabase, way: Table | Query, decimals: Decimals) -> dict[str, 
         try:
             letter = key_class(column, read.type)
         except ConfigError:
-            found[column.name] = "none"
+            result[column.name] = "none"
             continue
-        made = [key_bytes([column.name], [letter], [batch.column(column.name)]) for batch in batches]
-        found[column.name] = [letter, *(key for each in made for key in keys_as_hex(each).to_pylist())]
-    return found
+        digests = [key_bytes([column.name], [letter], [batch.column(column.name)]) for batch in batches]
+        result[column.name] = [letter, *(key for each in digests for key in keys_as_hex(each).to_pylist())]
+    return result
 
 
 # A failure is told as it was drawn: each try to make it smaller would read the table a dozen times.
@@ -163,12 +163,14 @@ def test_a_value_makes_the_same_key_in_every_way(database: OwnDatabase, data: st
         ]
     database.run("DELETE FROM t", f"INSERT INTO t VALUES ({', '.join(literals)})")
     table = keys(database, WAYS["table"], "exact")
-    assert all(len(made) == 2 for made in table.values()), "each column identifies"
+    assert all(len(keys_by_way) == 2 for keys_by_way in table.values()), "each column identifies"
     names = dict(zip(table, types, strict=True))
     for decimals in get_args(Decimals):
         for name, way in WAYS.items():
-            made = keys(database, way, decimals)
-            other = {names[column]: (made[column], key) for column, key in table.items() if made[column] != key}
+            keys_by_way = keys(database, way, decimals)
+            others = {
+                names[column]: (keys_by_way[column], key) for column, key in table.items() if keys_by_way[column] != key
+            }
             if decimals == "double":  # a floating number identifies nothing
-                other = {kind: pair for kind, pair in other.items() if pair[0] != "none"}
-            assert other == {}, (name, decimals)
+                others = {kind: pair for kind, pair in others.items() if pair[0] != "none"}
+            assert others == {}, (name, decimals)

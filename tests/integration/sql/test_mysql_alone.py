@@ -58,13 +58,13 @@ def test_a_locked_user_is_a_config_error(guest: OwnDatabase) -> None:
 
 @NEEDS_MYSQL
 def test_required_tls_is_a_config_error_and_an_offline_server_retriable() -> None:
-    with MySQLServer() as server, own_database(server) as own:
-        own.run("SET GLOBAL require_secure_transport = ON")
+    with MySQLServer() as server, own_database(server) as database:
+        database.run("SET GLOBAL require_secure_transport = ON")
         with pytest.raises(ConfigError, match=r"error 3159.*insecure transport.*correct the connection"):
-            own.open(extra={"ssl_mode": "DISABLED"})
-        own.run("SET GLOBAL offline_mode = ON")
+            database.open(extra={"ssl_mode": "DISABLED"})
+        database.run("SET GLOBAL offline_mode = ON")
         with pytest.raises(RetriableError, match="error 3032"):
-            own.open()
+            database.open()
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_columns_that_the_server_makes_are_read(mysql_like: OwnDatabase) -> None
 def test_a_primary_key_that_the_server_has_made_by_itself_identifies(mysql: OwnDatabase) -> None:
     """As managed servers set it: https://dev.mysql.com/doc/refman/9.7/en/create-table-gipks.html (2026-11)."""
     mysql.run("SET sql_generate_invisible_primary_key = ON", "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (1)")
-    found = inspect_table(mysql.open(), SqlSource(conn_id="sql_default", table="t", snapshot="replace"))
-    assert (found.key, found.is_unique) == (("my_row_id",), True)
+    shape = inspect_table(mysql.open(), SqlSource(conn_id="sql_default", table="t", snapshot="replace"))
+    assert (shape.key, shape.is_unique) == (("my_row_id",), True)
     assert [int(row["my_row_id"]) for row in mysql.rows("t", order_by="my_row_id")] == [1, 2]
 
 

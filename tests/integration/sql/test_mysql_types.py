@@ -130,10 +130,10 @@ def test_a_value_that_does_not_fit_is_refused_and_not_shown(
     _fill(database, sql_type, "NULL", literal)
     with pytest.raises(DataError) as raised:
         database.rows("t", order_by="id")
-    said = str(raised.value)
-    assert "'c'" in said
-    assert "row 2 " in said
-    assert advice in said
+    message = str(raised.value)
+    assert "'c'" in message
+    assert "row 2 " in message
+    assert advice in message
     assert "Arrow" not in "".join(traceback.format_exception(raised.value))  # whose text quotes the value
 
 

@@ -125,10 +125,10 @@ def test_a_value_that_does_not_fit_is_refused_and_not_shown(
     query = Query(f"SELECT 1 AS before, CAST({literal} AS {sql_type}) AS the_column")
     with pytest.raises(DataError) as raised:
         database.rows(query)
-    said = str(raised.value)
-    assert "'the_column'" in said
-    assert "row 1 " in said
-    assert advice in said
+    message = str(raised.value)
+    assert "'the_column'" in message
+    assert "row 1 " in message
+    assert advice in message
     shown = "".join(traceback.format_exception(raised.value))
     assert "Arrow" not in shown  # whose text quotes the value
 
@@ -141,10 +141,10 @@ def test_decimals_follow_the_option(database: OwnDatabase) -> None:
     assert database.rows(query, ValueChoices(decimals="string")) == [
         {"a": "NaN", "b": "0.10", "c": "1" + "0" * 400, "d": "-Infinity", "m": "-1.50"}
     ]
-    found = database.rows(
+    values = database.rows(
         Query(query.sql.replace("1e400::numeric", "123456789012345678901234567890.5")), ValueChoices(decimals="double")
     )
-    assert math.isnan(found[0].pop("a"))
-    assert found == [{"b": 0.1, "c": 1.2345678901234568e29, "d": -math.inf, "m": -1.5}]
+    assert math.isnan(values[0].pop("a"))
+    assert values == [{"b": 0.1, "c": 1.2345678901234568e29, "d": -math.inf, "m": -1.5}]
     with pytest.raises(DataError, match="22003"):  # beyond the largest double, which is no infinity
         database.rows(query, ValueChoices(decimals="double"))

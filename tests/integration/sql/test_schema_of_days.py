@@ -28,8 +28,8 @@ RUNS = count(1)
 class Loads:
     """Loads of one table, day by day, into a table of Delta."""
 
-    def __init__(self, own: OwnDatabase, folder: Path) -> None:
-        self.own, self.folder = own, folder
+    def __init__(self, database: OwnDatabase, folder: Path) -> None:
+        self.own, self.folder = database, folder
 
     def run(self, day: Day, token: str = "", **sink: Any) -> JobReport:
         number = next(RUNS)
@@ -56,8 +56,8 @@ def outcome(report: JobReport) -> tuple[str, str]:
     return (report.failure.type, report.failure.message) if report.failure else ("", "")
 
 
-def add(own: OwnDatabase, number: int, day: Day) -> None:
-    own.run(f"INSERT INTO t (id, at) VALUES ({number}, '{day.date} 12:00:00')")
+def add(database: OwnDatabase, number: int, day: Day) -> None:
+    database.run(f"INSERT INTO t (id, at) VALUES ({number}, '{day.date} 12:00:00')")
 
 
 def test_a_table_that_changes_between_days_is_followed_or_refused_by_contract(
@@ -73,12 +73,12 @@ def test_a_table_that_changes_between_days_is_followed_or_refused_by_contract(
     ]
     add(either, 0, DAYS[0])
     assert outcome(loads.run(DAYS[0])) == ("", "")
-    for number, (change, said) in enumerate(changes, start=1):
+    for number, (change, reason) in enumerate(changes, start=1):
         either.run(change)
         add(either, number, DAYS[number])
         kind, message = outcome(loads.run(DAYS[number], schema_contract="stage_partition"))
-        assert kind == ("ConfigError" if said else ""), message
-        assert said in message
+        assert kind == ("ConfigError" if reason else ""), message
+        assert reason in message
         assert outcome(loads.run(DAYS[number])) == ("", "")
     seen = [[row.get(name) for name in ("id", "b", "c", "d")] for row in loads.rows()]
     assert seen == [[0, None, None, None], [1, None, 7, None], [2, None, 7, None], [3, None, None, 7]]

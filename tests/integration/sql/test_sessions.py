@@ -49,13 +49,13 @@ SESSIONS = {
 }
 
 
-def sessions(own: OwnDatabase) -> int:
-    count: int = own.run(SESSIONS[own.server.conn_type])[0][0]
+def sessions(database: OwnDatabase) -> int:
+    count: int = database.run(SESSIONS[database.server.conn_type])[0][0]
     return count
 
 
-def numbers(own: OwnDatabase, rows: int) -> Query:
-    return Query(f"SELECT n AS id, repeat('x', 500) AS t FROM ({own.series(rows)}) AS numbers")
+def numbers(database: OwnDatabase, rows: int) -> Query:
+    return Query(f"SELECT n AS id, repeat('x', 500) AS t FROM ({database.series(rows)}) AS numbers")
 
 
 def started(own: OwnDatabase, database: Database, rows: int = 2_000_000) -> Callable[[], object]:
@@ -165,8 +165,8 @@ def test_values_written_into_sql_come_back(every: OwnDatabase) -> None:
     day = dt.datetime(2026, 3, 29, 1, 30, 0, 5, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     plain = ["a'b\\\\\"`%s", "", "é😀", -(2**63), True, None, b"\0'\\\xff", Decimal("-0.10")]
     sql = ", ".join(f"{database.literal(value)} AS v{place}" for place, value in enumerate([*plain, 1e-320]))
-    *found, small = database.one_row(f"SELECT {sql}")
-    assert found == plain
+    *values, small = database.one_row(f"SELECT {sql}")
+    assert values == plain
     assert float(small) == 1e-320
     dates = database.one_row(f"SELECT {database.literal(day)} AS a, {database.literal(day.date())} AS b")
     assert [str(value)[:26] for value in dates] == ["2026-03-28 23:30:00.000005", "2026-03-29"]
@@ -194,10 +194,10 @@ def test_a_snapshot_does_not_change(every: OwnDatabase) -> None:
     every.run("INSERT INTO t VALUES (2)")
     assert database.one_row("SELECT count(*) FROM t") == (1,)
     if database.shares_snapshots:
-        other = every.open()
-        other.begin(shared)
+        second = every.open()
+        second.begin(shared)
         database.end()
-        assert other.one_row("SELECT count(*) FROM t") == (1,)
+        assert second.one_row("SELECT count(*) FROM t") == (1,)
         with pytest.raises(RetriableError, match="ended"):
             every.open().begin(shared)
     else:
@@ -309,10 +309,10 @@ def test_the_name_of_a_session_is_visible_at_the_server(every: OwnDatabase) -> N
     with open_database(every.connection(), application_name="dag.task 2026-01-01 */ x") as database:
         more = started(every, database)
         if every.server.conn_type == "postgres":
-            found = every.run(f"SELECT application_name FROM pg_stat_activity WHERE {MINE['postgres']}")
+            sessions_there = every.run(f"SELECT application_name FROM pg_stat_activity WHERE {MINE['postgres']}")
         else:
-            found = every.run(f"SELECT info FROM information_schema.processlist WHERE {MINE['mysql']}")
-        assert "dag.task 2026-01-01" in found[0][0]
+            sessions_there = every.run(f"SELECT info FROM information_schema.processlist WHERE {MINE['mysql']}")
+        assert "dag.task 2026-01-01" in sessions_there[0][0]
         more()
 
 
@@ -363,10 +363,10 @@ def test_too_many_connections_are_retriable(every: OwnDatabase) -> None:
 
 def test_an_error_about_a_value_in_the_users_sql_does_not_show_it(every: OwnDatabase) -> None:
     every.run("CREATE TABLE t (a text)", "INSERT INTO t VALUES ('top secret')")
-    bad = (
+    condition = (
         "cast(a AS int)" if every.server.conn_type == "postgres" else "cast(18446744073709551615 + length(a) AS signed)"
     )
     with pytest.raises(Exception, match=r"22P02|1690") as raised:
-        every.rows(Query(f"SELECT {bad} AS b FROM t"))
+        every.rows(Query(f"SELECT {condition} AS b FROM t"))
     assert type(raised.value).__name__ == "DataError"
     assert "secret" not in "".join(traceback.format_exception(raised.value))

@@ -91,7 +91,7 @@ CUT = {
 
 @pytest.mark.parametrize("how", CUT)
 def test_a_value_that_the_server_cut_fails_the_day(mysql_like: OwnDatabase, how: str) -> None:
-    query, said = CUT[how]
+    query, reason = CUT[how]
     mysql_like.run(
         "CREATE TABLE t (id int PRIMARY KEY, word varchar(20), blob_ blob)",
         "INSERT INTO t VALUES (1, '5', 'a'), (2, '2026 s3cr3t', x'ff')",
@@ -99,7 +99,7 @@ def test_a_value_that_the_server_cut_fails_the_day(mysql_like: OwnDatabase, how:
     with pytest.raises(DataError) as refused:
         polled_day(SqlSource(**BY_QUERY, query=query), mysql_like.connection(), DAY)
     assert "the server warns that it cut or replaced values" in str(refused.value)
-    assert said in str(refused.value)
+    assert reason in str(refused.value)
     assert "s3cr3t" not in str(refused.value)
 
 

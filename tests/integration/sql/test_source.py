@@ -36,12 +36,12 @@ def polled(poller: Poller, part: InputPartition) -> list[dict[str, Any]]:
     return [row for _, batch in poller.poll(part, Tally(part.days)) for row in batch.to_pylist()]
 
 
-def lines(own: OwnDatabase) -> Connection:
-    own.run(
+def lines(database: OwnDatabase) -> Connection:
+    database.run(
         "CREATE TABLE book_lines (page bigint NOT NULL, line varchar(40) NOT NULL, n int, PRIMARY KEY (page, line))",
-        SKEWED.format(own.series(ROWS)),
+        SKEWED.format(database.series(ROWS)),
     )
-    return own.connection()
+    return database.connection()
 
 
 def test_chunks_see_one_state_if_the_table_changes_during_the_read(postgresql: OwnDatabase) -> None:
@@ -129,13 +129,13 @@ def test_a_retry_splits_at_the_same_keys_and_reads_every_row_once(every: OwnData
             source.open(every.connection(), PollContext()) as second,
         ):
             plan = [InputPartition.model_validate_json(part.model_dump_json()) for part in first.plan([DAY])]
-            found = [row["n"] for part in plan[:2] for row in polled(first, part)]
+            rows = [row["n"] for part in plan[:2] for row in polled(first, part)]
             every.run(f"DELETE FROM t{number} WHERE n % 10 = 0")
             assert second.resume(DAY, plan) == plan, kind
-            found += [row["n"] for part in plan[2:] for row in polled(second, part)]
+            rows += [row["n"] for part in plan[2:] for row in polled(second, part)]
         assert len(plan) == 4, kind
-        assert len(found) == len(set(found)), kind
-        assert {n for n in range(1, 5001) if n % 10} <= set(found), kind
+        assert len(rows) == len(set(rows)), kind
+        assert {n for n in range(1, 5001) if n % 10} <= set(rows), kind
 
 
 CLOCKS = {

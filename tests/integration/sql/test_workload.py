@@ -92,9 +92,9 @@ def test_a_compacted_topic_that_follows_snapshots_equals_the_database(
     assert sent == sorted(set(sent)), "each day brings some"
 
 
-def require_same(found: Mapping[Key, Value], expected: Mapping[Key, Value], what: str) -> None:
+def require_same(loaded_rows: Mapping[Key, Value], expected: Mapping[Key, Value], subject: str) -> None:
     """Compare keys first: the difference of whole tables takes pytest minutes."""
-    assert len(found) == len(expected), what
-    assert not found.keys() ^ expected.keys(), what
-    other = [key for key, row in found.items() if row != expected[key]]
-    assert not other, f"{what}: {len(other)} rows differ, one is {found[other[0]]}, not {expected[other[0]]}"
+    assert len(loaded_rows) == len(expected), subject
+    assert not loaded_rows.keys() ^ expected.keys(), subject
+    other = [key for key, row in loaded_rows.items() if row != expected[key]]
+    assert not other, f"{subject}: {len(other)} rows differ, one is {loaded_rows[other[0]]}, not {expected[other[0]]}"

@@ -24,37 +24,37 @@ from tests.equipment.http.authority import Authority
 
 
 def connection(conn_type: str = "postgres", **fields: Any) -> Connection:
-    given = {"host": "db", "path": "shop", "login": "reader", "password": "s3cr3t", "extra": {}}
-    return Connection(conn_id="c", conn_type=conn_type, **given | fields)
+    extra = {"host": "db", "path": "shop", "login": "reader", "password": "s3cr3t", "extra": {}}
+    return Connection(conn_id="c", conn_type=conn_type, **extra | fields)
 
 
 def test_airflows_fields_become_libpqs_parameters() -> None:
-    found = postgresql.connect_parameters(
+    parameters = postgresql.connect_parameters(
         connection(port=6432, extra={"sslmode": "verify-full", "cursor": "x"}), "dag", 12.4
     )
-    assert found["host"] == "db"
-    assert found["port"] == 6432
-    assert found["dbname"] == "shop"
-    assert found["user"] == "reader"
-    assert found["password"] == "s3cr3t"
-    assert found["sslmode"] == "verify-full"
-    assert found["application_name"] == "dag"
-    assert found["connect_timeout"] == 12
-    assert "cursor" not in found
+    assert parameters["host"] == "db"
+    assert parameters["port"] == 6432
+    assert parameters["dbname"] == "shop"
+    assert parameters["user"] == "reader"
+    assert parameters["password"] == "s3cr3t"
+    assert parameters["sslmode"] == "verify-full"
+    assert parameters["application_name"] == "dag"
+    assert parameters["connect_timeout"] == 12
+    assert "cursor" not in parameters
 
 
 def test_airflows_fields_become_pymysqls_arguments() -> None:
-    found = mysql.connect_arguments(connection("mysql", password="pä€", extra={"charset": "latin1"}), 12.5)
-    assert found["password"] == "pä€".encode()
-    assert found["port"] == 3306
-    assert found["database"] == "shop"
-    assert found["connect_timeout"] == 12.5
-    assert "charset" not in found
-    assert "ssl" not in found
+    arguments = mysql.connect_arguments(connection("mysql", password="pä€", extra={"charset": "latin1"}), 12.5)
+    assert arguments["password"] == "pä€".encode()
+    assert arguments["port"] == 3306
+    assert arguments["database"] == "shop"
+    assert arguments["connect_timeout"] == 12.5
+    assert "charset" not in arguments
+    assert "ssl" not in arguments
 
 
 @pytest.mark.parametrize(
-    ("conn_type", "fields", "said"),
+    ("conn_type", "fields", "message"),
     [
         ("postgres", {"path": None}, "schema field is empty"),
         ("postgres", {"extra": {"sslmod": "require"}}, "'sslmod'"),
@@ -70,12 +70,12 @@ def test_airflows_fields_become_pymysqls_arguments() -> None:
     ],
 )
 def test_a_wrong_field_is_a_problem_before_a_connection_is_made(
-    conn_type: str, fields: dict[str, Any], said: str
+    conn_type: str, fields: dict[str, Any], message: str
 ) -> None:
-    (found,) = connection_problems(connection(conn_type, **fields))
-    assert said in found
-    assert "'c'" in found
-    assert "s3cr3t" not in found
+    (problems,) = connection_problems(connection(conn_type, **fields))
+    assert message in problems
+    assert "'c'" in problems
+    assert "s3cr3t" not in problems
 
 
 @pytest.mark.parametrize("conn_type", ["postgres", "mysql"])
@@ -123,10 +123,10 @@ def test_tls_of_mysql_is_off_when_disabled_and_refused_without_its_file() -> Non
     ],
 )  # fmt: skip
 def test_a_code_of_postgresql_decides_the_error(code: str, kind: type[Exception]) -> None:
-    found = postgresql_errors.sql_error(psycopg.errors.lookup(code)("value s3cr3t"), "reading")
-    assert type(found) is kind
-    assert code in str(found)
-    assert "s3cr3t" not in str(found)
+    translated = postgresql_errors.sql_error(psycopg.errors.lookup(code)("value s3cr3t"), "reading")
+    assert type(translated) is kind
+    assert code in str(translated)
+    assert "s3cr3t" not in str(translated)
 
 
 def test_a_lost_connection_of_postgresql_has_no_code() -> None:
@@ -143,18 +143,18 @@ def test_a_lost_connection_of_postgresql_has_no_code() -> None:
     ],
 )  # fmt: skip
 def test_a_number_of_mysql_decides_the_error(number: int, kind: type[Exception]) -> None:
-    found = mysql_errors.sql_error(pymysql.OperationalError(number, "near 's3cr3t'"), "reading")
-    assert type(found) is kind
-    assert str(number) in str(found)
-    assert number in (1045, 1142) or "s3cr3t" not in str(found)
+    translated = mysql_errors.sql_error(pymysql.OperationalError(number, "near 's3cr3t'"), "reading")
+    assert type(translated) is kind
+    assert str(number) in str(translated)
+    assert number in (1045, 1142) or "s3cr3t" not in str(translated)
 
 
 def test_the_error_of_a_failed_connection_hides_the_password() -> None:
     hidden = Secrets(["s3cr3t"])
-    said = "connection failed: FATAL: password authentication failed for s3cr3t"
-    found = postgresql_errors.connecting_error(psycopg.OperationalError(said), "c", hidden)
-    assert type(found) is ConfigError
-    assert "s3cr3t" not in str(found)
+    server_text = "connection failed: FATAL: password authentication failed for s3cr3t"
+    translated = postgresql_errors.connecting_error(psycopg.OperationalError(server_text), "c", hidden)
+    assert type(translated) is ConfigError
+    assert "s3cr3t" not in str(translated)
     for refused in (pymysql.OperationalError(2003, "Can't connect s3cr3t"), pymysql.OperationalError(1045, "s3cr3t")):
         assert "s3cr3t" not in str(mysql_errors.connecting_error(refused, "c", hidden))
 

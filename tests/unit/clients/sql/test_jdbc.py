@@ -71,9 +71,9 @@ def test_unknown_fields_of_the_extra_are_refused_and_airflows_own_ignored() -> N
         jdbc.connection_problems(connection(driver_path="/any.jar", driver_class="a.B", properties={"loginTimeout": 5}))
         == []
     )
-    found = jdbc.connection_problems(connection(driverclass="a.B", fetchsize="many", properties={"PassWord": "x"}))
-    assert len(found) == 3
-    assert "driver_class" in found[0]
+    problems = jdbc.connection_problems(connection(driverclass="a.B", fetchsize="many", properties={"PassWord": "x"}))
+    assert len(problems) == 3
+    assert "driver_class" in problems[0]
     assert jdbc.connection_problems(connection(properties="a=b"))
     assert jdbc.connection_problems(connection(""))
 
@@ -213,15 +213,15 @@ SQL = "java.sql.SQLException"
 def test_java_errors_get_their_class_and_show_no_text(java: Java, kind: type[Exception]) -> None:
     error = Exception("canary")
     error.java_exception = java  # type: ignore[attr-defined]
-    found = error_for_exceptions("connection 'erp'", jvm_exceptions(error))
-    assert type(found) is kind
-    assert "canary" not in str(found)
+    translated = error_for_exceptions("connection 'erp'", jvm_exceptions(error))
+    assert type(translated) is kind
+    assert "canary" not in str(translated)
 
 
 def test_an_sql_error_shows_its_text_without_secrets_if_no_row_is_read() -> None:
     error = Exception()
     error.java_exception = Java(SQL, "42X05", "no table T for canary")  # type: ignore[attr-defined]
-    found = error_for_exceptions(
+    translated = error_for_exceptions(
         "connection 'erp'", jvm_exceptions(error), secrets=jdbc.connection_secrets(connection())
     )
-    assert "no table T for ***" in str(found)
+    assert "no table T for ***" in str(translated)

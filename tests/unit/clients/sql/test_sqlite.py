@@ -77,15 +77,15 @@ def read(database: Database, what: Table | Query, choices: ValueChoices | None =
 )
 def test_a_value_is_read_unchanged(make: Make, declared: str, stored: str, kind: pa.DataType, value: object) -> None:
     database = make(f"CREATE TABLE t (a {declared})", f"INSERT INTO t VALUES ({stored}), (NULL)")
-    found = read(database, Table("t"))
-    assert found.schema.field("a").type == kind
+    values = read(database, Table("t"))
+    assert values.schema.field("a").type == kind
     if pa.types.is_timestamp(kind):
         value = dt.datetime.fromisoformat(str(value))
-    assert found.column("a").to_pylist() == [value, None]
+    assert values.column("a").to_pylist() == [value, None]
 
 
 @pytest.mark.parametrize(
-    ("declared", "stored", "said"),
+    ("declared", "stored", "message"),
     [
         ("integer", f"'{CANARY}'", "read as int64, but holds texts"),
         ("integer", "1.5", "read as int64, but holds floating numbers"),
@@ -105,19 +105,19 @@ def test_a_value_is_read_unchanged(make: Make, declared: str, stored: str, kind:
     ],
 )
 def test_a_value_of_another_storage_class_fails_and_is_not_shown(
-    make: Make, declared: str, stored: str, said: str
+    make: Make, declared: str, stored: str, message: str
 ) -> None:
     database = make(f"CREATE TABLE t (a {declared})", f"INSERT INTO t VALUES (NULL), ({stored})")
     with pytest.raises(DataError) as caught:
         read(database, Table("t"))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert CANARY not in str(caught.value)
 
 
 def test_decimals_follow_the_option(make: Make) -> None:
     database = make("CREATE TABLE t (a decimal(10,2))", "INSERT INTO t VALUES (1), (1.1)")
-    found = read(database, Table("t"), ValueChoices(decimals="double"))
-    assert found.column("a").to_pylist() == [1.0, 1.1]
+    values = read(database, Table("t"), ValueChoices(decimals="double"))
+    assert values.column("a").to_pylist() == [1.0, 1.1]
     with pytest.raises(DataError, match="floating numbers"):
         read(database, Table("t"), ValueChoices(decimals="string"))
     assert read(database, Table("t"), ValueChoices(decimals="string"), where="a = 1").column("a").to_pylist() == ["1"]
@@ -166,8 +166,8 @@ def test_statistics_are_used_if_there_are_any(make: Make) -> None:
 
 def test_a_query_is_described_without_running(make: Make) -> None:
     database = make("CREATE TABLE t (id integer PRIMARY KEY, a decimal(10,2) NOT NULL)")
-    found = database.describe(Query("WITH x AS (SELECT * FROM t) SELECT id, a, upper('x') AS u FROM x;"))
-    assert [(column.name, column.type, column.is_nullable) for column in found] == [
+    columns = database.describe(Query("WITH x AS (SELECT * FROM t) SELECT id, a, upper('x') AS u FROM x;"))
+    assert [(column.name, column.type, column.is_nullable) for column in columns] == [
         ("id", "integer", True),
         ("a", "decimal(10,2)", True),
         ("u", "", True),
@@ -194,13 +194,13 @@ def test_a_session_of_sqlite_cannot_write(make: Make) -> None:
 )
 def test_a_value_written_into_sql_is_unchanged(make: Make, value: object) -> None:
     database = make("CREATE TABLE t (a text)")
-    (found,) = database.one_row(f"SELECT {database.literal(value)}")
-    assert found == (str(value) if isinstance(value, dt.date | Decimal) else value)
+    (read_back,) = database.one_row(f"SELECT {database.literal(value)}")
+    assert read_back == (str(value) if isinstance(value, dt.date | Decimal) else value)
 
 
 def test_an_instant_is_written_in_utc(make: Make) -> None:
-    there = dt.timezone(dt.timedelta(hours=2))
-    assert make("CREATE TABLE t (a)").literal(dt.datetime(2026, 10, 5, 1, tzinfo=there)) == "'2026-10-04 23:00:00'"
+    local_zone = dt.timezone(dt.timedelta(hours=2))
+    assert make("CREATE TABLE t (a)").literal(dt.datetime(2026, 10, 5, 1, tzinfo=local_zone)) == "'2026-10-04 23:00:00'"
 
 
 def test_batches_are_small_however_wide_a_row_is(make: Make) -> None:
@@ -234,18 +234,18 @@ def test_a_statement_that_takes_too_long_or_is_cancelled_ends(make: Make) -> Non
 
 
 @pytest.mark.parametrize(
-    ("host", "said"),
+    ("host", "message"),
     [(None, "give the path"), ("/nowhere/shop.db", "there is no file"), (__file__, "cannot be opened as a database")],
 )
-def test_a_file_that_is_no_database_is_refused(host: str | None, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_file_that_is_no_database_is_refused(host: str | None, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         open_database(Connection(conn_id="c", conn_type="sqlite", host=host), application_name="tests")
 
 
 def test_a_locked_file_is_tried_again_later(make: Make, tmp_path: Path) -> None:
     make("CREATE TABLE t (a)")
     (file,) = tmp_path.glob("*.db")
-    with closing(sqlite3.connect(file)) as other:
-        other.execute("BEGIN EXCLUSIVE")
+    with closing(sqlite3.connect(file)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
         with pytest.raises(RetriableError, match="cannot be read at the moment"):
             make(limits=SessionLimits(connect_seconds=0.01))

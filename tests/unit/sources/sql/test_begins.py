@@ -93,13 +93,13 @@ def test_when_needed_reads_all_rows_again_and_goes_on_from_there(tmp_path: Path)
     events.empty(sets_back=True)
     assert events.increment(DAYS[1], end) == (START_POSITION, [])
     events.add(1, 2)
-    anew, found = events.increment(DAYS[1], end)
-    assert (anew, found) == ('["2"]', [1, 2])
+    restarted, numbers = events.increment(DAYS[1], end)
+    assert (restarted, numbers) == ('["2"]', [1, 2])
     events.add(7)
-    assert events.increment(DAYS[2], anew) == ('["7"]', [7])
-    assert events.increment(DAYS[1], end, anew) == (anew, [1, 2]), "the day that began anew is loaded again"
+    assert events.increment(DAYS[2], restarted) == ('["7"]', [7])
+    assert events.increment(DAYS[1], end, restarted) == (restarted, [1, 2]), "the day that began anew is loaded again"
     events.options["snapshot_mode"] = "initial"
-    assert events.increment(DAYS[1], end, anew) == (anew, [1, 2]), "whatever the mode is by then"
+    assert events.increment(DAYS[1], end, restarted) == (restarted, [1, 2]), "whatever the mode is by then"
 
 
 def test_a_counter_below_the_existing_numbers_is_no_reset(sqlite: SQLite, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,23 +164,23 @@ def test_rows_of_one_time_are_read_once_even_if_some_are_written_after_the_run(
     """PR #1093 of kafka-connect-jdbc: a run that ends among rows of one second must leave all of them to the next."""
     link = sqlite3.connect(":memory:", isolation_level=None, detect_types=sqlite3.PARSE_DECLTYPES)
     sqlite3.register_converter("moment", lambda text: dt.datetime.fromisoformat(text.decode()))
-    known = {"at": SqlCursorColumn("at", "wall", 0), "id": SqlCursorColumn("id", "number")}
-    cursor = SqlCursor(tuple(known[name] for name in by), "UTC", compares_rows=True)
+    columns = {"at": SqlCursorColumn("at", "wall", 0), "id": SqlCursorColumn("id", "number")}
+    cursor = SqlCursor(tuple(columns[name] for name in by), "UTC", compares_rows=True)
     with closing(SQLite(link, "here", SessionLimits())) as database:
         database.rows("CREATE TABLE t (row text, id integer, at moment)")
-        found: list[list[str]] = []
-        after = None
+        runs: list[list[str]] = []
+        begin = None
         writes = (("a", 9, "'2026-10-05 11:59:59'"), ("b", numbers[2], "'2026-10-05 12:00:00'"), ("null", 5, "NULL"))
         later = [(), (("c", numbers[0], "'2026-10-05 12:00:00'"), ("d", numbers[1], "'2026-10-05 12:00:00'")), ()]
         for seconds, rows in zip((0.5, 0.9, 1.0), (writes, *later), strict=False):
             for row, number, at in rows:
                 database.rows(f"INSERT INTO t VALUES ('{row}', {number}, {at})")
             until = NOON + dt.timedelta(seconds=seconds)
-            end = cursor.find_end(database, "t", after, row_condition="", until=until)
-            where = cursor.condition(database, after, end)
-            found.append(sorted(row for (row,) in database.rows(database.select(["row"], "t", where=where))))
-            after = end
-    assert found == [["a"], [], ["b", "c", "d"]]
+            end = cursor.find_end(database, "t", begin, row_condition="", until=until)
+            where = cursor.condition(database, begin, end)
+            runs.append(sorted(row for (row,) in database.rows(database.select(["row"], "t", where=where))))
+            begin = end
+    assert runs == [["a"], [], ["b", "c", "d"]]
 
 
 def test_rows_with_the_last_number_that_are_written_later_are_missed(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_spark_read_is_not_split(tmp_path: Path, sharing: list[str]) -> None:
 
 
 def test_a_file_reports_the_counter_of_a_column(sqlite: SQLite) -> None:
-    for columns, given in {
+    for columns, last_number in {
         "id integer PRIMARY KEY)": 7,
         "id integer PRIMARY KEY AUTOINCREMENT)": 9,
         "id int PRIMARY KEY)": None,
@@ -256,5 +256,5 @@ def test_a_file_reports_the_counter_of_a_column(sqlite: SQLite) -> None:
             sqlite.rows(f"INSERT INTO t (id) VALUES ({number})")
         sqlite.rows("DELETE FROM t WHERE id = 9")
         counter = sqlite.column_counter(Table("t"), "id")
-        assert (counter and counter.last_number) == given, columns
+        assert (counter and counter.last_number) == last_number, columns
         sqlite.rows("DROP TABLE t")

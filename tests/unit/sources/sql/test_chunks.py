@@ -34,7 +34,7 @@ def counts(
         for key in keys:
             database.rows(f"INSERT INTO t VALUES ({', '.join(map(database.literal, key))})")
         quoted = [database.quote(name) for name in names]
-        found = find_keys(
+        bounds = find_keys(
             database,
             "t",
             quoted,
@@ -43,7 +43,7 @@ def counts(
             chunks=chunks,
             compares_rows=compares_rows,
         )
-        ends = [key_literals(database, key) for key in found]
+        ends = [key_literals(database, key) for key in bounds]
         wheres = chunk_conditions(quoted, ends, compares_rows=compares_rows)
         return [database.rows(database.select(quoted, "t", where=where)) for where in wheres]
 
@@ -52,16 +52,16 @@ def counts(
 def test_every_row_is_in_one_chunk_whatever_the_estimate(
     keys: list[tuple[Any, ...]], chunks: int, rows: int | None, compares_rows: bool
 ) -> None:
-    found = counts(keys, chunks, rows=rows, compares_rows=compares_rows)
-    assert len(found) <= chunks
-    assert sorted(key for chunk in found for key in chunk) == sorted(keys)
+    rows_by_chunk = counts(keys, chunks, rows=rows, compares_rows=compares_rows)
+    assert len(rows_by_chunk) <= chunks
+    assert sorted(key for chunk in rows_by_chunk for key in chunk) == sorted(keys)
 
 
 @pytest.mark.parametrize("compares_rows", [True, False])
 def test_many_keys_at_one_end_make_no_chunk_large(compares_rows: bool) -> None:
     crowd = [(1, f"{number:03}") for number in range(197)]
-    found = counts([*crowd, (10**12, "x"), (2 * 10**12, "y"), (-5, "z")], 4, compares_rows=compares_rows)
-    assert [len(chunk) for chunk in found] == [50, 50, 50, 50]
+    rows_by_chunk = counts([*crowd, (10**12, "x"), (2 * 10**12, "y"), (-5, "z")], 4, compares_rows=compares_rows)
+    assert [len(chunk) for chunk in rows_by_chunk] == [50, 50, 50, 50]
 
 
 def test_rows_added_during_the_read_are_in_a_chunk() -> None:

@@ -66,12 +66,12 @@ def test_every_row_is_read_once_however_many_are_added_between_runs(
         for gap in group:
             last += gap
             events.add(last)
-        end, found = events.increment(day, after)
-        read.append((day, after, end, found))
+        end, numbers = events.increment(day, after)
+        read.append((day, after, end, numbers))
         after = end
-    assert sum(len(found) for *_, found in read) == sum(map(len, gaps[: len(read)]))
-    for day, begin, end, found in read:
-        assert events.increment(day, begin, end) == (end, found), "a load that is repeated"
+    assert sum(len(numbers) for *_, numbers in read) == sum(map(len, gaps[: len(read)]))
+    for day, begin, end, numbers in read:
+        assert events.increment(day, begin, end) == (end, numbers), "a load that is repeated"
 
 
 def test_an_empty_table_has_the_position_before_all_rows(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_runs_follow_each_other_through_the_ledger_of_a_table(tmp_path: Path) ->
     assert run(2, DAYS[0]) == 1
     assert run(3, DAYS[1]) == 2, "a day that is loaded again"
     assert run(4, DAYS[2]) == 0
-    found = DeltaTable(str(tmp_path / "table")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
-    assert sorted(found) == [1, 2, 7]
+    numbers = DeltaTable(str(tmp_path / "table")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
+    assert sorted(numbers) == [1, 2, 7]
     events.empty(sets_back=True)
     events.add(1, 3)
     assert [run(number, DAYS[3]) for number in (5, 6)] == [2, 2], "it begins anew, and is loaded again"

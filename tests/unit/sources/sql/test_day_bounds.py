@@ -28,17 +28,17 @@ def test_each_day_begins_where_the_one_before_ends(
     first: dt.date, zone: str, db_timezone: str, clock: ColumnClock
 ) -> None:
     days = days_between(first, first + dt.timedelta(days=9), zone)
-    found = [day_bounds(day, clock, db_timezone) for day in days]
-    assert all(one.end == after.first for one, after in pairwise(found))
-    assert all(one.first < one.end for one in found)
+    all_bounds = [day_bounds(day, clock, db_timezone) for day in days]
+    assert all(earlier.end == later.first for earlier, later in pairwise(all_bounds))
+    assert all(earlier.first < earlier.end for earlier in all_bounds)
 
 
 @given(DATES, ZONES, ZONES, st.integers(0, 86_399))
 def test_an_instant_is_in_the_day_that_the_zone_shows(date: dt.date, zone: str, db_timezone: str, second: int) -> None:
     day = Day(date=date, zone=zone)
     instant = day.start + dt.timedelta(seconds=second)
-    found = day_bounds(day, "instant", db_timezone)
-    assert (found.first <= instant < found.end) == (instant.astimezone(ZoneInfo(zone)).date() == date)
+    bounds = day_bounds(day, "instant", db_timezone)
+    assert (bounds.first <= instant < bounds.end) == (instant.astimezone(ZoneInfo(zone)).date() == date)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,10 @@ def test_an_instant_is_in_the_day_that_the_zone_shows(date: dt.date, zone: str, 
 )
 def test_days_of_a_changed_clock_have_their_hours(date: dt.date, hours: int) -> None:
     day = Day(date=date, zone="US/Pacific")
-    found = day_bounds(day, "instant", "UTC")
-    assert found.end - found.first == dt.timedelta(hours=hours)
+    instants = day_bounds(day, "instant", "UTC")
+    assert instants.end - instants.first == dt.timedelta(hours=hours)
     wall = day_bounds(day, "wall", "UTC")
-    assert wall == (found.first.replace(tzinfo=None), found.end.replace(tzinfo=None))  # type: ignore[call-arg]
+    assert wall == (instants.first.replace(tzinfo=None), instants.end.replace(tzinfo=None))  # type: ignore[call-arg]
 
 
 def test_a_clock_in_the_days_own_zone_is_cut_at_its_midnights() -> None:

@@ -46,16 +46,16 @@ class Server:
     ],
 )
 def test_a_day_is_read_when_the_replica_has_all_of_it(lag: float | Exception | None, is_whole: bool) -> None:
-    database, now = cast("Database", Server(lag)), DAY.end + dt.timedelta(hours=1)
+    database, database_time = cast("Database", Server(lag)), DAY.end + dt.timedelta(hours=1)
     if is_whole:
-        require_replayed(database, DAY, now)
+        require_replayed(database, DAY, database_time)
     else:
         with pytest.raises(RetriableError, match=r"3600\.5 s behind|does not replicate"):
-            require_replayed(database, DAY, now)
+            require_replayed(database, DAY, database_time)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ("ALTER TABLE t ADD COLUMN c text", None),
         ("ALTER TABLE t RENAME COLUMN a TO b", "column 'a' of type decimal(10,2) is gone"),
@@ -64,7 +64,7 @@ def test_a_day_is_read_when_the_replica_has_all_of_it(lag: float | Exception | N
     ],
 )
 def test_a_table_of_sqlite_that_is_altered_after_the_plan_fails_or_is_read_as_planned(
-    tmp_path: Path, change: str, said: str | None
+    tmp_path: Path, change: str, message: str | None
 ) -> None:
     with closing(sqlite3.connect(tmp_path / "s.db")) as file:
         file.executescript("CREATE TABLE t (id integer PRIMARY KEY, a decimal(10,2)); INSERT INTO t VALUES (1, '2')")
@@ -73,9 +73,9 @@ def test_a_table_of_sqlite_that_is_altered_after_the_plan_fails_or_is_read_as_pl
         with source.open(connection, PollContext()) as poller:
             (part,) = poller.plan([DAY])
             file.executescript(change)
-            if said is None:
+            if message is None:
                 assert [row["id"] for row in polled(poller, part)] == [1]
             else:
                 with pytest.raises(PlanGoneError) as caught:
                     polled(poller, part)
-                assert said in str(caught.value)
+                assert message in str(caught.value)

@@ -36,10 +36,10 @@ def test_chunks_hold_every_row_once_including_null_and_later_rows(bounds: tuple[
     with sqlite3.connect(":memory:") as link:
         link.execute('CREATE TABLE t ("k")')
         link.executemany("INSERT INTO t VALUES (?)", [(row,) for row in rows])
-        found = [
+        keys = [
             key for condition in conditions for (key,) in link.execute(f"SELECT k FROM t WHERE {condition or '1 = 1'}")
         ]
-    assert sorted(map(str, found)) == sorted(map(str, rows))
+    assert sorted(map(str, keys)) == sorted(map(str, rows))
 
 
 def test_dates_and_times_are_spread_evenly() -> None:
@@ -74,8 +74,8 @@ def rows_of(*batches: pa.RecordBatch, is_unique: bool, **options: Any) -> list[d
     params = {"columns": columns, "key": ["ID"], "is_unique": is_unique, "where": ""}
     part = InputPartition(days=(DAY,), params=params)
     with SqlSource(conn_id="erp", table="T", snapshot="replace", **options).open(ERP, PollContext()) as poller:
-        found = [batch for _, batch in poller.rows_of(part, iter(batches), Tally(part.days))]
-    return [row for batch in found for row in batch.to_pylist()]
+        rows = [batch for _, batch in poller.rows_of(part, iter(batches), Tally(part.days))]
+    return [row for batch in rows for row in batch.to_pylist()]
 
 
 def batch(*ids: str | None) -> pa.RecordBatch:

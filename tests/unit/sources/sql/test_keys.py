@@ -163,11 +163,11 @@ def test_the_same_number_has_the_same_key_however_it_is_read(number: Decimal) ->
 
 @given(st.lists(st.text(st.characters(codec="utf-8")), min_size=2, max_size=2), st.data())
 def test_texts_that_differ_have_keys_that_differ(texts: list[str], data: st.DataObject) -> None:
-    other = data.draw(st.permutations(texts))
+    second = data.draw(st.permutations(texts))
     same = key_of([("text", pa.string(), text) for text in texts]) == key_of(
-        [("text", pa.string(), text) for text in other]
+        [("text", pa.string(), text) for text in second]
     )
-    assert same == (texts == list(other))
+    assert same == (texts == list(second))
 
 
 def test_a_null_is_no_key_and_its_column_is_named() -> None:

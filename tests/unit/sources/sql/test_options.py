@@ -50,7 +50,7 @@ def test_the_stream_is_the_table_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"conn_id": "c", "snapshot": "replace"}, "set either table or query"),
         (WHOLE | {"query": "SELECT 1"}, "set either table or query"),
@@ -95,10 +95,10 @@ def test_the_stream_is_the_table_by_default() -> None:
         (DAYS | {"decimals": "round"}, "decimals: Input should be 'exact', 'string' or 'double'"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], said: str) -> None:
+def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         SqlSource(**options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_one_error_names_all_problems() -> None:
@@ -113,7 +113,7 @@ def test_one_error_names_all_problems() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields", "said"),
+    ("kind", "fields", "message"),
     [
         ("oracle", {}, "type 'oracle' is not supported: use postgres, mysql, sqlite or jdbc"),
         ("sqlite", {}, "host: give the path"),
@@ -123,10 +123,10 @@ def test_one_error_names_all_problems() -> None:
         ("mysql", {"host": "db"}, "schema: name the database, or give table='database.table'"),
     ],
 )
-def test_a_wrong_connection_is_a_problem_without_network(kind: str, fields: dict[str, Any], said: str) -> None:
+def test_a_wrong_connection_is_a_problem_without_network(kind: str, fields: dict[str, Any], message: str) -> None:
     connection = Connection(conn_id="shop_db", conn_type=kind, password=SecretStr("canary"), **fields)
     (problem,) = SqlSource(**DAYS).check(connection)
-    assert said in problem
+    assert message in problem
     assert "secret" not in problem
 
 

@@ -136,7 +136,7 @@ def test_one_error_lists_all_wrong_names_with_the_nearest_ones(read: Read) -> No
 
 
 @pytest.mark.parametrize(
-    ("made", "options", "said"),
+    ("made", "options", "message"),
     [
         ("CREATE TABLE t (id integer PRIMARY KEY, day date)", {}, "column 'day' is reserved for a column of this"),
         ("CREATE TABLE t (a text, b text, PRIMARY KEY (a, b))", {"columns": ["a"]}, "add 'b' of the primary key"),
@@ -147,11 +147,11 @@ def test_one_error_lists_all_wrong_names_with_the_nearest_ones(read: Read) -> No
     ],
 )
 def test_a_table_that_does_not_fit_the_options_is_refused(
-    read: Read, made: str, options: dict[str, Any], said: str
+    read: Read, made: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         read(made, **{"table": "t", "snapshot": "replace"} | options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("what", [{"table": "t"}, {"query": "SELECT * FROM t", "key": ["a"]}])

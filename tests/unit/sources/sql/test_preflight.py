@@ -62,15 +62,15 @@ def test_a_number_from_the_tables_counter_has_only_the_note_on_late_commits(shop
 def test_a_number_without_a_counter_is_noted(shop: Connection) -> None:
     with closing(sqlite3.connect(shop.host or "")) as database:
         database.execute("CREATE TABLE t (id integer)")
-    found = notes(checked(shop, table="t", **FOLLOWED))
-    assert found[1:] == [
+    report_notes = notes(checked(shop, table="t", **FOLLOWED))
+    assert report_notes[1:] == [
         "note: it may be NULL, and rows with NULL are in no increment",
         "note: no index begins with it, so each run reads the whole table",
         "note: no unique index has only this column: a row with the same number as the last row is missed",
         "note: no sequence gives its numbers, so it is unknown whether they only grow, and a reset is not detected",
         f"note: {LATE}",
     ]
-    (about_key,) = found[:1]
+    (about_key,) = report_notes[:1]
     assert "the table has no primary key" in about_key
 
 
@@ -91,7 +91,7 @@ def test_consistency_chunk_and_keys_that_cannot_be_split_are_noted(shop: Connect
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"table": "order", "snapshot": "replace"}, "there is no table 'order'"),
         ({"day_column": "att"}, "day_column: there is no column 'att'; did you mean 'at'?"),
@@ -100,9 +100,9 @@ def test_consistency_chunk_and_keys_that_cannot_be_split_are_noted(shop: Connect
     ],
 )
 def test_an_option_that_does_not_fit_the_database_is_a_problem(
-    shop: Connection, options: dict[str, Any], said: str
+    shop: Connection, options: dict[str, Any], message: str
 ) -> None:
     report = checked(shop, **options)
     assert not report.passed
-    assert said in str(report)
+    assert message in str(report)
     assert "does not work yet" in str(report)

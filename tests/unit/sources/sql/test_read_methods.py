@@ -35,10 +35,10 @@ VALUES: dict[str, Any] = {
 MODES = [way for way in READ_METHODS if way.option == "mode"]
 
 
-def options_of(way: ReadMethod) -> dict[str, Any]:
+def options_of(method: ReadMethod) -> dict[str, Any]:
     """Return what the way cannot do without."""
-    needed = {name: VALUES[name] for name in way.requires}
-    return {"conn_id": "c", "table": "orders", way.option: way.value or "at"} | needed
+    needed = {name: VALUES[name] for name in method.requires}
+    return {"conn_id": "c", "table": "orders", method.option: method.value or "at"} | needed
 
 
 def made(options: dict[str, Any]) -> str:
@@ -53,15 +53,15 @@ def made(options: dict[str, Any]) -> str:
     return ""
 
 
-@pytest.mark.parametrize(("way", "option"), list(product(READ_METHODS, METHOD_OPTIONS)), ids=str)
-def test_each_option_is_needed_allowed_or_refused_as_the_table_says(way: ReadMethod, option: str) -> None:
-    options, cell = options_of(way), way.option_use(option)
+@pytest.mark.parametrize(("method", "option"), list(product(READ_METHODS, METHOD_OPTIONS)), ids=str)
+def test_each_option_is_needed_allowed_or_refused_as_the_table_says(method: ReadMethod, option: str) -> None:
+    options, cell = options_of(method), method.option_use(option)
     if cell == "needed":
         del options[option]
-        assert made(options) == f"{option}: {way} needs it"
+        assert made(options) == f"{option}: {method} needs it"
     else:
-        said = made(options | {option: VALUES[option]})
-        assert (not said) if cell == "yes" else said.startswith(option)
+        problem = made(options | {option: VALUES[option]})
+        assert (not problem) if cell == "yes" else problem.startswith(option)
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(READ_METHODS, READ_METHODS)), ids=str)
@@ -69,23 +69,23 @@ def test_two_ways_together_are_refused(first: ReadMethod, second: ReadMethod) ->
     if first.option == second.option:
         assert made(options_of(first)) == ""
     else:
-        said = made(options_of(first) | options_of(second))
-        assert said == "day_column: set one of day_column, snapshot and mode"
+        problem = made(options_of(first) | options_of(second))
+        assert problem == "day_column: set one of day_column, snapshot and mode"
 
 
-@pytest.mark.parametrize(("way", "mode", "chunks"), list(product(MODES, SNAPSHOT_MODES, (None, 2))), ids=str)
-def test_every_mode_goes_with_every_snapshot_mode(way: ReadMethod, mode: str, chunks: int | None) -> None:
-    said = made(options_of(way) | {"snapshot_mode": mode, "parallel_chunks": chunks})
-    wanted = "parallel_chunks: snapshot_mode='no_data'" if (mode, chunks) == ("no_data", 2) else ""
-    assert said.startswith(wanted)
-    assert bool(said) is bool(wanted)
+@pytest.mark.parametrize(("method", "mode", "chunks"), list(product(MODES, SNAPSHOT_MODES, (None, 2))), ids=str)
+def test_every_mode_goes_with_every_snapshot_mode(method: ReadMethod, mode: str, chunks: int | None) -> None:
+    problem = made(options_of(method) | {"snapshot_mode": mode, "parallel_chunks": chunks})
+    expected = "parallel_chunks: snapshot_mode='no_data'" if (mode, chunks) == ("no_data", 2) else ""
+    assert problem.startswith(expected)
+    assert bool(problem) is bool(expected)
 
 
 def test_one_error_names_all_options_that_do_not_go_with_a_way() -> None:
-    said = made(
+    problem = made(
         {"conn_id": "c", "table": "t", "snapshot": "daily"} | {name: VALUES[name] for name in METHOD_OPTIONS[:-1]}
     )
-    assert [part.split(":")[0] for part in said.split("; ")] == list(METHOD_OPTIONS[:5])
+    assert [part.split(":")[0] for part in problem.split("; ")] == list(METHOD_OPTIONS[:5])
 
 
 def cells(*texts: str) -> str:
@@ -104,8 +104,10 @@ def later(mode: StartMode) -> tuple[str, str]:
 
 def test_the_page_has_the_same_tables() -> None:
     names = [f"`{name}`" for name in METHOD_OPTIONS[:-1]]
-    wanted = [cells("way", *names, "the operator's `lookback_days`"), "|" + "---|" * (len(METHOD_OPTIONS) + 1)]
-    wanted += [cells(quoted(str(way)), *(way.option_use(option) for option in METHOD_OPTIONS)) for way in READ_METHODS]
+    expected = [cells("way", *names, "the operator's `lookback_days`"), "|" + "---|" * (len(METHOD_OPTIONS) + 1)]
+    expected += [
+        cells(quoted(str(method)), *(method.option_use(option) for option in METHOD_OPTIONS)) for method in READ_METHODS
+    ]
     modes = [
         cells(
             f'`"{name}"`' + " (default)" * (name == "initial"),
@@ -120,6 +122,6 @@ def test_the_page_has_the_same_tables() -> None:
         for (option, name), ours in FOREIGN_NAMES.items()
     }
     page = PAGE.read_text(encoding="utf-8")
-    assert "\n".join(wanted) + "\n\n" in page
+    assert "\n".join(expected) + "\n\n" in page
     assert "\n".join(modes) + "\n\n" in page
     assert sorted(elsewhere - set(page.splitlines())) == []

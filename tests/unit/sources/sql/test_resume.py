@@ -36,8 +36,8 @@ VALUES = st.one_of(
 @given(st.lists(VALUES, min_size=1, max_size=3))
 def test_a_key_in_a_plan_is_parsed_unchanged(values: list[Any]) -> None:
     key = tuple(values)
-    found = key_from_json(json.loads(json.dumps(key_to_json(key))), len(key))
-    assert list(map(repr, found)) == list(map(repr, key))
+    parsed = key_from_json(json.loads(json.dumps(key_to_json(key))), len(key))
+    assert list(map(repr, parsed)) == list(map(repr, key))
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_a_retry_reads_the_same_chunks_after_rows_were_added_and_deleted(
     assert poller.plan([DAY]) != plan, "it would be cut elsewhere by now"
     after = polled(poller, plan[6:])
     assert (len(plan), len(before)) == (10, 60)
-    found = before + after
-    assert len(found) == len(set(found)), "a key comes twice"
-    assert {n for n in range(100) if n % 7} <= set(found), "a row that nobody touched is lost"
-    assert set(found) - set(range(100)) == {1003}, "of what came, only what came to a chunk that was read later"
+    rows = before + after
+    assert len(rows) == len(set(rows)), "a key comes twice"
+    assert {n for n in range(100) if n % 7} <= set(rows), "a row that nobody touched is lost"
+    assert set(rows) - set(range(100)) == {1003}, "of what came, only what came to a chunk that was read later"
 
 
 def forge_where(plan: list[InputPartition]) -> None:
