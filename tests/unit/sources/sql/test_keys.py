@@ -135,7 +135,7 @@ def test_the_schema_names_the_columns_of_the_key_and_their_classes(
     ],
 )
 def test_a_table_a_view_and_a_query_make_the_same_key(tmp_path: Path, declared: str, value: str) -> None:
-    """As tests/integration/sql/test_key_ways.py shows on servers."""
+    """As tests/integration/sql/test_keys_by_way.py shows on servers."""
     file = tmp_path / "shop.db"
     with closing(sqlite3.connect(file)) as database, database:
         database.execute(f"CREATE TABLE t (a {declared} NOT NULL)")
