@@ -1,4 +1,4 @@
-"""A table of SQLite that grows, and the source that follows it by its number."""
+"""A growing table of SQLite, and the source that follows it by its number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_connect.window import Day
 
 
 class Events:
-    """A table that grows, in a file of SQLite."""
+    """A growing table in a SQLite file."""
 
     def __init__(
         self, folder: Path, columns: str = "id integer NOT NULL PRIMARY KEY, name text", **options: Any
@@ -52,7 +52,7 @@ class Events:
         return source.open(Connection(conn_id="shop_db", conn_type="sqlite", host=str(self.file)), context)
 
     def increment(self, day: Day, begin: str | None, to: str | None = None) -> tuple[str, list[int]]:
-        """Return where an increment ends, and the ids that it brings."""
+        """Return the end of an increment and its ids."""
         with self.open() as poller:
             end = poller.follow(day, begin, to)
             return end, ids(poller, day)

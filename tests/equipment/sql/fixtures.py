@@ -1,6 +1,6 @@
-"""Databases as fixtures: one server of each kind for the run, a new database for each test; missing ones fail.
+"""Databases as fixtures: one server of each kind for the run, and a new database for each test. Missing servers fail.
 
-Other workers' tests use the same servers at the same time. A test that kills one, or sets it otherwise, takes ``lone``.
+Other workers' tests use the same servers concurrently. A test that kills or reconfigures a server uses ``lone``.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ NEEDS_MYSQL = pytest.mark.skipif(is_left_out(), reason=f"{WITHOUT}=1")
 
 @dataclass
 class OwnDatabase:
-    """A database of one test's own."""
+    """A test's own database."""
 
     server: DatabaseServer
     name: str
     opened: list[Database] = field(default_factory=list)
 
     def connection(self, **changes: Any) -> Connection:
-        """Return a reader's connection to it."""
+        """Return a reader's connection to the database."""
         return self.server.connection(self.name, **changes)
 
     def run(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Run statements as its administrator."""
+        """Run statements as the administrator."""
         return self.server.run(*statements, database=self.name)
 
     def series(self, last: int) -> str:
-        """Return a query of the whole numbers from 1 to another one, in a column ``n``."""
+        """Return a query of the whole numbers from 1 to ``last``, in a column ``n``."""
         return self.server.series(last)
 
     def open(self, limits: SessionLimits | None = None, **changes: Any) -> Database:
-        """Open a reader's session, which is closed after the test."""
+        """Open a reader's session. It is closed after the test."""
         self.opened.append(open_database(self.connection(**changes), application_name="tests", limits=limits))
         return self.opened[-1]
 
     def table(self, what: str | Table | Query, choices: ValueChoices | None = None, **how: Any) -> pa.Table:
-        """Return all rows of a table or a query as a session of its own reads them."""
+        """Return all rows of a table or query, read in a separate session."""
         import pyarrow as pa
 
         what = Table(what) if isinstance(what, str) else what
@@ -65,14 +65,14 @@ class OwnDatabase:
         return pa.Table.from_batches(batches, pa.schema([column.field for column in columns]))
 
     def rows(self, what: str | Table | Query, choices: ValueChoices | None = None, **how: Any) -> list[dict[str, Any]]:
-        """Return the same as Python's own values."""
+        """Return all rows of a table or query as Python values."""
         rows: list[dict[str, Any]] = self.table(what, choices, **how).to_pylist()
         return rows
 
 
 @contextmanager
 def own_database(server: DatabaseServer) -> Iterator[OwnDatabase]:
-    """Make a database, and drop it when the block ends."""
+    """Create a database, and drop it at the end of the block."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with server.database(name):
         own = OwnDatabase(server, name)
@@ -87,7 +87,7 @@ _versions = pytest.StashKey[set[str]]()
 
 
 def _started(config: pytest.Config, server: DatabaseServer) -> DatabaseServer:
-    """Return a server; remember which version it is of."""
+    """Return a server, and record its version."""
     ((version,),) = server.run("SELECT version()")
     version = version if version.startswith(server.kind) else f"{server.kind} {version}"
     config.stash.setdefault(_versions, set()).add(version.split(" (")[0])
@@ -96,7 +96,7 @@ def _started(config: pytest.Config, server: DatabaseServer) -> DatabaseServer:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker of pytest-xdist has started."""
+    """Add the versions of servers that a worker of pytest-xdist has started."""
     node.config.stash.setdefault(_versions, set()).update(getattr(node, "workeroutput", {}).get("databases", []))
 
 
@@ -107,7 +107,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def tell_versions(config: pytest.Config) -> None:
-    """Tell pytest-xdist's controller which servers this worker has started."""
+    """Send the versions of this worker's servers to pytest-xdist's controller."""
     if hasattr(config, "workeroutput"):
         config.workeroutput["databases"] = sorted(config.stash.get(_versions, set()))
 
@@ -134,7 +134,7 @@ def mariadb_server(pytestconfig: pytest.Config, run_folder: Path | None) -> Iter
 
 @pytest.fixture(scope="session")
 def mysql_server(pytestconfig: pytest.Config, run_folder: Path | None) -> Iterator[DatabaseServer]:
-    """One running MySQL for the whole run. A person alone can leave it out."""
+    """One running MySQL for the whole run, unless the environment leaves it out."""
     if is_left_out():
         pytest.skip(f"{WITHOUT}=1")
     with shared(MySQLServer, run_folder) as server:

@@ -27,7 +27,7 @@ _MIRROR = re.compile(r"^[a-z+]+://[^/]+/(?!.*security).*debian")
 
 
 def is_left_out() -> bool:
-    """Return whether a person has decided to test without MySQL."""
+    """Return whether the environment leaves MySQL out."""
     return os.environ.get(WITHOUT) == "1"
 
 

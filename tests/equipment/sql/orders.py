@@ -1,4 +1,4 @@
-"""A file of SQLite with the table of the SQL source's page."""
+"""A SQLite file with the table from the SQL source's page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDERS = """CREATE TABLE orders (
 
 
 def write_orders(file: Path, by_day: Mapping[dt.date, int]) -> None:
-    """Write so many orders for each day, in UTC, at even distances from its first second on."""
+    """Write ``by_day`` orders for each day in UTC, evenly spaced from its first second."""
     rows = []
     for date, count in by_day.items():
         start = dt.datetime.combine(date, dt.time())

@@ -1,4 +1,4 @@
-"""Plays a workload on a real database, with transactions that stay open, and loads it in every way after each day."""
+"""Plays a workload on a real database, with open transactions, and loads it in every way after each day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each way of polling promises of a workload: computed from its list alone, without a line of the package."""
+"""Rows that each way to read must load of a workload, computed without code of the package."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Loaded = dict[tuple[dt.date, int], Row]
 class Way:
     """One way to read the table.
 
-    :param options: of the source.
-    :param lookback: how many days each run loads again.
+    :param options: options of the source.
+    :param lookback: days that each run loads again.
     """
 
     name: str
@@ -45,7 +45,7 @@ WAYS = (
 
 
 def loaded(workload: Sequence[Transaction], way: Way) -> Loaded:
-    """Return what must have been loaded after the last day's poll."""
+    """Return the rows that must be loaded after the last day's poll."""
     daily_states = list(states(workload))
     if "mode" in way.options:
         return _followed(daily_states, way)
@@ -64,7 +64,10 @@ def loaded(workload: Sequence[Transaction], way: Way) -> Loaded:
 
 
 def _followed(daily_states: list[State], way: Way) -> Loaded:
-    """Each run reads what comes behind the last row of the runs before, and before the present or the delay."""
+    """Return the rows of a mode.
+
+    Each run reads from the last row of the earlier runs to the current time or the delay.
+    """
     follows_time, follows_number = way.options.get("timestamp_column"), way.options.get("incrementing_column")
     delay = dt.timedelta(seconds=way.options.get("timestamp_delay_seconds", 0))
     result: Loaded = {}
@@ -84,13 +87,14 @@ def _followed(daily_states: list[State], way: Way) -> Loaded:
 
 @dataclass(frozen=True)
 class Losses:
-    """How far the newest state of each row that was loaded is from the database's.
+    """Differences between the newest loaded state of each row and the database.
 
-    :param missed: rows whose newest time, or which themselves, never come: what is only due later does not count.
-    :param stale: rows that are there with an older state, as no time says that they have changed.
-    :param without_time: rows that have none, and never come.
-    :param ghosts: rows that are gone from the database.
-    :param rows: the rows of the database.
+    :param missed: rows whose newest time, or all of whose states, are never loaded. Rows that are due later do not
+        count.
+    :param stale: rows with an older state, since no time shows their change.
+    :param without_time: rows without a time, which are never loaded.
+    :param ghosts: rows that were deleted in the database.
+    :param rows: rows in the database.
     """
 
     missed: int
@@ -101,7 +105,7 @@ class Losses:
 
 
 def losses(workload: Sequence[Transaction], way: Way) -> Losses:
-    """Compare what a way loads with what the database has at the last poll."""
+    """Compare the loaded rows of a way with the database at the last poll."""
     *_, truth = states(workload)
     newest: State = {}
     for (_, number), row in sorted(loaded(workload, way).items(), key=lambda each: each[0]):
@@ -126,7 +130,7 @@ def _why(row: Row, found: Row | None, due: dt.datetime) -> str:
 
 
 def _due(way: Way) -> dt.datetime:
-    """Return up to when a row's time must lie for the last poll to read it."""
+    """Return the time up to which the last poll reads rows."""
     if "day_column" in way.options:
         return dt.datetime.combine(DAYS[-1] + dt.timedelta(days=1), dt.time(), dt.UTC)
     return poll_of(DAYS[-1]) - dt.timedelta(seconds=way.options.get("timestamp_delay_seconds", 0))

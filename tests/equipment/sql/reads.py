@@ -1,4 +1,4 @@
-"""Reads of the SQL source without Spark: a poll by itself, and one into the stage with its retries."""
+"""Reads of the SQL source without Spark: a plain poll, and a poll into the stage with retries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def polled(poller: Poller, part: InputPartition) -> list[dict[str, Any]]:
 
 
 def polled_day(source: SqlSource, connection: Connection, day: Day) -> list[dict[str, Any]]:
-    """Return a day's rows as a job of its own reads them, its partitions one after the other."""
+    """Return a day's rows as a separate job reads them, one partition after the other."""
     with source.open(connection, PollContext()) as poller:
         return [row for part in poller.plan([day]) for row in polled(poller, part)]
 
@@ -30,7 +30,7 @@ def polled_day(source: SqlSource, connection: Connection, day: Day) -> list[dict
 def frozen(
     source: SqlSource, connection: Connection, part: InputPartition, schema: pa.Schema, stage: Path
 ) -> tuple[pa.Table, list[str]]:
-    """Poll a partition as an executor does, again after retriable errors; return what it staged, and why it retried."""
+    """Poll a partition as an executor does, with retries. Returns the staged rows and the reasons of the retries."""
     task = PollTask(
         source_name=source.name,
         source=source.model_dump(mode="json", exclude_defaults=True),

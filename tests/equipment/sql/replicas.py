@@ -1,4 +1,4 @@
-"""Servers that follow another one, or are followed."""
+"""Servers that replicate another server, or that others replicate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FOLLOWER = (
 
 
 class StandbyServer(PostgreSQLServer):
-    """A hot standby of a running PostgreSQL, which it copies first."""
+    """A hot standby, which first copies a running PostgreSQL."""
 
     primary: DatabaseServer
 
@@ -33,7 +33,7 @@ class StandbyServer(PostgreSQLServer):
 
 
 class ReplicatedServer(MySQLProtocolServer):
-    """A server with a log that replicas can follow; :meth:`follow` makes one of it."""
+    """A server with a log for replicas. :meth:`follow` makes it a replica."""
 
     lag_right = ""
     """Right that a user needs to see how far a replica is behind."""

@@ -1,6 +1,6 @@
-"""One server of each kind for all workers of a run of tests: whoever needs it first starts it, and stops it.
+"""One server of each kind for all workers of a test run. The first worker that needs it starts it, and stops it.
 
-A server that is started for nothing costs seconds, and MySQL's 300 MB of memory.
+An unneeded server costs seconds, and MySQL 300 MB of memory.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LOOK_SECONDS = 0.2
 
 @contextmanager
 def shared(kind: type[DatabaseServer], folder: Path | None) -> Iterator[DatabaseServer]:
-    """Yield a running server that the other workers use, too.
+    """Yield a running server that other workers use too.
 
-    :param folder: one that all workers of a run have; None if there is but one.
+    :param folder: a folder of all workers of a run. None for a single worker.
 
-    Whoever has started it waits, at the end, until the others are done. A worker that dies holds nobody up, as the
-    kernel lets go of its lock.
+    The worker that started it waits at the end until the others are done. A worker that dies blocks no other, since the
+    kernel releases its lock.
     """
     if folder is None:
         with kind() as server:
@@ -60,7 +60,7 @@ def _running(kind: type[DatabaseServer], address_file: Path) -> DatabaseServer:
 
 
 def _stop(server: DatabaseServer, address_file: Path, users: IO[str]) -> None:
-    """Stop a server once nobody uses it. Who comes later starts another one."""
+    """Stop a server when no worker uses it. Later workers start another one."""
     while True:
         with _turn(address_file):
             try:

@@ -37,8 +37,8 @@ def poll_of(date: dt.date) -> dt.datetime:
 class Row:
     """A row of the table.
 
-    :param changed: when a writer's clock says that it was last changed.
-    :param note: the column that comes later.
+    :param changed: time of the last change by a writer's clock.
+    :param note: the column that is added later.
     """
 
     id: int
@@ -49,7 +49,7 @@ class Row:
 
 
 class Change(NamedTuple):
-    """What becomes of one row: a new one, another state of one, or nothing."""
+    """Change of one row: a new row, a new state, or a delete."""
 
     kind: Literal["insert", "update", "delete"]
     row: Row
@@ -57,7 +57,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Transaction:
-    """Changes that are made at the begin, and are seen from the commit on."""
+    """Changes made at the begin and visible from the commit on."""
 
     begin: dt.datetime
     commit: dt.datetime
@@ -73,7 +73,7 @@ State = dict[int, Row]
 
 
 def apply(state: State, transaction: Transaction) -> None:
-    """Bring a table to what it is after the transaction."""
+    """Apply a transaction to a table."""
     if transaction.reshape == "truncate":
         state.clear()
     for change in transaction.changes:
@@ -84,7 +84,7 @@ def apply(state: State, transaction: Transaction) -> None:
 
 
 def states(workload: Sequence[Transaction]) -> Iterator[State]:
-    """Yield what is committed at the poll of each day."""
+    """Yield the committed rows at the poll of each day."""
     committed = sorted(workload, key=lambda each: each.commit)  # of one moment, those that began earlier come first
     for date in DAYS:
         state: State = {}
@@ -96,7 +96,7 @@ def states(workload: Sequence[Transaction]) -> Iterator[State]:
 
 @dataclass
 class _Writer:
-    """A program that writes, with the ids that it has taken and a clock that is off."""
+    """A program that writes, with its reserved ids and a clock that is off."""
 
     skew: dt.timedelta
     ids: list[int] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Tables that are altered while they are read: the old shape or another try, and never a value of another type."""
+"""Tables that are altered during a read: the planned columns or another try, and never a value of another type."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ REWRITES = [
 def test_a_table_that_was_rewritten_while_the_read_waited_for_it_is_not_empty(
     postgresql: OwnDatabase, statements: list[str]
 ) -> None:
-    """PostgreSQL itself reads no row then, and says nothing: its snapshot is older than all of them."""
+    """PostgreSQL would return no row, since its snapshot is older than all rows."""
     postgresql.run(
         "CREATE TABLE t (id int PRIMARY KEY, a real, b text)",
         "INSERT INTO t SELECT n, n, 'x' FROM generate_series(1, 500) AS s (n)",
@@ -135,7 +135,7 @@ def test_a_table_that_was_rewritten_while_the_read_waited_for_it_is_not_empty(
 
 
 def test_a_table_that_took_the_name_while_the_read_waited_for_it_has_all_its_rows(mysql_like: OwnDatabase) -> None:
-    """As tools for changes online end: the new table's rows are younger than the transaction that waits."""
+    """Tools for online changes end so: the new table's rows are younger than the waiting transaction."""
     make(mysql_like)
     mysql_like.run("CREATE TABLE made LIKE t")
     connection, rows = mysql_like.connection(), list[Any]()

@@ -1,4 +1,4 @@
-"""Texts in every character set: read character by character, or refused with the name of the column."""
+"""Texts in every character set: every character is read exactly, or the error names the column."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_cast_reads_the_bytes_of_texts_that_cannot_be_converted(mysql_like: Ow
 
 @pytest.fixture
 def sql_ascii(postgresql_server: DatabaseServer) -> Iterator[OwnDatabase]:
-    """A database of PostgreSQL that takes any bytes for a text."""
+    """A PostgreSQL database that accepts any bytes as text."""
     with own_database(postgresql_server) as own:
         own.server.run(f"DROP DATABASE {own.name}")
         own.server.run(f"CREATE DATABASE {own.name} ENCODING 'SQL_ASCII' TEMPLATE template0")

@@ -1,4 +1,4 @@
-"""Times without a zone that are followed: read by the clock that writes them, or refused until it is named."""
+"""Followed times without a zone: read in the zone of the clock that writes them, or refused until it is set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PASSED_BY = "rows are lost if they are read in the wrong zone"
 
 @contextmanager
 def set_to(database: OwnDatabase, zone: str) -> Iterator[None]:
-    """Set the database's own zone."""
+    """Set the database's zone."""
     if database.server.conn_type == "postgres":
         database.run(f"ALTER DATABASE {database.name} SET timezone = '{zone}'")
         yield
@@ -62,7 +62,7 @@ def followed(**options: Any) -> SqlSource:
 
 
 def increment(database: OwnDatabase, source: SqlSource, begin: str | None) -> tuple[str, list[int]]:
-    """Read what came behind a position."""
+    """Read the rows after a position."""
     with source.open(database.connection(), PollContext()) as poller:
         end = poller.follow(DAY, begin, None)
         batches = [batch for part in poller.plan([DAY]) for _, batch in poller.poll(part, Tally([DAY]))]
@@ -70,7 +70,7 @@ def increment(database: OwnDatabase, source: SqlSource, begin: str | None) -> tu
 
 
 def test_no_row_is_lost_with_several_writers(western: OwnDatabase) -> None:
-    """Writers write by the database's own clock while the table is followed: each row comes once."""
+    """Writers use the database's clock while the table is followed. Each row is read once."""
     database, written, seconds = western, 0, 6.0
     source = followed(db_timezone=ITS_ZONE[database.server.conn_type])
     ends, lock = time.monotonic() + seconds, threading.Lock()

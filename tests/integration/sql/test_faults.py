@@ -1,4 +1,4 @@
-"""What goes wrong with a database in the middle of a read: what comes is exact, or the error says what to do."""
+"""Faults of a database during a read: rows are exact, or the error states the remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WHOLE = SqlSource(conn_id="sql_default", table="t", snapshot="replace")
 
 
 def fill(database: OwnDatabase) -> None:
-    """Make rows that are more than the sockets of both sides take: the server is not done when the first come."""
+    """Insert more rows than both sides' sockets hold, so that the server is not finished when the first rows arrive."""
     wide = "repeat('x', 1000)"
     database.run(
         "CREATE TABLE t (id int PRIMARY KEY, wide text)",
@@ -49,7 +49,7 @@ def is_postgres(database: OwnDatabase) -> bool:
 
 
 def kill_sessions(database: OwnDatabase) -> None:
-    """End the reader's sessions as an administrator does, or a failover. Other tests read other databases."""
+    """End the reader's sessions as an administrator or a failover does. Other tests read other databases."""
     if is_postgres(database):
         mine = f"datname = '{database.name}' AND usename = '{READER}'"
         database.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {mine}")
@@ -60,14 +60,14 @@ def kill_sessions(database: OwnDatabase) -> None:
 
 
 def kill_server(database: OwnDatabase) -> None:
-    """End the server as a loss of power does; it comes again at its address."""
+    """Kill the server as a power loss does. It restarts at its address."""
     database.server.kill()
     database.server.start()
 
 
 @pytest.fixture
 def disturb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
-    """Do something once, when the first batch of the first try has come."""
+    """Call a function once, when the first batch of the first try has arrived."""
 
     def disturb(does: Callable[[], None]) -> None:
         poll, left = SqlPoller.poll, [does]
@@ -107,7 +107,7 @@ def test_a_read_that_is_killed_halfway_is_repeated_without_repeated_rows(
 def test_chunks_whose_driver_lost_its_session_are_planned_again(
     postgresql: OwnDatabase, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The snapshot goes with the session that exported it: no chunk may read another moment's rows."""
+    """The snapshot ends with the session that exported it, so no chunk may read another moment's rows."""
     monkeypatch.setattr(chunks, "MIN_CHUNK_ROWS", 1_000)
     fill(postgresql)
     with WHOLE.open(postgresql.connection(), PollContext()) as poller:
@@ -180,7 +180,7 @@ def test_times_without_a_day_are_in_no_day_and_fail_no_day(every: OwnDatabase) -
 def test_a_day_is_the_same_whatever_zones_server_and_client_are_set_to(
     every: OwnDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The servers of these tests are in India; so is this process, for once."""
+    """The servers of these tests and this process are set to India's zone."""
     monkeypatch.setenv("TZ", "Asia/Kolkata")
     zone, kind = ("SET TIME ZONE 'UTC'", "timestamptz") if is_postgres(every) else ("SET time_zone = '+00:00'", "timestamp(6) NULL")  # fmt: skip  # noqa: E501
     times = ["2026-10-04 23:59:59.999999", "2026-10-05 00:00:00", "2026-10-05 18:30:00", "2026-10-06 00:00:00"]
@@ -244,7 +244,7 @@ def test_a_read_that_is_ended_in_a_deadlock_is_retriable(postgresql: OwnDatabase
 
 @pytest.mark.parametrize("asked", ["check", "schema", "poll"])
 def test_no_error_holds_the_password_or_a_value(every: OwnDatabase, asked: str) -> None:
-    """Whatever fails, and with all that stands below it: the message of the driver, too."""
+    """Covers every fault and all chained exceptions, including the driver's message."""
     every.run("CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t VALUES (1, 'value-canary')")
     connection = every.connection(password=PASSWORD + "canary" if asked == "schema" else PASSWORD)
     wrong = "cast(a AS int) = 1" if is_postgres(every) else "cast(18446744073709551615 + length(a) AS signed) = 1"

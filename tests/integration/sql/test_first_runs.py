@@ -1,4 +1,4 @@
-"""How a stream that is followed begins on real databases, and what gives its numbers there."""
+"""First runs of followed tables on real databases, and the counters of their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a key identifies a row: an index counts only if it is unique, whole, and over all that is read."""
+"""Whether a key identifies a row: an index counts only if it is unique, complete, and covers all rows of the read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def source(**options: Any) -> SqlSource:
 
 
 def key_of(database: OwnDatabase, **options: Any) -> tuple[tuple[str, ...], bool]:
-    """Return the columns of the key, and whether the database itself sees to it that they identify a row."""
+    """Return the columns of the key, and whether the database guarantees that they identify a row."""
     shape = inspect_table(database.open(), source(**options))
     return shape.key, shape.is_unique
 
@@ -155,7 +155,7 @@ def test_which_indexes_of_postgresql_identify(
 
 
 def test_an_index_that_is_no_b_tree_identifies_if_it_is_unique(postgresql: OwnDatabase) -> None:
-    """As YugabyteDB's ``lsm``, also of a primary key. PostgreSQL itself has none: its catalog is told another name."""
+    """YugabyteDB uses ``lsm``, even for a primary key. PostgreSQL has none, so its catalog gets another name."""
     postgresql.run(
         "CREATE ACCESS METHOD lsm TYPE INDEX HANDLER bthandler",
         "CREATE TABLE t (id int PRIMARY KEY, other int NOT NULL)",

@@ -1,4 +1,4 @@
-"""Tables that are followed by a time, a number or both, on real databases: what comes, and what never does."""
+"""Tables followed by a time, a number or both on real databases: the rows that are read, and the missed ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Orders:
         self.source = SqlSource(conn_id=database.connection().conn_id, table="orders", **BOTH | options)
 
     def put(self, *rows: tuple[int, str, str]) -> None:
-        """Write rows, each with its id, state and time; a row that is there is changed."""
+        """Write rows with id, state and time. An existing row is changed."""
         for number, state, at in rows:
             written = f"INSERT INTO orders VALUES ({number}, '{state}', {at})"
             self.own.run(f"DELETE FROM orders WHERE id = {number}", written)
@@ -83,7 +83,7 @@ def test_a_row_that_is_too_young_waits(every: OwnDatabase) -> None:
 
 
 def test_a_late_commit_with_a_lower_number_is_missed(every: OwnDatabase) -> None:
-    """As with every connector that follows a number: docs/sql.md says how often, and what sees it."""
+    """Every connector that follows a number misses it. docs/sql.md has the frequency and the remedy."""
     orders = Orders(every, mode="incrementing", timestamp_column=None, db_timezone=None)
     orders.put((1, "a", "NULL"), (3, "c", "NULL"))
     end, numbers = orders.increment(DAYS[0], None)

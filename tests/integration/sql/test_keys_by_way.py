@@ -1,4 +1,4 @@
-"""Keys are by value, whatever way a row is read in: random values of every type, as a table, a view and a query."""
+"""Keys depend only on values: random values of every type, read as a table, a view and a query."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ WAYS = {
 
 
 def keys(database: OwnDatabase, way: Table | Query, decimals: Decimals) -> dict[str, list[str] | str]:
-    """Return the keys that each column by itself makes, or why it makes none."""
+    """Return the key of each column alone, or the reason why it has none."""
     result: dict[str, list[str] | str] = {}
     with open_database(database.connection(), application_name="tests") as session:
         described = session.describe(way)

@@ -1,4 +1,4 @@
-"""What MySQL itself does where MariaDB does another thing: its errors, the ways to sign in, its statistics."""
+"""Differences of MySQL from MariaDB: its errors, login methods and statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def guest(mysql: OwnDatabase) -> Iterator[OwnDatabase]:
-    """A database, and a user of the same name, of whom the server has not checked a password yet."""
+    """A database and a user of the same name, whose password the server has not checked yet."""
     user = f"{mysql.name}@'127.0.0.1'"
     mysql.run(f"CREATE USER {user} IDENTIFIED BY 'x'", f"GRANT SELECT ON *.* TO {user}")
     try:
@@ -31,7 +31,7 @@ def guest(mysql: OwnDatabase) -> Iterator[OwnDatabase]:
 
 @pytest.mark.parametrize("mode", ["DISABLED", "PREFERRED", "REQUIRED"])
 def test_a_password_that_is_not_cached_works_in_every_ssl_mode(guest: OwnDatabase, mode: str) -> None:
-    """caching_sha2_password has the whole password the first time: over TLS, or with the server's public key."""
+    """caching_sha2_password needs the whole password the first time: over TLS, or with the server's public key."""
     with guest.open(login=guest.name, password="x", extra={"ssl_mode": mode}) as database:
         assert (database.one_row("SHOW STATUS LIKE 'Ssl_cipher'")[1] == "") is (mode == "DISABLED")
 
@@ -106,13 +106,13 @@ def test_rows_that_flow_too_long_are_ended_by_the_server(every: OwnDatabase) -> 
 
 
 def test_an_unknown_setting_is_a_config_error(mysql_like: OwnDatabase) -> None:
-    """A session leaves settings out that are younger than the server: it has to tell this from a lost connection."""
+    """A session skips settings that its server does not know, so this error must differ from a lost connection."""
     with pytest.raises(ConfigError, match="error 1193"):
         mysql_like.open().rows("SET SESSION information_schema_stats_expired = 0")
 
 
 def test_the_estimate_of_a_table_is_up_to_date(mysql: OwnDatabase) -> None:
-    """MySQL keeps a table's statistics for a day once anybody has asked for them."""
+    """MySQL caches a table's statistics for a day after the first query for them."""
     size = "SELECT table_rows FROM information_schema.tables WHERE table_schema = database() AND table_name = 't'"
     mysql.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (0)")
     assert mysql.run("ANALYZE TABLE t", size) == [(1,)]
@@ -134,7 +134,7 @@ def test_columns_that_the_server_makes_are_read(mysql_like: OwnDatabase) -> None
 
 
 def test_a_primary_key_that_the_server_has_made_by_itself_identifies(mysql: OwnDatabase) -> None:
-    """As managed servers set it: https://dev.mysql.com/doc/refman/9.7/en/create-table-gipks.html (2026-11)."""
+    """Managed servers enable it: https://dev.mysql.com/doc/refman/9.7/en/create-table-gipks.html (2026-11)."""
     mysql.run("SET sql_generate_invisible_primary_key = ON", "CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (1)")
     shape = inspect_table(mysql.open(), SqlSource(conn_id="sql_default", table="t", snapshot="replace"))
     assert (shape.key, shape.is_unique) == (("my_row_id",), True)

@@ -1,5 +1,5 @@
 # ruff: noqa: DTZ001, E501  # times without a zone are what some types hold; a type has a line
-"""Each type of MySQL and MariaDB with its extreme values: kept exactly, or refused by name; never something else."""
+"""Each type of MySQL and MariaDB with its extreme values: read exactly, or refused by name."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_decimals_follow_the_option(database: OwnDatabase) -> None:
 
 
 def test_a_row_that_the_server_cannot_send_is_refused(database: OwnDatabase) -> None:
-    """MariaDB sends NULL, and a warning that nobody reads, for a line over max_allowed_packet (16 MiB)."""
+    """MariaDB sends NULL and a warning for a line above max_allowed_packet (16 MiB)."""
     database.run(
         "DROP TABLE IF EXISTS wide",
         "CREATE TABLE wide (id int primary key, a longtext, b longtext)",

@@ -1,5 +1,5 @@
 # ruff: noqa: DTZ001, E501  # times without a zone are what some types hold; a type has a line
-"""Each type of PostgreSQL with its extreme values: kept exactly, or refused by name; never something else."""
+"""Each type of PostgreSQL with its extreme values: read exactly, or refused by name."""
 
 from __future__ import annotations
 

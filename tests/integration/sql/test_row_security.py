@@ -1,4 +1,4 @@
-"""PostgreSQL tables whose policies hide rows from the reader: refused, unless the stream is meant to hold a part."""
+"""PostgreSQL tables whose policies hide rows from the reader: refused, unless the stream accepts the visible rows."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_check_reports_hidden_rows(tenants: OwnDatabase) -> None:
 
 
 def test_a_user_without_hidden_rows_reads_every_row(tenants: OwnDatabase) -> None:
-    """A view reads as its owner does, and a policy for others is none of the reader's."""
+    """A view reads as its owner, and a policy for other roles does not affect the reader."""
     source = SqlSource(conn_id="sql_default", table="owners", key=["id"], snapshot="replace")
     assert len(polled_day(source, tenants.connection(), DAY)) == 9
     accepting = SqlSource(conn_id="sql_default", table="owners", key=["id"], snapshot="replace", row_security="accept")
@@ -105,7 +105,7 @@ def test_a_role_s_own_setting_changes_nothing(tenants: OwnDatabase) -> None:
 
 
 def test_columns_that_the_user_may_not_read_are_an_error(postgresql: OwnDatabase) -> None:
-    """PostgreSQL's catalog shows all of them, so none is left out in silence."""
+    """PostgreSQL's catalog shows all columns, so none is left out silently."""
     postgresql.run(
         "CREATE TABLE t (id int PRIMARY KEY, open int, closed int)",
         "INSERT INTO t VALUES (1, 2, 3)",

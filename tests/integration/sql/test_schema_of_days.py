@@ -1,4 +1,4 @@
-"""Tables that change between two days, and values of the edge, on their way into Delta."""
+"""Tables that change between two days, and extreme values, loaded into Delta."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RUNS = count(1)
 
 
 class Loads:
-    """Loads of one table, day by day, into a table of Delta."""
+    """Loads of one table into a Delta table, day by day."""
 
     def __init__(self, database: OwnDatabase, folder: Path) -> None:
         self.own, self.folder = database, folder
@@ -52,7 +52,7 @@ class Loads:
 
 
 def outcome(report: JobReport) -> tuple[str, str]:
-    """Return the type of what went wrong and its text; nothing if nothing did."""
+    """Return the type and text of a failure, or empty texts."""
     return (report.failure.type, report.failure.message) if report.failure else ("", "")
 
 
@@ -95,7 +95,7 @@ def test_a_table_that_changes_between_days_is_followed_or_refused_by_contract(
 def test_a_day_staged_before_the_table_was_altered_is_not_published(
     either: OwnDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second try of the same run finds the whole day staged, with the columns of before."""
+    """The second try of the same run finds the whole day staged with the old columns."""
     loads, token = Loads(either, tmp_path), "c" * 32
     either.run("CREATE TABLE t (id int PRIMARY KEY, at timestamp NULL)")
     add(either, 1, DAYS[0])

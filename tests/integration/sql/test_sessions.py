@@ -1,4 +1,4 @@
-"""Sessions with real databases: what they may not do, what ends with them, and what they say when it goes wrong."""
+"""Sessions with real databases: their limits, their end, and their errors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def numbers(database: OwnDatabase, rows: int) -> Query:
 
 
 def started(own: OwnDatabase, database: Database, rows: int = 2_000_000) -> Callable[[], object]:
-    """Begin to read far more than is fetched at once; return what reads on."""
+    """Begin a read of far more rows than are fetched at once. Returns the rest of the read."""
     what = numbers(own, rows)
     columns = database.read_columns(database.describe(what), ValueChoices())
     batches = database.read(columns, database.relation(what), block_bytes=10_000)

@@ -1,4 +1,4 @@
-"""The servers of these tests themselves: workers share one, and it lives as long as anybody uses it."""
+"""Servers of these tests: workers share one, which runs until the last of them has left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MySQL and MariaDB do in silence, or with a warning that nobody reads: columns left out, values cut."""
+"""Silent changes by MySQL and MariaDB: hidden columns, and values cut with a warning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAY = Day(date=dt.date(2026, 10, 5))
 
 @pytest.fixture
 def clerk(mysql_like: OwnDatabase) -> Iterator[Connection]:
-    """A user who may read two of a table's four columns, and one of its view's."""
+    """A user with rights on two of a table's four columns, and on one of its view's."""
     name, password = f"clerk_{uuid.uuid4().hex[:8]}", "clerk's own"
     mysql_like.run(
         "CREATE TABLE t (id int, part int, open int, closed int, PRIMARY KEY (id, part))",
@@ -53,7 +53,7 @@ def test_hidden_columns_fail_the_read(clerk: Connection, table: str) -> None:
 
 
 def test_columns_that_are_named_are_read(clerk: Connection) -> None:
-    """The primary key has a column that the user may not read, so it is none of the rows that are read."""
+    """The primary key has a column that the user may not read, so the read leaves it out."""
     source = SqlSource(conn_id="sql_default", table="v", columns=["open"], key=["open"], snapshot="replace")
     with pytest.raises(DataError, match="does not identify a row"):
         polled_day(source, clerk, DAY)
@@ -113,7 +113,7 @@ def test_a_where_that_compares_a_text_with_a_number_fails_the_day(mysql_like: Ow
 
 
 def test_warnings_that_change_no_value_are_no_failure(mysql_like: OwnDatabase) -> None:
-    """Zero dates that become NULL by option, a division by zero, and a number below zero that is cast as asked."""
+    """Zero dates that become NULL by option, a division by zero, and a requested cast of a negative number."""
     mysql_like.run(
         "SET sql_mode = ''",
         "CREATE TABLE t (id int PRIMARY KEY, seen date, at datetime)",

@@ -1,4 +1,4 @@
-"""The SQL source on real databases: chunks that share a snapshot, days on every clock, and what a check says."""
+"""The SQL source on real databases: chunks that share a snapshot, days for every kind of time, the check's report."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ KEYS = {
 
 
 def test_a_retry_splits_at_the_same_keys_and_reads_every_row_once(every: OwnDatabase) -> None:
-    """As the next driver does it: with the plan as it lies in the stage, and the table as it is by then."""
+    """The next driver resumes with the plan in the stage and the current table."""
     conn_type = every.server.conn_type
     for number, (kind, made) in enumerate(KEYS[conn_type].items()):
         every.run(

@@ -1,4 +1,4 @@
-"""Replicas: how far they are behind, what is read of them meanwhile, and that those of PostgreSQL share snapshots."""
+"""Replicas: their lag, reads before they have caught up, and shared snapshots of PostgreSQL standbys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ AT_ONCE = {"day_column": None, "snapshot": "replace"}
 
 @pytest.fixture
 def primary() -> Iterator[DatabaseServer]:
-    """A server where nobody else writes: its standby has caught up as soon as the test is done writing."""
+    """A server without other writers, so that its standby catches up as soon as the test has written."""
     with PostgreSQLServer() as server:
         yield server
 

@@ -1,4 +1,4 @@
-"""TLS with real databases: who is not whom the connection trusts is refused before a password is sent."""
+"""TLS with real databases: an untrusted server is refused before a password is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eight days of a busy table on real databases: each way to read it loads exactly what it promises, and no more."""
+"""Eight days of a busy table on real databases: each way loads exactly the rows it promises."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_each_way_loads_exactly_the_rows_it_promises(
 
 
 def test_soft_deletes_keep_deleted_rows(either: OwnDatabase, tmp_path: Path) -> None:
-    """With its last values, since the first snapshot without it; what comes back is a row like any other."""
+    """Deleted rows keep their last values from the first snapshot without them. Restored rows are ordinary rows."""
     path = tmp_path / "load" / "table"
     way = Way("snapshot, soft deletes", {"snapshot": "replace"})
     load = Load(either, way, tmp_path / "load", sink={"path": str(path), "deletes": "soft"})
@@ -72,7 +72,7 @@ def test_soft_deletes_keep_deleted_rows(either: OwnDatabase, tmp_path: Path) -> 
 def test_a_compacted_topic_that_follows_snapshots_equals_the_database(
     postgresql: OwnDatabase, kafka_target: Target, tmp_path: Path
 ) -> None:
-    """By the difference of keys: what is new or changed is sent, and a tombstone for what is gone."""
+    """New and changed keys are sent as rows, deleted keys as tombstones."""
     topic = {"topic": kafka_target.sink.topic, "ledger_topic": kafka_target.sink.ledger_topic, "partitions": 2}
     options = topic | {"key_fields": ["id"], "cleanup": "compact", "timeout_seconds": 20}
     way = Way("snapshot", {"snapshot": "replace"})
@@ -93,7 +93,7 @@ def test_a_compacted_topic_that_follows_snapshots_equals_the_database(
 
 
 def require_same(loaded_rows: Mapping[Key, Value], expected: Mapping[Key, Value], subject: str) -> None:
-    """Compare keys first: the difference of whole tables takes pytest minutes."""
+    """Compare keys first, since pytest takes minutes to show the difference of whole tables."""
     assert len(loaded_rows) == len(expected), subject
     assert not loaded_rows.keys() ^ expected.keys(), subject
     other = [key for key, row in loaded_rows.items() if row != expected[key]]

@@ -1,4 +1,4 @@
-"""The tables of types: what is asked for, and what it becomes."""
+"""Type tables: the selected expression and the Arrow type of each database type."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_unknown_type_of_mysql_is_refused(base: str) -> None:
 
 
 def test_every_item_of_a_line_is_never_null() -> None:
-    """CONCAT_WS leaves NULL out, and the columns after it would move."""
+    """CONCAT_WS skips NULL, which would shift the following columns."""
     bases = [
         *mysql._INTEGER_TYPES,
         *mysql._TEXT_TYPES,

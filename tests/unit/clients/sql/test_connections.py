@@ -1,4 +1,4 @@
-"""Airflow's connections to databases: what is passed on, what is refused, and what errors of theirs mean."""
+"""Airflow's connections to databases: passed fields, refused fields, and the meaning of errors."""
 
 from __future__ import annotations
 

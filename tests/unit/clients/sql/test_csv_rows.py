@@ -1,4 +1,4 @@
-"""Rows in CSV become typed batches: all of them, exactly, or an error without a value."""
+"""Rows in CSV become typed batches completely and exactly, or raise an error without a value."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_single_column_keeps_every_row(written: list[str | None]) -> None:
 
 @given(st.lists(st.text('\ufeffa"', min_size=1, max_size=3), min_size=1), st.integers(1, 20))
 def test_a_text_keeps_a_byte_order_mark_wherever_its_block_begins(written: list[str], block_bytes: int) -> None:
-    """COPY quotes none of them, so a block may begin with one, which Arrow's reader takes for the file's own."""
+    """COPY does not quote the mark, so a block may begin with it. Arrow's reader would skip it as the file's own."""
     lines = [(item(text) if '"' in text else text).encode() + b"\n" for text in written]
     converter = CsvConverter([column("t", pa.string())])
     batches = [converter.convert_block(block) for block, _ in join_blocks(lines, block_bytes)]
@@ -78,7 +78,7 @@ def test_an_error_after_a_byte_order_mark_names_the_same_row() -> None:
 
 @given(st.lists(texts, min_size=1))
 def test_quotes_may_be_there_only_where_they_are_needed(written: list[str]) -> None:
-    """As COPY has it: around an empty text, the three that have a meaning, and the mark of an end."""
+    """COPY quotes only an empty text, the three special characters and the end mark."""
     lines = [item(text) if set(text) & set(',"\r\n') or text in ("", "\\.") else text for text in written]
     columns = [column("a", pa.string()), column("b", pa.string())]
     block = "".join(f"{line},y\n" for line in lines).encode()

@@ -1,4 +1,4 @@
-"""Connections of type jdbc: what is refused, what Spark's reader is given, and what becomes of types and errors."""
+"""Connections of type jdbc: refused fields, options of Spark's reader, types and errors."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_names_and_values_stand_in_sql_as_every_database_has_them() -> None:
 
 
 class Java:
-    """An exception of the JVM, as Py4J shows it."""
+    """A JVM exception as Py4J presents it."""
 
     def __init__(
         self, name: str, state: str = "", text: str = "canary", cause: Java | None = None, code: int = 17

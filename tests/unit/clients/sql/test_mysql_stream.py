@@ -1,4 +1,4 @@
-"""A closed session is told as such. How rows are read on a real server: tests/integration/sql."""
+"""A closed session raises an error. Reads from a real server: tests/integration/sql."""
 
 from __future__ import annotations
 

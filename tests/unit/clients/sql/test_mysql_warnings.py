@@ -1,4 +1,4 @@
-"""Warnings of MySQL and MariaDB after a read: those of cut values fail it, others do not."""
+"""Warnings of MySQL and MariaDB after a read: warnings about cut values fail it, others do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQLite's session: what the file has, exactly, or an error that names the column and no value."""
+"""SQLite's session: exact values, or an error that names the column and no value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks: ranges of a key that hold every row once, and about as many each, however the keys lie."""
+"""Chunks: ranges of a key hold every row once and about equally many rows, whatever the keys are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursors: positions that come back as they were, and a table of SQLite that is followed by a number."""
+"""Cursors: positions are formatted and parsed unchanged, and a table of SQLite is followed by a number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_formatted_position_is_parsed_unchanged(at: dt.datetime, number: int) 
 
 
 def test_an_instant_without_a_zone_is_in_utc() -> None:
-    """MySQL gives them so."""
+    """MySQL returns instants without a zone."""
     naive = dt.datetime(2026, 10, 5, 12, 0, 0, 5, tzinfo=dt.UTC).replace(tzinfo=None)
     assert PAIR.format_position((naive, 7)) == '["2026-10-05T12:00:00.000005+00:00", "7"]'
 
@@ -116,7 +116,7 @@ def test_a_timestamp_mode_is_refused_for_sqlite() -> None:
 
 
 def test_runs_follow_each_other_through_the_ledger_of_a_table(tmp_path: Path) -> None:
-    """The driver and a real sink: what a run has read is where the next one goes on, whatever its day."""
+    """With the driver and a real sink, a run continues at the end of the run before, whatever its day."""
     events = Events(tmp_path, snapshot_mode="when_needed")
     events.add(1, 2)
 

@@ -1,4 +1,4 @@
-"""The bounds of days: every row in one day, on every clock that a column may show."""
+"""Bounds of days: every row is in one day, for every kind of time in a column."""
 
 from __future__ import annotations
 

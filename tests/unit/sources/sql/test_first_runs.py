@@ -1,4 +1,4 @@
-"""How a stream that is followed begins, when it ends, and when it has to begin anew."""
+"""First runs of followed tables, their last runs, and the detection of a reset."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_when_needed_reads_all_rows_again_and_goes_on_from_there(tmp_path: Path)
 
 
 def test_a_counter_below_the_existing_numbers_is_no_reset(sqlite: SQLite, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a server that only gets another one's rows: its own sequence was never used."""
+    """On a server that only receives another server's rows, the own sequence is never used."""
     sqlite.rows("CREATE TABLE t (id integer)")
     monkeypatch.setattr(SQLite, "column_counter", lambda *_: ColumnCounter("sequence s", 0))
     assert "sequence s" in reset_reason(sqlite, NUMBER, Table("t"), '["900"]', NOON)
@@ -193,7 +193,7 @@ def test_rows_with_the_last_number_that_are_written_later_are_missed(tmp_path: P
 
 @pytest.fixture
 def sharing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let sessions of SQLite say that they share a snapshot, and cut what has ten rows."""
+    """Make sessions of SQLite claim to share a snapshot, and split tables of ten rows."""
     exported: list[str] = []
 
     def export(_: SQLite) -> str:

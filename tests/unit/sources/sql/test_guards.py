@@ -1,4 +1,4 @@
-"""Whether a replica has a whole day, as far as it tells, and which changes of a table matter."""
+"""Guards before a read: a replica has the whole day, and changes of a table that matter are detected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY = Day(date=dt.date(2026, 10, 5))
 
 
 class Server:
-    """What says how far it is behind, or raises it."""
+    """A server that reports its lag or raises an error."""
 
     def __init__(self, lag: float | Exception | None) -> None:
         self.lag = lag

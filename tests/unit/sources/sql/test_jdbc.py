@@ -1,4 +1,4 @@
-"""The SQL source over JDBC: chunks that lose no row, what is refused, and what an executor makes of Spark's batches."""
+"""The SQL source over JDBC: chunks lose no row, unsupported options are refused, and Spark's batches are converted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: the same bytes for the same row in every run, mode and version, and by value, not by how a column is read."""
+"""Keys: the same bytes for the same row in every run, mode and version, by value and whatever the column's type."""
 
 from __future__ import annotations
 

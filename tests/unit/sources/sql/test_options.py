@@ -1,4 +1,4 @@
-"""Options of the SQL source: what goes together, and what is said of the rest, all at once."""
+"""Options of the SQL source: combinations, and one error that names all problems."""
 
 from __future__ import annotations
 

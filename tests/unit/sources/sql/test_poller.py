@@ -1,4 +1,4 @@
-"""Polls of a file of SQLite: days, snapshots, keys, and what is refused before a row is lost."""
+"""Polls of a SQLite file: days, snapshots, keys, and errors that prevent lost rows."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_the_rows_are_those_of_one_moment(file: Path, read: Read) -> None:
 
 @pytest.fixture
 def sharing(file: Path, monkeypatch: pytest.MonkeyPatch) -> list[SQLite]:
-    """Let SQLite say that its sessions share what they see; return those that have exported a snapshot."""
+    """Make sessions of SQLite claim to share a snapshot. Returns the sessions that have exported one."""
     exported: list[SQLite] = []
 
     def export(database: SQLite) -> str:

@@ -1,4 +1,4 @@
-"""The check before the first run: what works, what somebody should know, what stands in the way."""
+"""The check before the first run: findings, notes and problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways to read a table: every cell of what goes with what, and the page that says so."""
+"""The ways to read a table: every option of every way, and the same tables on the page."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ MODES = [way for way in READ_METHODS if way.option == "mode"]
 
 
 def options_of(method: ReadMethod) -> dict[str, Any]:
-    """Return what the way cannot do without."""
+    """Return the required options of a way."""
     needed = {name: VALUES[name] for name in method.requires}
     return {"conn_id": "c", "table": "orders", method.option: method.value or "at"} | needed
 
 
 def made(options: dict[str, Any]) -> str:
-    """Return what is said of options, the operator's among them; "" if they go together."""
+    """Return the problem of options, including the operator's. "" if they go together."""
     lookback = options.pop("lookback_days", 0)
     try:
         source = SqlSource(**options)

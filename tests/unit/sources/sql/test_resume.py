@@ -1,4 +1,4 @@
-"""Snapshots by chunk: an earlier try's chunks are cut at the same keys again, and at nothing else a stage may say."""
+"""Snapshots by chunk: a retry splits at the keys of the earlier try, and the stage cannot make it do anything else."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_key_of_a_type_that_a_plan_cannot_store_is_refused() -> None:
 
 
 class Shop:
-    """A file of SQLite with a table of two key columns and 100 rows, and pollers of it."""
+    """A SQLite file with a table of two key columns and 100 rows, and its pollers."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
