@@ -183,7 +183,7 @@ shrink_percent: 100
         (ORDERS + "row_bounds: {over_days: 0}\n", "5: row_bounds.over_days: Input should be greater than"),
         (ORDERS + "schedule: 0 0 * * *\n", "5: schedule: is to be daily, {daily: US/Pacific}"),
         (ORDERS + "schedule: {cron: often}\n", "5: schedule.cron: is no cron expression; one is '0 6 * * MON'"),
-        (ORDERS.replace("table: orders, ", ""), "2: source.sql: table: give either table or query"),
+        (ORDERS.replace("table: orders, ", ""), "2: source.sql: table: set either table or query"),
         (ORDERS + "  path: /x\n", "3: sink: is to be one mapping with the sink's name alone"),
         (ORDERS.replace("{path: /data/orders}", "/x"), "4: sink.delta: is to be a mapping of options"),
         (ORDERS.replace("path:", "self:"), "4: sink.delta: self: unknown option"),

@@ -148,7 +148,7 @@ class MySQL(Database):
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns, from the information schema or, for a query, from the optimizer."""
         if isinstance(table_or_query, Query):
-            fields = [(field.name, type_name(field)) for field in self._fields(table_or_query, tells_syntax=True)]
+            fields = [(field.name, type_name(field)) for field in self._fields(table_or_query, shows_syntax=True)]
             charsets = (
                 self._charsets(table_or_query)
                 if any(kind in QUERIED_TEXTS for _, kind in fields)
@@ -193,9 +193,9 @@ class MySQL(Database):
         names: dict[int, str] = dict(self.rows(catalog.CHARSETS_QUERY, "reading the character sets"))
         return [names.get(number, UNKNOWN_CHARSET) for number in numbers]
 
-    def _fields(self, query: Query, *, tells_syntax: bool = False) -> list[Any]:
+    def _fields(self, query: Query, *, shows_syntax: bool = False) -> list[Any]:
         with (
-            self._translate_errors("describing the query", tells_syntax=tells_syntax),
+            self._translate_errors("describing the query", shows_syntax=shows_syntax),
             contextlib.closing(stream_cursor(self._session)) as rows,
         ):
             rows.execute(self.select("*", self.relation(query), limit=0))
@@ -357,7 +357,7 @@ class MySQL(Database):
         self._session.close()
 
     @contextlib.contextmanager
-    def _translate_errors(self, action: str, *, tells_syntax: bool = False) -> Iterator[None]:
+    def _translate_errors(self, action: str, *, shows_syntax: bool = False) -> Iterator[None]:
         """Raise PyMySQL's errors as ours."""
         import pymysql
 
@@ -365,7 +365,7 @@ class MySQL(Database):
             yield
         except pymysql.MySQLError as error:
             subject = f"{self._label}: {action}"
-            raise sql_error(error, subject, is_cancelled=self._is_cancelled, shows_syntax=tells_syntax) from None
+            raise sql_error(error, subject, is_cancelled=self._is_cancelled, shows_syntax=shows_syntax) from None
         except (AttributeError, OSError, ValueError):
             if self._session.open:
                 raise
