@@ -28,9 +28,9 @@ _BYTE_ORDER_MARK = "\ufeff".encode()
 def join_blocks(
     rows: Iterable[bytes | bytearray | memoryview], block_bytes: int, end: bytes = b""
 ) -> Iterator[tuple[bytearray, int]]:
-    """Join rows to blocks of about ``block_bytes`` bytes. Yields each block and the number of its row items.
+    """Join rows to blocks of about ``block_bytes`` bytes. Yields blocks and their numbers of items.
 
-    :param rows: one or several complete rows per item.
+    :param rows: items of one or several rows.
     :param end: bytes to append to each item.
     """
     block, parts, row_iterator, batch_rows = bytearray(), 0, iter(rows), 1
@@ -91,7 +91,6 @@ class CsvConverter:
         return values if values.type == column.type else values.cast(column.type)
 
     def _conversion_error(self, arrow_message: str, block: bytes | bytearray) -> DataError:
-        """Return an error that names column and row without Arrow's quote of the value."""
         match = _ARROW_FAILURE.match(arrow_message)
         position = int(match[1]) if match else self._failed_position(block)
         if position is None:

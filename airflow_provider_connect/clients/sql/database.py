@@ -1,8 +1,8 @@
 """Contract of a database session, the same for PostgreSQL, MySQL, SQLite and JDBC.
 
-A session can only read, and the server enforces it. Statements are built from names and values that the session quotes:
-:meth:`Database.relation`, :meth:`Database.quote` and :meth:`Database.literal`. There are no placeholders, so ``%`` and
-``?`` in a user's SQL have no special meaning.
+Sessions can only read, and the server enforces it. Statements consist of names and values that the session quotes
+(:meth:`Database.relation`, :meth:`Database.quote`, :meth:`Database.literal`), without placeholders, so ``%`` and ``?``
+in a user's SQL have no special meaning.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class SqlColumn(NamedTuple):
 
 
 class Index(NamedTuple):
-    """An index over plain columns, in its order.
+    """An index over plain columns, in order.
 
     :param columns: whole columns, up to the first expression or beginning of a text.
-    :param is_unique: True if no two rows of a read of the table have the same values in ``columns``, except NULL. The
-        index is unique, complete, valid, checked at each statement, and covers the rows of inheriting tables too.
-    :param is_ordered: True if a range condition on the first column can use it.
+    :param is_unique: True if the rows of a read have distinct values in ``columns``, except NULL: the index is unique,
+        complete, valid, checked at each statement, and covers the rows of inheriting tables.
+    :param is_ordered: True if it serves a range of the first column.
     """
 
     name: str
@@ -85,9 +85,9 @@ class Index(NamedTuple):
 class ColumnCounter(NamedTuple):
     """The source of a column's numbers: a sequence or ``AUTO_INCREMENT``.
 
-    :param name: its name in messages.
-    :param last_number: the greatest number it may have given, so the next is greater. None if unknown, as on a replica.
-    :param gaps: reasons why a number may come after a greater one, except longer transactions. () if there are none.
+    :param name: name in messages.
+    :param last_number: greatest number that it may have given. None if unknown, as on a replica.
+    :param gaps: reasons why a number may come after a greater one, except longer transactions.
     """
 
     name: str
@@ -107,10 +107,10 @@ class ReadColumn(NamedTuple):
 
     :param database_type: the database's name of the type, for messages.
     :param expression: selected expression, already quoted.
-    :param read_type: Arrow type that the server's text is converted to. A cast makes ``type`` from it, if they differ.
-    :param type: the column's type in the batch.
-    :param form: ``hex`` if the text is bytes in hexadecimal digits, else ``plain``.
-    :param is_json: True if the text is a JSON document that the server has checked.
+    :param read_type: Arrow type of the server's text. A cast makes ``type`` from it, if they differ.
+    :param type: type in the batch.
+    :param form: ``hex`` for bytes in hexadecimal digits, else ``plain``.
+    :param is_json: True for a JSON document that the server has checked.
     :param advice: remedy for a value that cannot be converted, the end of a message.
     """
 
@@ -167,8 +167,8 @@ class Database(Closable, ABC):
     """One session. Only one thread may use it, except for :meth:`cancel`.
 
     Every method raises ``ConfigError`` for problems that a person must correct (a missing table or right, wrong SQL),
-    ``RetriableError`` for those that may pass (a lost server, a timeout, a conflict on a standby), and ``DataError``
-    for a value that cannot be read. Messages have the server's error code and never a value.
+    ``RetriableError`` for problems that may pass (a lost server, a timeout, a conflict on a standby), and ``DataError``
+    for unreadable values. Messages have the server's error code and never a value.
     """
 
     _label: str
@@ -203,24 +203,18 @@ class Database(Closable, ABC):
     def require_all_columns(self, table: Table) -> None:
         """Require that :meth:`describe` shows every column of a table.
 
-        The default does nothing, for databases that show all columns.
-
         :raises ConfigError: the database hides columns that the user may not read.
         """
 
     @abstractmethod
     def primary_key(self, table: Table) -> list[str]:
-        """Return the primary key's columns in order, or [].
+        """Return the primary key's whole columns in order, or [], even if it covers only the beginnings of texts.
 
-        Contains whole columns, even if the key covers only the beginnings of texts. :meth:`indexes` shows whether they
-        identify a row.
+        :meth:`indexes` shows whether they identify a row.
         """
 
     def indexes(self, table: Table) -> list[Index]:
-        """Return the indexes that identify a row or serve a range of their first column, including the primary key's.
-
-        The default is [], for databases that do not report them.
-        """
+        """Return the indexes that identify a row or serve a range of their first column. [] if unknown."""
         return []
 
     def estimated_rows(self, table: Table) -> int | None:
@@ -241,7 +235,7 @@ class Database(Closable, ABC):
     def literal(self, value: object) -> str:
         """Write None, a bool, a number, a text, bytes, a date or a time as SQL.
 
-        An instant with a zone is written in UTC, the zone of every session.
+        Instants are in UTC, every session's zone.
         """
 
     def select(
@@ -283,9 +277,9 @@ class Database(Closable, ABC):
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Prevent changes to the table until :meth:`end`. Returns its columns as they are read until then.
 
-        Call it between :meth:`begin` and the first row. Without it a database may read a table that was rewritten after
-        the transaction began as empty, and a column that got another type in that type's text. The default suits
-        databases whose transactions also see an old definition of the table.
+        Call it between :meth:`begin` and the first row. Otherwise a database may read a rewritten table as empty, or a
+        column with another type in that type's text. The default suits databases whose transactions see the old
+        definition too.
 
         :param names: columns to read. Others may be missing in the result.
         :raises ConfigError: the table is gone or may not be read.
@@ -330,7 +324,7 @@ class Database(Closable, ABC):
     ) -> Iterator[pa.RecordBatch]:
         """Yield all rows in batches of about ``block_bytes`` bytes. No batch is empty.
 
-        Ends normally only if the server confirmed that the rows are complete. Close the session if you stop early.
+        Ends normally only if the server confirmed completeness. Close the session if you stop early.
 
         :param relation: from :meth:`relation`.
         :param where: condition. "" for all rows.

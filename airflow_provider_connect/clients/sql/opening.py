@@ -30,10 +30,10 @@ def open_database(
     limits: SessionLimits | None = None,
     row_security: RowSecurity = "refuse",
 ) -> Database:
-    """Open a session with the database of a connection of type ``postgres``, ``mysql`` or ``sqlite``.
+    """Open a session by the connection's type: ``postgres``, ``mysql`` or ``sqlite``.
 
     :param application_name: name of the session in the database, such as DAG and day.
-    :param row_security: whether PostgreSQL refuses a read if its policies hide rows. Other databases ignore it.
+    :param row_security: PostgreSQL's reaction to policies that hide rows.
     :raises ConfigError: the connection is not valid, or the database's Python package is not installed.
     :raises RetriableError: the server cannot be reached or has no free connection.
     """

@@ -1,7 +1,7 @@
 """SQLite through the standard library, with the file opened read-only.
 
-In SQLite types belong to values. A value whose storage class does not match its column's declared type fails, and no
-conversion can lose a digit. The error names the column.
+In SQLite types belong to values. A value whose storage class does not match its column's declared type fails with the
+column's name. No conversion can lose a digit.
 """
 
 from __future__ import annotations
@@ -256,10 +256,6 @@ def _column(row: tuple[Any, ...], *, is_key: bool) -> SqlColumn:
 
 
 def _array(column: ReadColumn, values: Sequence[Any]) -> pa.Array:
-    """Return a column of a batch.
-
-    :raises DataError: a value has another storage class or does not fit. The message does not show it.
-    """
     import pyarrow as pa
 
     allowed_classes = python_classes(column)

@@ -1,10 +1,10 @@
 """Split of a table into ranges of its key with about equal numbers of rows.
 
-The bounds are existing keys, found by walking along the key's order, so gaps and clusters do not make chunks uneven.
-Together the ranges hold every row once, even if rows are added or deleted during the read.
+The bounds are existing keys, found by walking along the key, so gaps and clusters do not make chunks uneven. The ranges
+hold every row once, even if rows are added or deleted during the read.
 
-The plan of a snapshot stores the keys as plain JSON without SQL. A retry reads them from the stage, where others may
-write. The database quotes them as values, so a changed key can only select other rows of this table.
+A snapshot's plan stores the keys as plain JSON without SQL, in a stage where others may write. The database quotes them
+as values, so a changed key can only select other rows of this table.
 """
 
 from __future__ import annotations

@@ -36,8 +36,7 @@ def clock_of_type(arrow_type: pa.DataType) -> ColumnClock | None:
 def day_bounds(day: Day, clock: ColumnClock, db_timezone: str) -> DayBounds:
     """Return the bounds of a day. One day's end is the next day's start, for every kind of time.
 
-    A date belongs to the day's own zone. If a local time occurs twice, all rows from the bound on belong to the later
-    day.
+    Dates belong to the day's own zone. If a local time occurs twice, rows from the bound on belong to the later day.
 
     :param db_timezone: zone of times without a zone.
     """

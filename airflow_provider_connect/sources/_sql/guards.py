@@ -17,8 +17,8 @@ _NEXT_TRY = "The next try reads the new table"
 def require_unaltered(database: Database, options: SqlOptions, planned_shape: TableShape) -> None:
     """Lock the tables, and require that their columns are read as planned.
 
-    New columns are not read. Columns with a larger type of the same kind, such as ``varchar(20)`` after
-    ``varchar(10)``, are read as planned.
+    New columns are not read, and larger types of the same kind (``varchar(20)`` after ``varchar(10)``) are read as
+    planned.
 
     :raises PlanGoneError: a column is gone, or its values would be read differently.
     :raises RetriableError: the transaction began too early to see the rows.

@@ -224,7 +224,6 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             )
 
     def _chunk_concurrency(self, database: Database) -> int:
-        """Return the number of chunks read concurrently."""
         parallel_chunks = self._options.parallel_chunks
         if self._reads_by_chunk:
             return parallel_chunks or DEFAULT_CHUNKS
@@ -248,7 +247,6 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
     ) -> list[KeyValues]:
         """Return the last key of each chunk except the last.
 
-        :param max_chunks: number of chunks read concurrently.
         :param span_condition: condition on the rows of an increment. "" for all.
         """
         options = self._options
@@ -271,7 +269,6 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
         )
 
     def _with_user_condition(self, condition: str) -> str:
-        """Join a condition with the user's ``where``."""
         # On its own lines, since the user's condition may end in a comment.
         return _join_conditions(f"\n{self._options.where}\n" if self._options.where else "", condition)
 
@@ -325,7 +322,6 @@ class SqlPoller(Poller, Follows, AcceptsParts, LimitsPartitions):
             database.end()
 
     def _require_replayed(self, database: Database, day: Day) -> None:
-        """Refuse a day that a replica does not have completely. Increments and snapshots read its current rows."""
         if self._options.kind == "day":
             require_replayed(database, day, self._database_time(database))
 

@@ -1,7 +1,7 @@
 """Detection of a lost position: new rows of a table would come before the rows already read.
 
-A position is lost if the column's counter or the database's clock is before it: the table was emptied and counts from 1
-again, was restored, or the server was replaced. Missing rows are no proof, since an emptied table may go on counting.
+The column's counter or the database's clock is before the position: the table was emptied and counts from 1 again, was
+restored, or the server was replaced. Missing rows are no proof, since an emptied table may go on counting.
 """
 
 from __future__ import annotations

@@ -34,11 +34,9 @@ class TableShape:
     :param key: names of the columns that identify a row, or ().
     :param is_unique: True if the database guarantees that keys are unique.
     :param day_column: None for snapshots and modes.
-    :param indexes: the table's indexes.
     :param timestamp_column: the cursor's time, or None.
     :param incrementing_column: the cursor's number, or None.
     :param earlier_key: columns of the key in versions up to 1.0.0rc1. None if they are the same.
-    :param is_query: True for a query.
     """
 
     columns: tuple[SqlColumn, ...]

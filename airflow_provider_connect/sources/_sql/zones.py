@@ -1,8 +1,8 @@
 """Zone that a database is set to. Times without a zone are in this zone, unless a program writes them.
 
 Rows of the current second must wait for the next run, since more rows may get the same second. The current second
-depends on the zone of the clock that writes the times. If that clock is west of the assumed zone, every second counts
-as over, so later rows of a second that was read are lost.
+depends on the zone of the writing clock. If that clock is west of the assumed zone, every second counts as over, and
+later rows of a second that was read are lost.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def undeclared_zone(
 ) -> DatabaseZone | None:
     """Return the database's zone if a column's times may be in it and ``db_timezone`` is not set.
 
-    None if ``db_timezone`` is set, the database is in UTC, or the column's times need no zone.
+    None if the database is in UTC or the column's times need no zone.
 
     :param column: the day column or the cursor's time, or None.
     """

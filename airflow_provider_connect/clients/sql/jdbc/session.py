@@ -1,6 +1,6 @@
-"""A session with a database through its JDBC driver, in the JVM of Spark's driver. It reads names, types and bounds.
+"""A session through a JDBC driver, in the JVM of Spark's driver. It reads names, types and bounds.
 
-Rows are read by Spark (:func:`.reader_options`). The session is created like Spark's own, so both get the same answers.
+Spark reads the rows (:func:`.reader_options`). The session is created like Spark's own, so both get the same answers.
 Spark is passed in and never imported.
 """
 
@@ -191,10 +191,7 @@ class JdbcDatabase(Database):
     def _read(
         self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Raise an error, since Spark reads the rows.
-
-        :raises ConfigError: always.
-        """
+        """Raise an error, since Spark reads the rows."""
         raise ConfigError("rows of a jdbc connection are read by Spark itself")
 
     def cancel(self) -> None:

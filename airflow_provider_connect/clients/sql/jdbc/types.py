@@ -1,6 +1,6 @@
-"""Types of columns read through JDBC, by the type code that the driver reports.
+"""Types of columns read through JDBC, by the driver's type codes.
 
-Spark's reader changes values of some types silently. Such types are refused, and the user chooses another one.
+Types whose values Spark's reader would change silently are refused, and the user chooses another one.
 """
 
 from __future__ import annotations

@@ -75,8 +75,7 @@ def _ssl_options(connection: Connection) -> dict[str, Any]:
 def _tls_arguments(connection: Connection) -> dict[str, Any]:
     """Return PyMySQL's TLS arguments. Without any, TLS is used if the server supports it.
 
-    If a certificate authority is given, the server's certificate and name must match, unless ``ssl_mode`` requires
-    less.
+    With a certificate authority, the server's certificate and name must match, unless ``ssl_mode`` requires less.
     """
     ssl_options, mode = _ssl_options(connection), str(connection.extra.get("ssl_mode") or "").upper()
     if mode == "DISABLED":

@@ -97,7 +97,7 @@ def _stream_cursor_class() -> type[Any]:
         def abandon(self) -> None:
             """Leave the remaining rows unread, which makes the session unusable.
 
-            Otherwise PyMySQL reads all remaining rows when the cursor is deleted, and complains if that fails.
+            Otherwise PyMySQL reads them all when the cursor is deleted.
             """
             if self._result is not None:  # type: ignore[attr-defined]
                 self._result.unbuffered_active = False  # type: ignore[attr-defined]

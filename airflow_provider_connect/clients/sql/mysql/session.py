@@ -66,7 +66,7 @@ class MySQL(Database):
 
     :param connect: opens another session, to end a statement of this one.
     :param label: the connection's name in messages.
-    :param comment: SQL comment before every read, shown in the server's list of processes.
+    :param comment: SQL comment before every read, visible in the list of processes.
     """
 
     queried_uuids_were_texts = True
@@ -211,7 +211,6 @@ class MySQL(Database):
         }
 
     def _table_literals(self, table: Table) -> tuple[str, str]:
-        """Return schema and name as SQL literals for the catalog's queries."""
         return self.literal(table.schema) if table.schema else "database()", self.literal(table.name)
 
     def primary_key(self, table: Table) -> list[str]:
@@ -293,7 +292,6 @@ class MySQL(Database):
     def _read(
         self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Select the rows as CSV lines and convert them."""
         import pymysql
 
         converter = CsvConverter(columns)
@@ -358,7 +356,6 @@ class MySQL(Database):
 
     @contextlib.contextmanager
     def _translate_errors(self, action: str, *, shows_syntax: bool = False) -> Iterator[None]:
-        """Raise PyMySQL's errors as ours."""
         import pymysql
 
         try:

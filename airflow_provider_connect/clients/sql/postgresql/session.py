@@ -197,9 +197,9 @@ class PostgreSQL(Database):
         return int(rows[0][0]) if rows and rows[0][0] >= 0 else None
 
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
-        """Return the sequence of an identity column or a default. Its last number is None if the user may not read it.
+        """Return the sequence of an identity column or a default. None for a sequence that counts down.
 
-        None for a sequence that counts down. A standby's sequence may lag behind its primary's, so its number is None.
+        Its last number is None if the user may not read it, or on a standby, which may lag.
         """
         relation_and_column = (self.relation(table), column)
         rows = self.rows(catalog.SEQUENCE_QUERY, f"reading the sequence of {column!r}", relation_and_column)
@@ -285,7 +285,6 @@ class PostgreSQL(Database):
     def _read(
         self, columns: Sequence[ReadColumn], select: StatementBuilder, block_bytes: int
     ) -> Iterator[pa.RecordBatch]:
-        """Copy the rows out and convert them."""
         converter = CsvConverter(columns)
         statement = select([column.expression for column in columns])
         # The server would refuse bytes that are not UTF-8 without naming the column. The converter names it.
@@ -322,7 +321,6 @@ class PostgreSQL(Database):
 
     @contextlib.contextmanager
     def _translate_errors(self, action: str) -> Iterator[None]:
-        """Raise psycopg's errors as ours."""
         import psycopg
 
         try:
