@@ -85,8 +85,11 @@ class TestCheckConnection:
             ({"idp_issuer_url": "https://a", "client_secret": CANARY}, "'idp_issuer_url' is not supported"),
             ({"proxy": f"https://{CANARY}@a"}, "proxy must be a URL like http://host:port"),
             ({"proxy": {"https": CANARY}}, "'proxy' must be text"),
-            (LOCAL | {"is_anonymous": False}, "rest_endpoint without TLS sends no credentials: say is_anonymous=true"),
-            ({"grpc_endpoint": "http://127.0.0.1:1"}, "grpc_endpoint without TLS sends no credentials"),
+            (
+                LOCAL | {"is_anonymous": False},
+                "rest_endpoint without TLS must not carry credentials. Write https://, or set is_anonymous=true",
+            ),
+            ({"grpc_endpoint": "http://127.0.0.1:1"}, "grpc_endpoint without TLS must not carry credentials"),
             (LOCAL | {"rest_endpoint": "http://example.com:1"}, "rest_endpoint without TLS must be a loopback address"),
             (LOCAL | {"rest_endpoint": "http://127.0.0.1@example.com"}, "rest_endpoint must be like https://host"),
             (LOCAL | {"grpc_endpoint": "http://10.0.0.1:1"}, "grpc_endpoint without TLS must be a loopback address"),
@@ -135,7 +138,7 @@ class TestCredentials:
         with pytest.raises(ConfigError) as caught:
             load_credentials(connection(**extra))
         assert CANARY not in str(caught.value)
-        assert "paste the whole JSON key again" in str(caught.value)
+        assert "Paste the whole JSON key again" in str(caught.value)
 
     def test_a_file_that_is_missing_or_no_key(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot read its key file: No such file"):
@@ -170,7 +173,7 @@ class TestCredentials:
         monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
         monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
         monkeypatch.setenv("NO_GCE_CHECK", "true")
-        with pytest.raises(ConfigError, match="no usable Google credentials; put keyfile_dict or key_path"):
+        with pytest.raises(ConfigError, match=r"no usable Google credentials\. Put keyfile_dict or key_path"):
             load_credentials(connection())
 
     def test_impersonation(self, private_key: str) -> None:
@@ -246,7 +249,7 @@ def test_threads_may_open_it_at_once_in_a_fresh_process() -> None:
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.cloud.bigquery", None)
-    with pytest.raises(ConfigError, match=r"install airflow-provider-connect\[bigquery\]"):
+    with pytest.raises(ConfigError, match=r"Install airflow-provider-connect\[bigquery\]"):
         BigQueryApi.open(connection(**LOCAL))
 
 

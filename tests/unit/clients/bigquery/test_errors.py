@@ -72,7 +72,7 @@ def rest(status: int, reason: str = "", message: str = "a message", body: bytes 
 def test_rest_errors(status: int, reason: str, expected: type[ConnectError], retry_after: float | None) -> None:
     ours = classify(rest(status, reason), "doing it")
     assert type(ours) is expected
-    assert f"{ours};".startswith(f"doing it: BigQuery says {reason or status};")
+    assert f"{ours}.".startswith(f"doing it: BigQuery says {reason or status}.")
     assert getattr(ours, "retry_after_seconds", None) == retry_after
 
 
@@ -105,7 +105,7 @@ def test_a_status_alone_says_more_than_the_words() -> None:
 
 def test_a_quota_is_said_as_such() -> None:
     ours = classify(rest(403, "quotaExceeded", "Quota exceeded: load jobs per table"), "loading")
-    assert "a longer quota is used up and refills over hours" in str(ours)
+    assert "A long-term quota is exhausted and refills over hours" in str(ours)
 
 
 def test_an_answer_that_is_no_json_is_judged_by_its_status() -> None:
@@ -159,7 +159,7 @@ def test_a_request_that_can_never_be_taken_is_for_a_person(status: int) -> None:
 def test_grpc_errors(code: str, expected: type[ConnectError]) -> None:
     ours = classify(api.from_grpc_status(grpc.StatusCode[code], "a message"), "doing it")
     assert type(ours) is expected
-    assert f"{ours};".startswith(f"doing it: BigQuery says {code};")
+    assert f"{ours}.".startswith(f"doing it: BigQuery says {code}.")
 
 
 def test_a_short_and_a_long_exhaustion_are_told_apart() -> None:
@@ -311,7 +311,7 @@ def test_what_cannot_hold_a_value_is_told(text: str) -> None:
 def test_where_the_error_lies_is_told_when_its_text_is_not() -> None:
     result = {"reason": "invalidQuery", "location": "gs://bucket/a.parquet", "message": "CANARY is no date"}
     text = str(error_from_result(result, "loading (job connect_1)"))
-    assert text.startswith("loading (job connect_1): BigQuery says invalidQuery in gs://bucket/a.parquet; ")
+    assert text.startswith("loading (job connect_1): BigQuery says invalidQuery in gs://bucket/a.parquet. ")
     assert "in a b" not in str(error_from_result(result | {"location": "a b CANARY"}, "loading"))
 
 
@@ -321,12 +321,12 @@ def test_something_hidden_may_be_missing() -> None:
     message = "Access Denied: Table p:d.t: User does not have permission to query it, or perhaps it does not exist"
     ours = classify(rest(403, "accessDenied", message), "reading")
     assert type(ours) is HiddenError
-    assert "give the connection's account the right" in str(ours)
+    assert "Give the connection's account the missing right" in str(ours)
 
 
 def test_what_this_attempt_has_made_and_is_gone_is_made_again() -> None:
     with (
-        pytest.raises(RetriableError, match="committing: what this attempt made there is gone"),
+        pytest.raises(RetriableError, match="committing: the table, stream or job of this attempt is gone"),
         missing_as_gone("committing"),
     ):
         raise MissingError("x")

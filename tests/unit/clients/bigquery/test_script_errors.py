@@ -48,17 +48,17 @@ def failed(message: str, reason: str = "invalidQuery") -> ConnectError:
     [
         (PARTITIONS, ConfigError, None, "partition_type="),
         (NULL, DataError, None, "DROP NOT NULL"),
-        (DENIED, ConfigError, None, "the right it lacks"),
-        (HIDDEN, HiddenError, None, "the right it lacks"),
-        (GONE, MissingError, None, "create it"),
+        (DENIED, ConfigError, None, "the missing right"),
+        (HIDDEN, HiddenError, None, "the missing right"),
+        (GONE, MissingError, None, "Create it"),
         (INTERNAL, RetriableError, None, "internal error"),
-        (QUEUE, RetriableError, RATE_SECONDS, "too many statements wait for this table"),
-        (LOST, ConflictError, None, "run it again"),
+        (QUEUE, RetriableError, RATE_SECONDS, "Too many statements wait for this table"),
+        (LOST, ConflictError, None, "Run it again"),
         (RATE, RetriableError, RATE_SECONDS, "Exceeded rate limits"),
         (QUOTA, RetriableError, QUOTA_SECONDS, "refills over hours"),
         (BILLED, ConfigError, None, "maximum_bytes_billed"),
-        (FILTER, ConfigError, None, "trying again changes nothing"),
-        (SYNTAX, ConfigError, None, "trying again changes nothing"),
+        (FILTER, ConfigError, None, "A retry does not help"),
+        (SYNTAX, ConfigError, None, "A retry does not help"),
     ],
 )
 def test_an_error_of_a_statement_is_what_it_is_by_itself(
@@ -95,7 +95,7 @@ def test_what_no_table_of_errors_knows_is_tried_again_by_airflow_alone(end: str)
     # Airflow's number of retries is the bound: the task itself does not sleep so long, nor run it again at once.
     assert ours.retry_after_seconds == UNKNOWN_SECONDS > LONG_WAIT_SECONDS
     assert STRANGE not in str(ours)
-    assert "if it stays" in str(ours)
+    assert "If it stays" in str(ours)
 
 
 @pytest.mark.parametrize(

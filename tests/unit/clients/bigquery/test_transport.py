@@ -59,7 +59,7 @@ def test_another_universe_by_key_or_connection(private_key: str, says: str) -> N
 
 def test_a_key_of_another_universe_than_the_connection_is_refused(private_key: str) -> None:
     own = key(private_key, universe_domain="example.com")
-    with pytest.raises(ConfigError, match=f"universe domain example.com, and universe_domain says {OWN_UNIVERSE}"):
+    with pytest.raises(ConfigError, match=f"universe domain example.com, but universe_domain is {OWN_UNIVERSE}"):
         load_credentials(connection(keyfile_dict=own, universe_domain=OWN_UNIVERSE))
 
 
