@@ -90,7 +90,7 @@ class SinkBench:
     def sweep_all(self) -> int:
         """Sweep as if every staging table were old."""
         with pytest.MonkeyPatch.context() as patch, self.open() as publisher:
-            patch.setattr(_publisher, "SWEPT_AFTER", -dt.timedelta(minutes=5))
+            patch.setattr(_publisher, "SWEEP_AGE", -dt.timedelta(minutes=5))
             return publisher.sweep()
 
     def row(self, day: dt.date) -> LedgerRow | None:

@@ -119,8 +119,8 @@ def test_a_ledger_that_was_restored_to_before_an_erase_keeps_out_whom_the_list_n
 
 def test_what_a_killed_erase_has_left_the_next_one_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies after the list, then after the first of two transactions; a list of many values comes in pieces."""
-    monkeypatch.setattr(eraser, "MOST_AT_ONCE", 2)
-    monkeypatch.setattr(eraser, "DAYS_AT_ONCE", 1)
+    monkeypatch.setattr(eraser, "MAX_DIGESTS_PER_VERSION", 2)
+    monkeypatch.setattr(eraser, "MAX_DAYS_PER_TRANSACTION", 1)
     runs = 0
     run = eraser.TableEraser._run
 
@@ -156,15 +156,15 @@ def test_a_table_by_the_hour_is_rewritten_within_the_partitions_of_one_job(
     assert publisher.preflight(SCHEMA, DAYS, "day") == []
     for number, day in enumerate((MONDAY, TUESDAY, WEDNESDAY)):
         made.publish(made.stage(day, ["a", "b"], number))
-    monkeypatch.setattr(eraser, "PARTITIONS_AT_ONCE", 4)
+    monkeypatch.setattr(eraser, "MAX_PARTITIONS_PER_TRANSACTION", 4)
     groups: list[int] = []
-    rewritten = eraser.TableEraser._rewritten
+    rewritten = eraser.TableEraser._run_erase
 
     def seen(self: Any, script: Any, counted: Any, token: str) -> bool:
         groups.append(len(counted))
         return rewritten(self, script, counted, token)
 
-    monkeypatch.setattr(eraser.TableEraser, "_rewritten", seen)
+    monkeypatch.setattr(eraser.TableEraser, "_run_erase", seen)
     assert erased(made, "a") == {MONDAY: 1, TUESDAY: 1, WEDNESDAY: 1}
     assert groups == [2, 1], "each day may be in two partitions: that of its hour, and that of rows without a time"
     publisher.close()
@@ -221,13 +221,13 @@ def test_a_newer_day_does_not_make_it_look_again_nor_do_long_scripts_stop_it(
     assert erased(bench, "b") == {MONDAY: 1, TUESDAY: 1}
     assert counted == 2, "once for the days, and once that finds none left"
     sizes: list[int] = []
-    rewritten = eraser.TableEraser._rewritten
+    rewritten = eraser.TableEraser._run_erase
 
     def seen(self: Any, script: Any, counted: Any, token: str) -> bool:
         sizes.append(len(counted))
         return rewritten(self, script, counted, token)
 
-    monkeypatch.setattr(eraser.TableEraser, "_rewritten", seen)
+    monkeypatch.setattr(eraser.TableEraser, "_run_erase", seen)
     monkeypatch.setattr(eraser, "MAX_SCRIPT_BYTES", 0)
     assert erased(bench, "a") == {MONDAY: 2, WEDNESDAY: 1}
     assert sizes == [1, 1]
@@ -259,7 +259,7 @@ def test_a_list_that_is_gone_stops_every_load(bench: Bench) -> None:
     publisher: Any = bench.publisher
     place = erase_list.erase_list_table(publisher.tables.target)
     publisher.api.query(f"DELETE FROM {place.sql} WHERE TRUE", doing="lose it", labels={})
-    with pytest.raises(ConfigError, match=r"is not whole in .*__erased: restore that table"):
+    with pytest.raises(ConfigError, match=r"is not complete in .*__erased\. Restore that table"):
         bench.ledger.erased()
 
 
@@ -329,5 +329,5 @@ def test_the_newest_of_merged_snapshots_counts_all_rows_that_are_left(bigquery_t
 def test_columns_that_cannot_say_whose_a_row_is_are_refused(bench: Bench) -> None:
     with pytest.raises(ConfigError, match="no column 'evnt'; did you mean 'event'"):
         bench.publisher.find("evnt", ["a"])
-    with pytest.raises(ConfigError, match=r"'amount' is FLOAT.*, not one STRING or whole number"):
+    with pytest.raises(ConfigError, match=r"'amount' is FLOAT.*, but must be one STRING or whole number"):
         bench.publisher.find("amount", ["a"])

@@ -222,7 +222,7 @@ def test_a_job_that_never_ends_is_cancelled(
     monkeypatch.setattr(_bigquery_access, "JOB_SECONDS", 1.0)
     proxy.breaks(f"{JOBS}|{ONE_JOB}", Change(running))
     proxy.breaks("POST .*/cancel$", Answer({"job": {"status": {"state": "RUNNING"}}}))
-    with pytest.raises(RetriableError, match=f"job {job_of(table)} is not done after 1 s; cancelled"):
+    with pytest.raises(RetriableError, match=f"job {job_of(table)} was not done after 1 s and has been cancelled"):
         insert(api, table)
     assert proxy.count("POST .*/cancel$") == 1
 

@@ -30,7 +30,7 @@ def test_a_lost_fence_row_stops_a_publish(bench: Bench) -> None:
     bench.publish(2, 1, [row(2)])
     plan = bench.plan(1, 1, [row(1)])
     bench.query(f"DELETE FROM {bench.ledger.sql} WHERE day IS NULL")
-    with pytest.raises(RetriableError, match="no fence row"):
+    with pytest.raises(RetriableError, match="lost the fence row"):
         bench.run(plan)
     bench.prepare()
     assert bench.run(plan).generation == 1
@@ -150,7 +150,7 @@ def test_a_lost_ledgers_message_knows_that_time_travel_may_be_short(bench: Bench
 
 def test_a_table_in_the_ledgers_place_is_refused(bench: Bench) -> None:
     bench.query(f"CREATE TABLE {bench.ledger.sql} (a INT64)")
-    with pytest.raises(ConfigError, match="not made by this sink, since it lacks the columns attempt"):
+    with pytest.raises(ConfigError, match="not created by this sink, since it lacks the columns attempt"):
         bench.prepare()
 
 
@@ -174,7 +174,7 @@ def test_a_lost_ledger_is_never_taken_for_an_empty_one(bench: Bench, loss: str, 
     assert names_its_ledger(bench) == "connect_ledger"
     bench.write_mode = write_mode
     bench.query(loss.format(bench.ledger.sql))
-    with pytest.raises(ConfigError, match=r"is gone, or holds nothing about it.*bq cp .*--clear_label connect_ledger"):
+    with pytest.raises(ConfigError, match=r"is gone or has no row about it.*bq cp .*--clear_label connect_ledger"):
         bench.prepare()
     clear_label(bench)  # a person's decision
     bench.prepare()

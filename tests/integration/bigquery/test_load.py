@@ -18,8 +18,8 @@ import pytest
 from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from airflow_provider_connect.sinks._bigquery.ways_in import load_job as _load_job
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import PACE_SECONDS, run_load_jobs
+from airflow_provider_connect.sinks._bigquery.load_methods import load_job as _load_job
+from airflow_provider_connect.sinks._bigquery.load_methods.load_job import PACE_SECONDS, run_load_jobs
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import Answer, BigQueryProxy, Change, Lose, Refuse, RefuseAfter
 
@@ -233,11 +233,11 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_attempt(
     proxy.breaks(UPLOAD, failed("notFound"), 1)  # not known yet
     assert run(api, table, file) == [job(table, "a1_0_1")]
     proxy.breaks(UPLOAD, failed("notFound"))
-    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+    with pytest.raises(RetriableError, match="the table, stream or job of this attempt is gone"):
         run(api, table, file, attempt="a2")
     api.retry_budget_seconds = 1
     proxy.breaks("POST /upload/", Refuse(404, "notFound"))
-    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+    with pytest.raises(RetriableError, match="the table, stream or job of this attempt is gone"):
         run(api, table, file, attempt="a3")
 
 

@@ -165,7 +165,7 @@ def test_people_are_erased_from_all_tables_and_the_next_publish_replaces_what_st
     lake.put(["login", "buy"], TUESDAY)
     assert lake.publisher.find("event", ["login", "nobody"]) == {MONDAY: 2, TUESDAY: 1}
     stale = lake.stage(["login", "buy"], TUESDAY)
-    monkeypatch.setattr(eraser, "DAYS_AT_ONCE", 1)
+    monkeypatch.setattr(eraser, "MAX_DAYS_PER_TRANSACTION", 1)
     run, scripts = eraser.TableEraser._run, 0
 
     def dying(self: Any, script: Any, doing: str) -> Any:
@@ -229,5 +229,5 @@ def test_bounds_and_what_the_source_must_have(lake: Lake) -> None:
     (problem,) = few.publisher.preflight(SCHEMA.remove(0), DAYS, "day")
     assert "the source has no column 'event'" in problem
     (problem,) = few.publisher.preflight(SCHEMA, DAYS, "snapshot")
-    assert "set snapshot='daily'" in problem
+    assert "Set snapshot='daily'" in problem
     few.publisher.close()

@@ -187,7 +187,7 @@ def test_b3_refused_rows_are_named_by_position_and_column_and_never_shown(
 
 def test_b4_a_row_larger_than_a_request_is_named(api: BigQueryApi, table: TableRef) -> None:
     rows = pa.record_batch([pa.array([1, 2, 3]), pa.array(["a", "b" * 20_000, "c"])], schema=SCHEMA)
-    with pytest.raises(DataError, match=r"row 1 is \d+ bytes large"):
+    with pytest.raises(DataError, match=r"row 1 has \d+ bytes"):
         append(api, table, rows)
 
 
@@ -304,14 +304,14 @@ def test_b6_errors_of_some_streams_mean_that_nothing_is_committed(
 def test_b6_a_stream_that_has_expired_must_be_appended_again(api: BigQueryApi, table: TableRef) -> None:
     gone = StreamReceipt(f"{table.resource_name}/streams/0123456789abcdef", 5)
     api.retry_budget_seconds = 1
-    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+    with pytest.raises(RetriableError, match="the table, stream or job of this attempt is gone"):
         finalize_and_commit(api, table, [append(api, table, batch()), gone])
     assert stored(api, table) == []
 
 
 def test_b7_another_number_of_rows_is_not_committed(api: BigQueryApi, table: TableRef) -> None:
     receipt = append(api, table, batch())
-    with pytest.raises(RetriableError, match="BigQuery has 1000 rows where 1001 were appended"):
+    with pytest.raises(RetriableError, match="BigQuery has 1000 rows, but 1001 were appended"):
         finalize_and_commit(api, table, [StreamReceipt(receipt.name, 1001)])
     assert stored(api, table) == []
 
@@ -355,14 +355,14 @@ def test_b14_what_this_attempt_has_made_and_stays_missing_is_made_again_by_the_n
 ) -> None:
     api.retry_budget_seconds = 1
     proxy.breaks(method, Fail(grpc.StatusCode.NOT_FOUND))
-    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+    with pytest.raises(RetriableError, match="the table, stream or job of this attempt is gone"):
         finalize_and_commit(api, table, [append(api, table, batch())])
 
 
 def test_rights_that_stay_missing_are_a_config_error(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     api.retry_budget_seconds = 1
     proxy.breaks("CreateWriteStream", HIDDEN)
-    with pytest.raises(ConfigError, match="the right it lacks"):
+    with pytest.raises(ConfigError, match="the missing right"):
         append(api, table, batch())
 
 

@@ -17,16 +17,16 @@ from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import GoneError
 from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import run_load_jobs
-from airflow_provider_connect.sinks._bigquery.ways_in.upload import merge_files
+from airflow_provider_connect.sinks._bigquery.load_methods import upload as _bigquery_upload
+from airflow_provider_connect.sinks._bigquery.load_methods.load_job import run_load_jobs
+from airflow_provider_connect.sinks._bigquery.load_methods.upload import merge_files
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import BigQueryProxy, Cut, Lose, Refuse, RefuseAfter
 
 pytestmark = pytest.mark.slow
 
 FIELDS = [{"name": "n", "type": "INTEGER", "mode": "NULLABLE"}, {"name": "text", "type": "STRING", "mode": "NULLABLE"}]
-PIECE_BYTES = 256 * 1024
+CHUNK_BYTES = 256 * 1024
 FILES, GROUPS, ROWS = 3, 2, 4_000
 PIECE = "PUT /upload/"
 
@@ -34,7 +34,7 @@ PIECE = "PUT /upload/"
 @pytest.fixture
 def api(proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[BigQueryApi]:
     monkeypatch.setattr(_bigquery_access, "_PAUSES", (0.05, 0.1))
-    monkeypatch.setattr(_bigquery_upload, "PIECE_BYTES", PIECE_BYTES)
+    monkeypatch.setattr(_bigquery_upload, "CHUNK_BYTES", CHUNK_BYTES)
     with BigQueryApi.open(connection_to(proxy), timeout_seconds=30, retry_budget_seconds=30) as opened:
         yield opened
 

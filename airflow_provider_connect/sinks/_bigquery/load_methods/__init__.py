@@ -1,1 +1,1 @@
-"""How a day's rows reach the staging table: write streams filled by executors, or one load job of the driver's."""
+"""Load methods for the staging table: write streams of the executors, or one load job of the driver."""

@@ -110,7 +110,7 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
     ("outcome", "cls", "text"),
     [
         ("overtaken", OvertakenError, "dag/run/task has confirmed generation 3 since .* at generation 2"),
-        ("unfenced", RetriableError, "confirm mixpanel/export 2026-09-01 .*no fence row"),
+        ("unfenced", RetriableError, "confirm mixpanel/export 2026-09-01 .*lost the fence row"),
     ],
 )
 def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
@@ -139,7 +139,7 @@ class Failing:
 
 
 def test_a_lost_turn_costs_a_pause_and_another_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "publishers", lambda *_: 4)
+    monkeypatch.setattr(turns, "count_publishers", lambda *_: 4)
     api: Any = Failing(ConflictError("another transaction changed the same tables first"))
     clock = NoTime()
     assert turns.run_confirmation(api, step(), {}, clock=clock).checks == 2

@@ -13,7 +13,7 @@ from airflow_provider_connect.clients.bigquery.errors import ColumnError
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.erase_list import (
-    MOST_AT_ONCE,
+    MAX_DIGESTS_PER_VERSION,
     empty_list_statements,
     erase_list_table,
     extend_list_script,
@@ -21,7 +21,11 @@ from airflow_provider_connect.sinks._bigquery.erase_list import (
     raise_version_statement,
     read_erase_list,
 )
-from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE, days_of_one_transaction, sum_by_day
+from airflow_provider_connect.sinks._bigquery.erasing.eraser import (
+    MAX_DAYS_PER_TRANSACTION,
+    days_of_one_transaction,
+    sum_by_day,
+)
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
     EraseSearch,
     MatchCount,
@@ -96,15 +100,15 @@ def test_no_script_holds_an_id_and_two_calls_look_for_other_digests() -> None:
 
 
 def test_the_most_days_and_people_fit_into_a_script() -> None:
-    many = [f"u-{number}" for number in range(MOST_AT_ONCE)]
-    for script in scripts(*many, days=DAYS_AT_ONCE):
-        assert len(digests(script)) >= MOST_AT_ONCE
+    many = [f"u-{number}" for number in range(MAX_DIGESTS_PER_VERSION)]
+    for script in scripts(*many, days=MAX_DAYS_PER_TRANSACTION):
+        assert len(digests(script)) >= MAX_DIGESTS_PER_VERSION
         assert len(script.encode()) < MAX_SCRIPT_BYTES
 
 
 def test_a_script_that_bigquery_does_not_take_is_not_sent() -> None:
     require_script_length("x" * MAX_SCRIPT_BYTES, TARGET)
-    with pytest.raises(ConfigError, match=r"1,000,001 bytes and BigQuery takes 1 MB: name fewer values"):
+    with pytest.raises(ConfigError, match=r"1,000,001 bytes, but BigQuery accepts 1 MB\. Erase fewer values"):
         require_script_length("x" * (MAX_SCRIPT_BYTES + 1), TARGET)
 
 
@@ -130,8 +134,8 @@ def test_days_of_many_partitions_come_few_at_a_time_and_one_comes_always() -> No
     hourly = {DAY + dt.timedelta(days=n): MatchCount(1, 8, partitions=25) for n in range(200)}
     assert [*days_of_one_transaction(hourly)] == [*hourly][:160]
     assert len(days_of_one_transaction({day: MatchCount(1, 8) for day in hourly} | {DAY: MatchCount(1, 8, 4_001)})) == 1
-    daily = {DAY + dt.timedelta(days=n): MatchCount(1, 8) for n in range(2 * DAYS_AT_ONCE)}
-    assert len(days_of_one_transaction(daily)) == DAYS_AT_ONCE
+    daily = {DAY + dt.timedelta(days=n): MatchCount(1, 8) for n in range(2 * MAX_DAYS_PER_TRANSACTION)}
+    assert len(days_of_one_transaction(daily)) == MAX_DAYS_PER_TRANSACTION
 
 
 def test_an_id_that_no_row_of_bigquery_can_have_stops_nobody_elses() -> None:
@@ -179,7 +183,7 @@ def test_each_table_of_a_template_loses_the_days_that_have_their_rows_there() ->
 
 def test_the_most_tables_and_people_fit_into_a_script() -> None:
     names = tuple(f"{'an_event_with_a_long_name_' * 5}{number}" for number in range(MAX_TABLES))
-    people = tuple(f"u-{number}" for number in range(MOST_AT_ONCE))
+    people = tuple(f"u-{number}" for number in range(MAX_DIGESTS_PER_VERSION))
     found = EraseSearch(TARGET, tuple(SearchedTable(TARGET.sibling(name), "id") for name in names), "5a17", people)
     counted = {DAY: MatchCount(MAX_TABLES, 8, MAX_TABLES, names, names)}
     rows = [before()]
@@ -229,7 +233,7 @@ def test_a_list_has_the_digests_of_all_its_versions() -> None:
 )
 def test_a_list_that_is_not_whole_stops_loads(rows: list[Any]) -> None:
     table: Any = Digests(*rows)
-    with pytest.raises(ConfigError, match="restore that table") as caught:
+    with pytest.raises(ConfigError, match="Restore that table") as caught:
         read_erase_list(table, TARGET, 2)
     assert erase_list_table(TARGET).id in str(caught.value)
 

@@ -62,14 +62,14 @@ def test_a_table_is_adopted_by_the_options_that_the_refusal_names(
     every = {"partition_by": "day", "partition_type": "day"} | chosen
     if chosen.get("partition_by") == "none":
         del every["partition_type"]
-    assert f"{', '.join(f'{name}={value!r}' for name, value in every.items())} takes it as it is" in problem
+    assert f"Set {', '.join(f'{name}={value!r}' for name, value in every.items())}, or load into a new table" in problem
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"partition_by": "none", "partition_type": "month"}, "partition_type: only with partitions"),
-        ({"partition_by": "none", "partition_expiration_days": 3}, "partition_expiration_days: only with partitions"),
+        ({"partition_by": "none", "partition_type": "month"}, "partition_type needs partitions"),
+        ({"partition_by": "none", "partition_expiration_days": 3}, "partition_expiration_days needs partitions"),
         ({"partition_type": "range"}, "partition_type='range' needs partition_by=, an INTEGER column"),
         ({"partition_by": "ingestion_time", "partition_type": "range"}, "needs partition_by=, an INTEGER column"),
         ({"partition_by": "id", "partition_type": "range", "partition_expiration_days": 3}, "never expire"),

@@ -203,7 +203,7 @@ def test_a_required_partition_filter_is_satisfied_where_the_target_is_read(mode:
 
 def test_a_script_that_is_too_long_is_refused_before_it_is_sent() -> None:
     wide = pa.schema([pa.field(f"{'c' * 280}{i}", pa.int64()) for i in range(2000)])
-    with pytest.raises(ConfigError, match=r"bytes and BigQuery takes 1 MB: the 2000 columns"):
+    with pytest.raises(ConfigError, match=r"bytes, but BigQuery accepts 1 MB: the 2000 columns"):
         publish_script(plan(columns=make_columns(wide)))
 
 
@@ -213,7 +213,7 @@ def test_a_script_that_just_fits_is_refused_while_nothing_is_polled_yet() -> Non
         return plan(sample_publish(published().key, schema), columns=make_columns(schema))
 
     assert 950_000 < len(publish_script(wide(1650)).encode()) < 1_000_000
-    with pytest.raises(ConfigError, match="BigQuery takes 1 MB"):
+    with pytest.raises(ConfigError, match="BigQuery accepts 1 MB"):
         rehearse_script(wide(1650))
     rehearse_script(wide(1500))
 
@@ -250,7 +250,7 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
         ("overtaken", OvertakenError, "dag/run/task has published generation 3 since .* at generation 2"),
         ("redefined", OvertakenError, r"another definition \(ccccccccccccccc\) were published since"),
         ("incomplete", RetriableError, "7 rows and 0 rejects were sent, but 6 and 0 are"),
-        ("unfenced", RetriableError, "no fence row"),
+        ("unfenced", RetriableError, "lost the fence row"),
         ("keyless", DataError, r"2 rows have NULL in the key \(id\)"),
         ("uncomparable", ConfigError, "2 rows without record_key"),
         ("refused", ConfigError, "on_published_day='append'"),
@@ -336,7 +336,7 @@ def test_not_a_number_is_never_the_newest(kind: pa.DataType) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ((["nope"], None, None), "key names 'nope', which the source lacks; it has a b, doc, gone, id, tags"),
+        ((["nope"], None, None), "key names 'nope', which the source lacks. It has a b, doc, gone, id, tags"),
         ((["doc"], None, None), "key names 'doc', a JSON column"),
         ((["tags"], None, None), "key names 'tags', a STRING column"),
         ((["id"], "doc", None), "newest_by names 'doc', a JSON column"),

@@ -14,9 +14,9 @@ from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.streams import RefusedRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
+from airflow_provider_connect.sinks._bigquery.load_methods import storage_write as _storage_write
+from airflow_provider_connect.sinks._bigquery.load_methods.storage_write import RESTARTS, put_file
 from airflow_provider_connect.sinks._bigquery.staging import StagingLayout
-from airflow_provider_connect.sinks._bigquery.ways_in import storage_write as _storage_write
-from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import RESTARTS, put_file
 from airflow_provider_connect.stage.rejects import Tolerance
 
 FILE = "day=2026-09-01/a1-00000-0a1b.parquet"
@@ -82,7 +82,7 @@ def test_refused_rows_are_set_aside_and_the_others_sent_again(tmp_path: Path, mo
 
 def test_a_file_is_sent_again_a_limited_number_of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service, send = put(tmp_path, monkeypatch, 19)
-    with pytest.raises(DataError, match="refuses other rows each of the 6 times that the file was sent, 6 by now"):
+    with pytest.raises(DataError, match="refused other rows each of the 6 times that the file was sent, 6 so far"):
         send()
     assert service.sent == RESTARTS + 1
 

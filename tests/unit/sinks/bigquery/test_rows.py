@@ -77,7 +77,7 @@ def test_positions_are_those_in_the_file_also_after_bad_rows():
 
 
 def test_null_in_a_column_that_has_none():
-    reason = "NULL, though the source's schema says that there is none"
+    reason = "NULL, although the source's schema allows none"
     assert bad_rows(one(pa.string(), ["a", None], nullable=False)) == [(1, reason)]
     assert bad_rows(one(pa.dictionary(pa.int8(), pa.string()), [None, "a"], nullable=False)) == [(0, reason)]
 
@@ -147,7 +147,7 @@ def test_the_summary_names_columns_and_counts_and_no_value():
         schema=pa.schema([pa.field("j", pa.string(), metadata={"json": "unchecked"}), ("l", pa.list_(pa.int8()))]),
     )
     bad = convert_batch(batch, make_columns(batch.schema), 0).rejects
-    assert summarize_rejects(bad) == "column 'j': 2 rows with a text that is no JSON"
+    assert summarize_rejects(bad) == "column 'j': 2 rows with a text that is not JSON"
     assert "SECRET" not in summarize_rejects(bad)
 
 

@@ -100,7 +100,9 @@ def test_new_fields_inside_columns() -> None:
     # What is inserted has the table's fields in the table's order: BigQuery matches a struct's fields by position.
     assert [f["name"] for f in found.written_columns[0].target["fields"]] == ["old", "b", "c"]
     assert existing[1]["fields"] == [field("old", "STRING"), field("b", "STRING")]  # left as it was
-    with pytest.raises(DataError, match=r"column 's\.c' is new \(INTEGER\).*: add it by hand, or leave it out"):
+    with pytest.raises(
+        DataError, match=r"column 's\.c' is new \(INTEGER\).*: leave it out in the source, or add it by hand"
+    ):
         evolve(existing, schema, "freeze")
     with pytest.raises(DataError, match=r"field 's\.c' is new inside a column"):
         evolve(existing, schema, "discard_columns")
@@ -211,8 +213,8 @@ RANGE = bigquery.RangePartitioning(range_=bigquery.PartitionRange(start=0, end=9
 @pytest.mark.parametrize(
     ("existing", "said"),
     [
-        (table(), "partitioned otherwise (not at all) than the options say (day by day)"),
-        (table(by("at")), "(at by day) than the options say (day by day)"),
+        (table(), "partitioned otherwise (not at all) than the options request (day by day)"),
+        (table(by("at")), "(at by day) than the options request (day by day)"),
         (table(by("day", "MONTH")), "(day by month)"),
         (table(by(None)), "(time of arrival by day)"),
         (table(range_partitioning=RANGE), "(id by ranges of whole numbers)"),
@@ -234,7 +236,7 @@ def test_the_wanted_partitioning_and_key_are_no_problem() -> None:
         == []
     )
     [problem] = table_problems(table(by("day")), TARGET, options(kms_key="projects/k"), MADE)
-    assert "a key of Google and not with projects/k" in problem
+    assert "a key of Google, not with projects/k" in problem
 
 
 def test_a_table_that_expires_is_a_problem() -> None:
@@ -260,7 +262,7 @@ def test_a_table_that_could_not_be_made(chosen: BigQuerySink, said: str) -> None
 
 
 def test_options_that_name_a_column_which_the_source_lacks() -> None:
-    with pytest.raises(ConfigError, match="names 'nope', which the source lacks; it has at, born, id, s, tags"):
+    with pytest.raises(ConfigError, match=r"names 'nope', which the source lacks\. It has at, born, id, s, tags"):
         new_table_problems(TARGET, options(partition_by="nope"), MADE)
 
 

@@ -139,7 +139,7 @@ def test_a_ledger_that_was_made_to_expire_is_mended_also_when_others_change_it()
 
 
 def test_a_project_without_billing_keeps_nothing_and_that_is_said() -> None:
-    with pytest.raises(ConfigError, match=r"events would expire, and what was published with it: enable billing"):
+    with pytest.raises(ConfigError, match=r"events and its published days would expire\. Enable billing"):
         create_table(api(Dataset(ends=MONTH, billing=False)), TARGET, [{"name": "id", "type": "INTEGER"}])
 
 
@@ -170,7 +170,7 @@ def test_another_error_while_columns_are_awaited_is_told_at_once() -> None:
 
 def test_columns_that_never_come_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COLUMN_WAIT_SECONDS", -1.0)
-    with pytest.raises(RetriableError, match="`extra` were added, and queries do not know them"):
+    with pytest.raises(RetriableError, match="`extra` were added, but queries do not know them"):
         evolved(Dataset(known_after=99))
 
 

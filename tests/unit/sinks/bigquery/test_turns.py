@@ -22,8 +22,8 @@ from airflow_provider_connect.sinks._bigquery.turns import (
     DML_SECONDS,
     DML_STATEMENTS,
     MAX_PAUSE_SECONDS,
+    count_publishers,
     pause_seconds,
-    publishers,
     run_publish,
 )
 from tests.equipment.bigquery.server import Server, api_at, job
@@ -141,7 +141,7 @@ NAMES = ("events__stage_a1", "events__stage_b2", "events__stage_b2_rejects", "ot
 def test_only_those_count_who_want_a_turn_at_the_same_ledger(server: Server) -> None:
     listed(server, *NAMES, connect="staging")
     with api_at(server.url) as api:
-        assert publishers(api, PLANS["replace"]) == 2
+        assert count_publishers(api, PLANS["replace"]) == 2
 
 
 def test_in_a_dataset_for_staging_tables_they_are_told_by_the_tables_whole_name(server: Server) -> None:
@@ -149,10 +149,10 @@ def test_in_a_dataset_for_staging_tables_they_are_told_by_the_tables_whole_name(
     other = staging_table_for(staging_prefix(TARGET.sibling("events2"), "staging"), "a1")
     listed(server, mine.table, second.table, other.table, connect="staging")
     with api_at(server.url) as api:
-        assert publishers(api, replace(PLANS["replace"], layout=mine)) == 2
+        assert count_publishers(api, replace(PLANS["replace"], staging=mine)) == 2
 
 
 def test_a_table_without_the_label_wants_no_turn(server: Server) -> None:
     listed(server, *NAMES)
     with api_at(server.url) as api:
-        assert publishers(api, PLANS["replace"]) == 0
+        assert count_publishers(api, PLANS["replace"]) == 0
