@@ -39,9 +39,9 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience, doubling_pauses
 
-JOB_SECONDS = 3600.0  # a day's publish takes seconds to minutes; longer is a query that will never end
-LONG_WAIT_SECONDS = 60.0  # a wait longer than this is for Airflow, not for a sleeping task
-# A dataset or table made a moment ago may be unknown to the next server asked; one that was mistyped is so for ever.
+JOB_SECONDS = 3600.0  # a publish takes seconds to minutes, so a longer query will never end
+LONG_WAIT_SECONDS = 60.0  # longer waits are left to Airflow's retry
+# Another server may not know a dataset or table that was created a moment ago. A mistyped name stays unknown.
 SETTLE_SECONDS = 10.0
 _IMPORTING = threading.Lock()
 _PAUSES = doubling_pauses(0.2, 10.0)
@@ -49,7 +49,7 @@ _POLLS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 def _import_libraries() -> None:
-    # Both import each other's parts; two threads that begin at the two ends see them half made.
+    # The two libraries import each other, so two threads could see them partly imported.
     with _IMPORTING:
         try:
             import google.cloud.bigquery
@@ -114,7 +114,7 @@ class BigQueryApi:
         """REST client of the library."""
         from google.cloud import bigquery
 
-        # Both are always given: what is missing the library would take from the environment.
+        # Both are always set, because the library would take a missing one from the environment.
         options = {"api_endpoint": self.endpoints.rest, "universe_domain": self.endpoints.universe}
         return bigquery.Client(
             project=self.project,
@@ -250,7 +250,7 @@ class BigQueryApi:
         )
         if self.maximum_bytes_billed is not None:
             config.maximum_bytes_billed = self.maximum_bytes_billed
-            # The other one is not said to hold for the statements inside a script.
+            # maximum_bytes_billed is not documented to hold for the statements inside a script.
             config.script_options = bigquery.ScriptOptions(statement_byte_budget=self.maximum_bytes_billed)
         if self.kms_key and sql.lstrip()[:6].upper().startswith(("SELECT", "WITH")):
             config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.kms_key)
@@ -268,7 +268,7 @@ class BigQueryApi:
 
         def once(*, timeout: float, retry: None) -> Any:
             nonlocal tried
-            # BigQuery answers a second insert with 409, but to look first costs nothing and needs no such promise.
+            # BigQuery answers a second insert with 409, but looking first is free and does not depend on that.
             job = self._find_job(job_id, timeout) if tried else None
             tried = True
             if job is not None:
@@ -328,6 +328,6 @@ def _is_retried_by_call(error: ConnectError) -> bool:
 
 
 def _is_job_failure(job: Any, error: RetriableError) -> bool:
-    # Neither one that is still running, nor one that a person or its own time limit has stopped.
+    # False for a job that is still running, or that a person or its time limit has stopped.
     reason = (job.error_result or {"reason": "stopped"}).get("reason")
     return reason not in ("stopped", "timeout") and _is_retried_by_call(error)

@@ -18,10 +18,10 @@ import requests
 from airflow_provider_connect.clients.bigquery.messages import Message, parse_message
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
-QUOTA_SECONDS = 3600.0  # BigQuery's longer quotas refill over a day, bit by bit
+QUOTA_SECONDS = 3600.0  # BigQuery's long-term quotas refill gradually over a day
 RATE_SECONDS = 30.0
 STREAMED_SECONDS = 1800.0  # rows that were streamed cannot be changed in a transaction for 30 to 90 minutes
-UNKNOWN_SECONDS = 120.0  # longer than a task sleeps: unknown errors are for Airflow's retries, whose number is limited
+UNKNOWN_SECONDS = 120.0  # longer than a task waits, so Airflow's limited number of retries applies
 
 
 class MissingError(ConfigError):
@@ -255,7 +255,7 @@ def _grpc_error(error: Any, action: str) -> ConnectError:
 def _auth_error(error: Any, action: str) -> ConnectError:
     from google.auth import exceptions as auth
 
-    # Only a code such as invalid_grant is shown: the text may hold the token endpoint's whole answer.
+    # Only a code such as invalid_grant is shown: the text may hold the token endpoint's whole response.
     word = re.match(r"\(?['\"]?(?:Error code )?([a-z]+(?:_[a-z]+)+)\b", str(error))
     code = f" ({word[1]})" if word else ""
     if isinstance(error, auth.TransportError) or getattr(error, "retryable", False):

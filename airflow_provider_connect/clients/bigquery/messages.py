@@ -53,7 +53,7 @@ _TOPICS = {
     "unknownColumn": r"Unrecognized name\b|Name \S+ not found inside\b|Column \S+ is not present in\b|"
     r"Field name \S+ does not exist in\b|(?:Query column \d+|Value) has type .* which cannot be inserted into\b|"
     r"Value of type .* cannot be assigned to\b",
-    # Whole messages: a first word such as "Cannot" begins what passes too ("Cannot modify table … concurrently").
+    # Specific phrases: messages with the same first word may be transient ("Cannot modify table … concurrently").
     "invalidQuery": r"Syntax error\b|Name \S+ not found\b|No matching signature\b|(?:Function|Type) not found\b|"
     r"Cannot query over table .* without a filter\b|Cannot (?:coerce|cast|parse|convert|access field|set kms key)\b|"
     r"Could not (?:cast|convert|parse)\b|Invalid (?:cast|date|time|datetime|timestamp|interval|JSON|NUMERIC|BIGNUMERIC|"

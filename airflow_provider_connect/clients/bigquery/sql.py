@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_connect.errors import ConfigError
 
 # https://cloud.google.com/bigquery/docs/datasets#dataset-naming and /tables#table_naming, 2026-11. A backtick could end
-# the quoting in SQL; the other characters BigQuery allows in a table's name are left out on purpose.
+# the quoting in SQL. Other characters that BigQuery allows in a table's name are left out on purpose.
 _PROJECT = re.compile(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{3,}")
 _DATASET = re.compile(r"[A-Za-z0-9_]{1,1024}")
 _TABLE = re.compile(r"[\w-]{1,1024}")

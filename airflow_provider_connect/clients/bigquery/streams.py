@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 # The reference allows 20 MB a request, other pages and older servers 10 MB. Nine leave room for names and schema.
 REQUEST_BYTES = 9_000_000
-# Bounds a task's memory: a request is made while two are under way, and a third waits to be sent.
+# Bounds a task's memory: two requests in flight, a third queued, and a fourth being built.
 IN_FLIGHT_BYTES = 18_000_000
-# A table or a stream made a moment ago may be unknown to the next server asked.
+# Another server may not know a table or a stream that was created a moment ago.
 SETTLE_SECONDS = 60.0
 _ALREADY_EXISTS, _OUT_OF_RANGE = 6, 11
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -197,7 +197,7 @@ class Appender(AbstractContextManager["Appender"]):
         first.arrow_rows.writer_schema.serialized_schema = self._schema.serialize().to_pybytes()
         for waiting in self._unanswered:
             self._requests.put(waiting.request)
-        # The service is routed to the table's region by this header, which is ASCII while a table's name need not be.
+        # This header routes the request to the table's region. It is encoded as ASCII, but a table's name need not be.
         header: Any = to_grpc_metadata
         self._call = self._api.write_client.transport.append_rows(
             iter(self._requests.get, None), metadata=(header({"write_stream": self._name}),)
@@ -230,8 +230,8 @@ class Appender(AbstractContextManager["Appender"]):
         from google.api_core.exceptions import from_grpc_status
 
         if answer.error.code == _OUT_OF_RANGE:
-            # Normal behind a request that failed. For the first one of a new connection it means that rows which were
-            # answered are gone: then only a new stream helps, and that is a new try of the task.
+            # Normal after a failed request. On the first request of a new connection it means that confirmed rows are
+            # lost. Then only a new stream helps, which takes a new try of the task.
             return RetriableError(f"{self._action}: BigQuery has lost rows before row {self._unanswered[0].offset}")
         status_to_error: Any = from_grpc_status
         return classify(status_to_error(_grpc_status(answer.error.code), answer.error.message), self._action)

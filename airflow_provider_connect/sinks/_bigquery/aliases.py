@@ -11,7 +11,7 @@ Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/quer
 
 from __future__ import annotations
 
-# The first three stand several times a column in a script of at most 1 MB, so they are short.
+# The first three occur several times for each column in a script of at most 1 MB, so they are short.
 TARGET = "connect_t"
 """A row of the target, or of one table of a template."""
 STAGED = "connect_s"

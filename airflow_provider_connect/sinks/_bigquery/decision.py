@@ -176,7 +176,7 @@ def definition_statements(step: LedgerStep) -> list[str]:
 def confirm_script(step: LedgerStep) -> str:
     """Return the confirmation's script. Its last statement returns one row for :func:`confirmed_row`."""
     newest = f"{followed_rows_condition(step)} AND {LEDGER}.generation = {LEDGER}.newest"
-    # An answer of an earlier version is not known: NULL, like that of a day that is gone.
+    # The answer of an earlier version is unknown: NULL, as for a missing day.
     is_other = f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)"
     return transaction_script(
         step,

@@ -51,7 +51,7 @@ def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, 
     try:
         with api.time_limit(COUNT_SECONDS):
             if not (plan.replaces_whole or _is_day_in_one_partition(api, plan)):
-                return plan  # to find the day's rows takes the whole table
+                return plan  # the query would read the whole table
             [counted], _ = api.query(differences_query(plan), action=action, labels=dict(labels))
     except ConnectError as error:
         _log.warning("day %s: its changed rows could not be counted: %s", plan.publish.day, error)
@@ -131,7 +131,7 @@ def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
     tables_with_rows = [
         (plan.target.sibling(part.name), part.filter_column) for part in plan.layout.table_changes if part.had_rows
     ]
-    # If it has rows in no table, the head is as empty.
+    # Without such tables, the empty head stands for them.
     tables = tables_with_rows or [(plan.target, plan.layout.filter_column)]
     columns = column_list((column.name for column in plan.layout.columns), TARGET)
     selects = "\n    UNION ALL ".join(

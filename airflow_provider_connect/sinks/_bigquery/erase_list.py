@@ -112,7 +112,7 @@ def _read_rows(api: BigQueryApi, target: TableRef, version: int) -> list[dict[st
     try:
         try:
             return api.query(f"SELECT {columns}, {LEDGER}.shaping {source}", action=action, labels=labels)[0]
-        except ColumnError:  # no erase has brought the list up to date yet
+        except ColumnError:  # no erase has upgraded the list yet
             unknown = literal(None, "STRING")
             return api.query(f"SELECT {columns}, {unknown} AS shaping {source}", action=action, labels=labels)[0]
     except MissingError:

@@ -106,7 +106,7 @@ class BigQueryLedger(Ledger):
         conditions = f"AND {LEDGER}.day IS NOT NULL ORDER BY {increment_order(day)}, {NEWEST_FIRST} LIMIT 1"
         try:
             rows = self._read_rows(conditions)
-        except ColumnError:  # no preflight has brought the ledger up to date yet, so there is none
+        except ColumnError:  # no preflight has upgraded the ledger yet, so there is no increment
             return self.row(day)
         return ledger_row(rows[0]) if rows else None
 
@@ -150,7 +150,7 @@ class BigQueryLedger(Ledger):
                 f"AND {LEDGER}.day IS NULL",
                 owner_condition=target_condition(self.target),
             )
-        except ColumnError:  # no preflight has brought the ledger up to date yet
+        except ColumnError:  # no preflight has upgraded the ledger yet
             return EraseList()
         version = int(rows[0]["version"] or 0) if rows else 0
         return read_erase_list(self.api, self.target, version)
@@ -159,7 +159,7 @@ class BigQueryLedger(Ledger):
         """Return the definition of the stream's newest publish, by one query for its fence row."""
         try:
             rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
-        except ColumnError:  # no preflight has brought the ledger up to date yet
+        except ColumnError:  # no preflight has upgraded the ledger yet
             return None
         return definition_in_force_of(rows[0]) if rows else None
 
@@ -169,7 +169,7 @@ class BigQueryLedger(Ledger):
 
     def _read_rows(self, conditions: str) -> list[dict[str, Any]]:
         for source in (self.ledger.sql, upgraded_ledger_sql(self.ledger, MISSING_IN_RECENT)):
-            with suppress(ColumnError):  # no preflight has brought the ledger up to date yet
+            with suppress(ColumnError):  # no preflight has upgraded the ledger yet
                 return self._read(f"SELECT {LEDGER_COLUMNS}", conditions, source=source)
         return self._read(
             f"SELECT {LEDGER_COLUMNS}", conditions, source=upgraded_ledger_sql(self.ledger, MISSING_IN_OLDEST)
@@ -189,10 +189,10 @@ class BigQueryLedger(Ledger):
             f"{select} FROM {from_sql} WHERE {owner_condition or stream_condition(self.target, self.key)} {conditions}"
         )
         try:
-            # A query in the wrong location finds no table, and then the ledger would look empty.
+            # A query in the wrong location finds no table, so the ledger would look empty.
             self.api.locate(self.ledger)
         except MissingError:
-            return []  # without its dataset the target is gone, too
+            return []  # without its dataset the target does not exist either
         try:
             rows, _ = self.api.query(sql, action=f"read ledger {self.ledger.id}", labels={"connect": "ledger"})
         except MissingError:
@@ -293,7 +293,7 @@ def ensure_ledger(
         added_later=[field["name"] for field in ADDED_FIELDS],
     )
     own_rows = stream_condition(target, key)
-    # The list decides, whatever a fence row says that was lost, or restored: whom it names is kept out.
+    # The list decides, because fence rows can be lost or restored to an older state.
     list_version = (
         "CAST(NULL AS INT64)" if find_table(api, erase_list_table(target)) is None else newest_version_sql(target)
     )
@@ -327,7 +327,7 @@ def ensure_ledger(
             labels={"connect": "preflight"},
         )
     if label is None:
-        # Last: a label means that the fence row exists.
+        # Last, because the label implies that the fence row exists.
         _label_with_ledger(api, target, ledger)
     return max(int(counts["listed"] or 0), int(counts["erased"] or 0))
 

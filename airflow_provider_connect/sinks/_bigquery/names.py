@@ -63,7 +63,7 @@ def legal_names(
     kept_names = {name for name in names if _is_free(name, reserved) and (name in existing or _is_legal(name))}
     owners = {_fold(name): name for name in existing}
     for name in sorted(kept_names):
-        # One that got a hash while its sibling was here leaves the plain name to others, also when it comes alone.
+        # A name whose hashed column exists keeps that one, even if the plain name is free now.
         if _fold(_hashed(name)) not in owners:
             owners.setdefault(_fold(name), name)
     result = {
@@ -98,7 +98,7 @@ def _is_free(name: str, reserved: Collection[str]) -> bool:
     return (
         not lower.startswith(_RESERVED)
         and lower not in reserved
-        and not has_hash(name, any_case=True)  # else a name could be written that is another one's hashed name
+        and not has_hash(name, any_case=True)  # otherwise a source could use another name's hashed name
     )
 
 

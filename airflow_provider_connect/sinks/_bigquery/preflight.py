@@ -57,7 +57,7 @@ def _mode_problems(options: BigQueryOptions, target: TableRef, kind: SourceKind)
 def _deletes_problems(options: BigQueryOptions, target: TableRef, schema: pa.Schema, kind: SourceKind) -> list[str]:
     if options.deletes == "hard":
         return []
-    # A merge compares by its own key, which is looked at elsewhere.
+    # A merge compares by its own key, which is validated elsewhere.
     key = RECORD_KEY if options.write_mode == "replace" else options.key[0]
     return [f"table {target.id}: {text}" for text in soft_delete_problems(schema.names, kind, key)]
 
@@ -81,7 +81,7 @@ def preflight(
     replaces_whole = options.replaces_whole(kind)
     if problems := inspection_problems(api, tables, schema, kind=kind):
         return problems
-    # The second look: another first run may make the table, and publish, between the other two.
+    # Read twice: another first run may create the table and publish between the two reads.
     if find_table(api, target) is None and (lost_days := len(ledger.days())) and find_table(api, target) is None:
         return [
             f"table {target.id} is gone, but {tables.ledger.id} says it held {lost_days} days. Restore the table "

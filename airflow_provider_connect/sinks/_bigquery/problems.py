@@ -232,6 +232,6 @@ def _dry_probe(api: BigQueryApi, tables: TargetTables) -> None:
 
 def _dry_delete(api: BigQueryApi, table: Any, target: TableRef) -> None:
     if not any(field["name"].lower() == DAY for field in fields_of(table)):
-        return  # it is added, or reported as missing, with the other columns
+        return  # the schema check adds the column or reports it
     condition = f"{TARGET}.{DAY} = {literal(dt.date(1970, 1, 1))} AND {any_partition(filter_column(table), TARGET)}"
     api.call(f"try to change {target.id}", dry_run, api, f"DELETE FROM {target.sql} AS {TARGET} WHERE {condition}")

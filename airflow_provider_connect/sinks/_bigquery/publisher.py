@@ -170,15 +170,15 @@ class BigQueryPublisher(
         method = choose_load_method(options, publish.stage, schema, all_columns)
         table_changes = table_changes_of(api, tables, self.ledger, publish, ready)
         table_column = None if table_changes is None else TABLE_COLUMN
-        # A retry publishes what an earlier driver froze, under the same attempt's name. The rows and load jobs that
-        # driver left must not count as ours, nor may it drop our table when it comes back late.
+        # A retry publishes the rows that an earlier driver staged, under the same attempt's name. Rows and load jobs
+        # of that driver must not count here, and it must not drop this table if it comes back late.
         staging_table = new_staging_table(tables.staging, publish.manifest.attempt)
         sets_aside = options.errors_tolerance == "all" or publish.manifest.polled.rejects
         layout = StagingLayout(
             table=staging_table,
             rejects=staging_table.sibling(f"{staging_table.table}{REJECTS_SUFFIX}") if sets_aside else None,
             columns=ready.columns,
-            # Files go in as they are, with the columns that the target does not take.
+            # Load jobs also load the columns that the target lacks.
             staged_columns=all_columns if method == "load_job" else ready.columns,
             discarded_sources=ready.discarded,
             load_method=method,
@@ -192,7 +192,7 @@ class BigQueryPublisher(
             _log.info("day %s: its rows are already in %s and are published from there", publish.day, filled.table.id)
             return filled
         job_labels = self._labels(publish)
-        # Each table's INSERT then reads its own rows alone.
+        # Clustered, so that each table's INSERT reads only its own rows.
         create_staging_table(api, layout.table, layout.fields, job_labels, [table_column] if table_column else [])
         if layout.rejects is not None:
             create_staging_table(api, layout.rejects, STAGED_REJECT_FIELDS, job_labels)
@@ -224,7 +224,7 @@ class BigQueryPublisher(
             plan = count_differences(self.api, plan, job_labels)
             published = publish_or_keep_staging(self.api, plan, job_labels)
         except GoneError:
-            # The staging table is gone: it is dropped once the day is published.
+            # The staging table may be gone because the day is published already.
             row = self.ledger.published(publish.day.date, publish.intent.token)
             if row is None:
                 raise

@@ -231,7 +231,7 @@ def _lookup_statements(plan: PublishPlan) -> str:
 def _outcome_cases(plan: PublishPlan) -> list[tuple[str, str]]:
     rejects = plan.rejects.rows if plan.rejects else 0
     compared = overtaken_cases(plan)
-    if plan.write_mode == "append":  # one that only adds refuses any day that somebody has published
+    if plan.write_mode == "append":  # append refuses any published day
         refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
         compared = [(list_changed_condition(plan.publish.manifest.seen), "overtaken"), *refused]
     cases = [
@@ -266,7 +266,7 @@ def _data_statements(plan: PublishPlan) -> list[str]:
         if plan.deletes_softly:
             vanished = soft_delete_statements(plan)
         elif plan.replaces_whole:
-            # By a key that comes back, a row that was deleted softly would stay deleted.
+            # Otherwise a soft-deleted row whose key comes back would stay deleted.
             vanished = [
                 *([purge_soft_deleted_statement(plan)] if plan.layout.has_delete_marks else []),
                 *delete_vanished_statements(plan),
@@ -281,7 +281,7 @@ def _data_statements(plan: PublishPlan) -> list[str]:
         return [insert, "SET day_rows = seen.staged_rows + COALESCE(seen.day_rows, 0)"]
     if plan.deletes_softly:
         return [*soft_delete_statements(plan), insert, "SET day_rows = seen.staged_rows"]
-    # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
+    # Checked first, because even a DELETE without rows conflicts with other changes of the table.
     delete = (
         f"IF EXISTS (SELECT 1 FROM {plan.target.sql} AS {TARGET} WHERE {this_day}) THEN\n"
         f"    DELETE FROM {plan.target.sql} AS {TARGET} WHERE {this_day};\n  END IF"

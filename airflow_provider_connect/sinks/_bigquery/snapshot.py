@@ -81,7 +81,7 @@ def delete_vanished_statements(plan: PublishPlan) -> list[str]:
     )
     return [
         f"SET vanished = (SELECT COUNT(*) {vanished_rows})",
-        # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
+        # Checked first, because even a DELETE without rows conflicts with other changes of the table.
         f"IF vanished > 0 THEN\n    DELETE {vanished_rows};\n  END IF",
     ]
 
@@ -115,7 +115,7 @@ def soft_delete_statements(plan: PublishPlan) -> list[str]:
         changes = [
             f"IF vanished > 0 THEN\n    {update} {mark}\n"
             f"    WHERE {any_} AND NOT {IS_DELETED} AND NOT {is_staged};\n  END IF",
-            # Rows from before soft deletes say so from now on, too.
+            # Also marks rows that were written before soft deletes.
             f"IF EXISTS (SELECT 1 {rows} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE)) THEN\n    {update} {unmark}\n"
             f"    WHERE {any_} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE) AND {is_staged};\n  END IF",
         ]

@@ -213,7 +213,7 @@ def _with_columns(api: BigQueryApi, table_ref: TableRef, table: Any, fields: Seq
     added = [field["name"] for field in _missing_fields(table, fields)]
 
     def add() -> Any:
-        current = find_table(api, table_ref) or table  # another job adds them, too
+        current = find_table(api, table_ref) or table  # another job may have added columns meanwhile
         return patch_schema(api, current, table_ref, [*fields_of(current), *_missing_fields(current, fields)], added)
 
     return retry_if_stale(add, schema_change_failure(table_ref))

@@ -53,7 +53,7 @@ MARK_FIELDS = sink_fields(
 )
 COLUMN_WAIT_SECONDS = 60.0
 NO_DAY_CONDITION = f"{TARGET}.{DAY} = DATE '0001-01-01'"
-# What a query says of a column that it does not know yet: alone, and behind an alias.
+# BigQuery's messages about a column that queries do not know yet, without and with an alias.
 _UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 
 
@@ -103,7 +103,7 @@ def ensure_columns(
         require(table)
         if table is None:
             table = _create_target(api, target, options, columns_for([]), labels)
-            require(table)  # another may have made it first
+            require(table)  # another job may have created it first
         if problem := table_type_problem(table, target):
             raise ConfigError(problem)
         existing = fields_of(table)
@@ -165,7 +165,7 @@ def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
                 f"table {target.id}: column {wrong[0]!r} has another type than deletes='soft' needs. Rename it, or "
                 "leave deletes out"
             )
-        if table is not None and missing:  # one that is gone by now is found by whoever writes
+        if table is not None and missing:  # a write reports a target that is gone
             patch_schema(api, table, target, [*fields_of(table), *missing], [field["name"] for field in missing])
 
     retry_if_stale(compare, schema_change_failure(target))

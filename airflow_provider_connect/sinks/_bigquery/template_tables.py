@@ -176,7 +176,7 @@ class TemplateTables:
             return dict(zip(sorted_names, pool.map(function, sorted_names), strict=True))
 
     def _ensure(self, name: str) -> PreparedTarget:
-        # What may be new was decided with the head's columns.
+        # The schema contract was applied to the head's columns.
         options = self.tables.options.model_copy(update={"schema_contract": "evolve"})
         return ensure_columns(
             self.api,

@@ -74,7 +74,7 @@ def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
     try:
         found = list_staging_tables(api, prefix_of(ledger_step.staging))
     except ConnectError:
-        return ASSUMED_PUBLISHERS  # a day does not fail for what only tells how long to wait
+        return ASSUMED_PUBLISHERS  # the count only decides the length of a pause, so its error must not fail the day
     staged = sum(not place.table.endswith(REJECTS_SUFFIX) for place in found)
     return staged if isinstance(ledger_step, PublishPlan) else staged + ASSUMED_PUBLISHERS
 
@@ -95,7 +95,7 @@ def publish_or_keep_staging(api: BigQueryApi, plan: PublishPlan, labels: dict[st
             rejects=plan.rejects.rows if plan.rejects else 0,
             streams=plan.stream_count,
         )
-        # Whatever is wrong with the stage, it is worth less than the error that comes next.
+        # An error of the stage must not hide the error that follows.
         with suppress(ConnectError):
             folder.write(name, note.model_dump_json().encode())
 
@@ -140,7 +140,7 @@ def run_publish(
                 raise RetriableError(f"{error}. The target's columns were changed meanwhile") from None
             if not isinstance(error, ColumnError):
                 raise
-            # Who adds columns waits until queries know them; another publisher sees them in the table before that.
+            # The publisher that adds columns waits until queries know them. Others see them in the table earlier.
             raise _unknown_columns_error(error, f"table {plan.target.id} or its ledger") from None
         return published_row(plan, dict(answer))
 

@@ -89,10 +89,10 @@ class TableEraser:
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
         """Put values on the erase list, and delete their rows from every day."""
-        self._searches(values)  # before anything is changed
+        self._searches(values)  # validates before any change
         target, ledger = self.tables.target, self.tables.ledger
         replaces_whole = self.tables.options.replaces_whole(kind)
-        self.ledger.erased()  # a list that is lost must be found before an empty table has its name
+        self.ledger.erased()  # a lost list must be detected before an empty table takes its name
         ensure_ledger(self.api, ledger, target, self.ledger.key, "replace", replaces_whole=replaces_whole)
         ensure_table(
             self.api,
@@ -105,7 +105,7 @@ class TableEraser:
         erased = self._extend_list(values, shaping)
         self._delete_tombstones(values)
         rows: dict[dt.date, int] = {}
-        # A template's tables are read after the list: one that is made from now on has no rows of theirs.
+        # A template's tables are read after the list has grown: later tables get no such rows.
         for search in self._searches(values):
             for day, deleted in self._delete_rows(search, erased, replaces_whole=replaces_whole):
                 rows[day] = rows.get(day, 0) + deleted
@@ -180,7 +180,7 @@ class TableEraser:
                 raise RetriableError(
                     f"ledger {ledger.id} has lost the fence row of {key}. Try again: the next try restores it"
                 )
-            # Somebody else's list first: then ours is of another version, and comes on top of theirs.
+            # Another erase was faster: read its version of the list and extend that one.
             if int(answer["erased"]) != current.version and not patience.wait_and_retry():
                 raise RetriableError(f"others keep changing the erase list of {key} in {target.id}. Try again")
 
@@ -205,7 +205,7 @@ class TableEraser:
     ) -> Iterator[tuple[dt.date, int]]:
         patience = Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=_TRIES)
         while True:
-            # Before the rows: what is published between the two must be found when they are taken out.
+            # Read before the rows, so that the script detects a publish between the two reads.
             newest = self._newest_rows()
             if not (day_counts := self._count(search)):
                 return
@@ -214,7 +214,7 @@ class TableEraser:
             token = f"erase{erased.version}-{uuid.uuid4().hex[:16]}"
             while True:
                 script = self._script(search, transaction_days, newest, erased, token, replaces_whole=replaces_whole)
-                # With room for the end of a job's name, which each day's row has twice.
+                # With a reserve for the job's name, which each day's row has twice.
                 if len(transaction_days) == 1 or len(script(_JOB).encode()) <= MAX_SCRIPT_BYTES - RESERVED_BYTES:
                     break
                 transaction_days = dict(list(transaction_days.items())[: len(transaction_days) // 2])
@@ -231,7 +231,7 @@ class TableEraser:
 
     def _require_published(self, day_counts: Mapping[dt.date, MatchCount], newest: Mapping[dt.date, LedgerRow]) -> None:
         if unpublished_days := sorted(str(day) for day in day_counts.keys() - newest.keys()):
-            # A generation of a day that nobody published would count as loaded.
+            # A generation would make an unpublished day count as loaded.
             raise ConfigError(
                 f"table {self.tables.target.id} has rows of days that this stream never published "
                 f"({', '.join(unpublished_days[:5])}): delete them by hand first"
@@ -248,11 +248,11 @@ class TableEraser:
         replaces_whole: bool,
     ) -> Callable[[str], str]:
         run = erase_run(erased.version)
-        # What else is published matters only where it takes the place of these rows: a later snapshot.
+        # Only a later snapshot matters, because it replaces these rows.
         last_day = max(newest) if replaces_whole else None
         replaced = day_counts
         if last_day is not None and self.tables.options.write_mode == "merge":
-            # Rows of earlier days belong to the newest snapshot, too, and its row in the ledger counts all of them.
+            # Rows of earlier days belong to the newest snapshot too, whose ledger row counts all of them.
             matching = sum(day_count.matching for day_count in day_counts.values())
             deleted = sum(day_count.matching_deleted for day_count in day_counts.values())
             rows_left = max(0, newest[last_day].rows - (matching - deleted))
@@ -309,7 +309,7 @@ def write_mode_problem(options: BigQueryOptions, column: str) -> str | None:
             "this stream cannot be distinguished"
         )
     if options.write_mode == "merge" and column not in options.key:
-        # A row of theirs may have replaced, or deleted, somebody else's with the same key.
+        # An erased person's row may have replaced or deleted another person's row of the same key.
         return (
             f"write_mode='merge' with key={options.key!r}: by column {column!r}, which is not in the key, later "
             "loads would leave out rows that replace or delete other people's rows of the same key, and these "

@@ -111,8 +111,8 @@ def count_query(search: EraseSearch) -> str:
     has any rows of the day.
     """
     selects = "\n    UNION ALL ".join(_select_rows(search, table) for table in search.tables)
-    # COALESCE: a comparison with NULL gives NULL, and a row without a value is nobody's. Rows without a value in the
-    # partition's column have a partition of their own, which COUNT(DISTINCT …) leaves out.
+    # COALESCE: a comparison with NULL gives NULL, and a row without a value must not match. Rows without a value in the
+    # partition column have a separate partition, which COUNT(DISTINCT …) does not count.
     return (
         "SELECT r.name, r.day, COUNTIF(r.theirs) AS gone, COUNTIF(NOT r.theirs AND NOT r.dead) AS rows_left,\n"
         "  COUNTIF(r.theirs AND r.dead) AS gone_deleted,\n"
@@ -230,7 +230,7 @@ def _ledger_insert(
     """
     values = [ledger_values(target, key, row) for row in rows]
     if remaining_tables:
-        # The next publish deletes the day from the tables that are listed, and from no others.
+        # The next publish deletes the day only from the listed tables.
         values = [
             row_values | {"tables": string_array(remaining_tables[row.day])}
             for row_values, row in zip(values, rows, strict=True)
@@ -281,5 +281,5 @@ def require_script_length(script: str, target: TableRef) -> None:
 
 
 def _sha256(text: str) -> str:
-    # Half of a surrogate pair is in no row of BigQuery, and so finds none.
+    # BigQuery holds no half of a surrogate pair, so such a value matches no row.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

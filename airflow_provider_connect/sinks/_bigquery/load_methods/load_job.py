@@ -123,7 +123,7 @@ class _Load:
         return str(self.job.job_id)
 
     def _wait_for_error(self) -> ConnectError | None:
-        # A job of this id may be done long since, with an error of then (a quota) or for another table.
+        # A job of this id may be an old one, with an old error (a quota) or for another table.
         try:
             with missing_as_gone(self.action):
                 job = self.api.wait_for_job(self.job, self.action)
@@ -187,7 +187,7 @@ class _Load:
 
 
 def _bad_record_count(job: Any) -> Any:
-    # The library has no property for it.
+    # The library has no property for this count.
     return job._properties.get("statistics", {}).get("load", {}).get("badRecords")
 
 
@@ -203,7 +203,7 @@ def choose_load_method(
     if options.load_method == "storage_write" or (options.load_method == "auto" and not stage.startswith("gs://")):
         return "storage_write"
     if options.tables is not None:
-        return "storage_write"  # the rows must say which table they belong to, and files do not
+        return "storage_write"  # each row needs the name of its table, which files do not hold
     problems = load_job_problems(schema, columns)
     if options.write_mode == "merge":
         problems.append("write_mode='merge' needs each row's position in the day, which a file does not hold")

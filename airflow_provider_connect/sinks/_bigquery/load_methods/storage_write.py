@@ -66,7 +66,7 @@ def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tol
         try:
             return append.run()
         except RowsError as error:
-            # Nothing of the refused request is stored, but requests before it are: a new stream, without those rows.
+            # The refused request is not stored, but earlier ones are. So use a new stream, without those rows.
             refused_again = append.positions(error.rows)
             refused_before = len(refused_rows)
             refused_rows.update(refused_again)
@@ -151,7 +151,7 @@ class _FileAppend:
     def with_source_names(self, text: str) -> str:
         """Replace the staging table's column names in a text by the source's."""
         for staged, source in self._sources.items():
-            if staged != source:  # then it ends in a hash, and stands for nothing else
+            if staged != source:  # a name that ends in a hash, which occurs nowhere else
                 text = text.replace(staged, source)
         return text
 
@@ -175,7 +175,7 @@ def stage_rejects(
     tolerance = Tolerance(tables.options.errors_tolerance, tables.options.max_rejects)
     tolerance.require(rejected, f"day {publish.day}: BigQuery cannot hold {rejected:,} rows")
     if layout.rejects is None:
-        # Those of an earlier generation must go with it.
+        # Rejects of an earlier generation must be deleted with it.
         return RejectTables(tables.rejects) if find_table(api, tables.rejects) is not None else None
     if layout.filled is not None:
         return RejectTables(tables.rejects, layout.rejects, layout.filled.rejects)
@@ -208,7 +208,7 @@ def append_rejects(appender: Appender, origin: Literal["source", "sink"], reject
     try:
         appender.append(pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema))
     except RowsError as error:
-        # Not one of the data's own rows, which a restart could leave out.
+        # These are not rows of the file, so a restart cannot leave them out.
         raise DataError(str(error)) from None
 
 

@@ -39,7 +39,7 @@ def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, 
     :raises ConnectError: see :func:`~.errors.classify`.
     """
     chunks = _chunks(merge_files(files), CHUNK_BYTES)
-    chunk, is_last = next(chunks)  # here, outside of every retry: a missing file stays missing
+    chunk, is_last = next(chunks)  # outside of the retries, because a missing file stays missing
     job_id = resource["jobReference"]["jobId"]
     try:
         session = api.call(action, _begin_upload, api, resource, retry_missing_seconds=SETTLE_SECONDS)
@@ -157,7 +157,7 @@ class _ChunkSender:
             if received == end and not last:
                 return None
             unsent = chunk[received - self.start :]
-            # If all has arrived but no job began, the service waits for the total size.
+            # If all data has arrived but no job began, the service waits for the total size.
             answer = self._put(unsent, f"bytes {received}-{end - 1}/{total}" if unsent else f"bytes */{total}", timeout)
             if answer.status_code != _INCOMPLETE:
                 return self._job(answer)
