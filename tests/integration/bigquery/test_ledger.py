@@ -47,7 +47,7 @@ def test_two_streams_do_not_delete_each_others_days(bench: Bench) -> None:
     assert bench.rows() == [(1, 1, 1)]
 
 
-def test_the_ledger_of_what_is_not_there_is_empty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_of_a_missing_table_is_empty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bench.book().row(dt.date(2026, 9, 1)) is None
     assert len(bench.book().days()) == 0
     monkeypatch.setattr(_bigquery_ledger, "SETTLE_SECONDS", 0.2)
@@ -57,7 +57,7 @@ def test_the_ledger_of_what_is_not_there_is_empty(bench: Bench, monkeypatch: pyt
     assert elsewhere.published(dt.date(2026, 9, 1), "t") is None
 
 
-def test_the_ledger_tells_what_was_published(bench: Bench) -> None:
+def test_the_ledger_returns_published_days_and_intents(bench: Bench) -> None:
     old = bench.publish(1, 1, [row(1)], token="old")
     new = bench.publish(1, 2, [row(1), row(2)], token="new")
     day = dt.date(2026, 9, 1)
@@ -103,7 +103,7 @@ def test_a_confirmation_repeats_the_row_and_touches_no_other_table(bench: Bench)
     assert (reloaded.generation, reloaded.checks) == (2, 0)
 
 
-def test_a_ledger_of_an_earlier_version_is_read_brought_up_to_date_and_confirms_nothing(bench: Bench) -> None:
+def test_a_ledger_of_an_earlier_version_is_read_and_upgraded_and_confirms_nothing(bench: Bench) -> None:
     day, earlier = dt.date(2026, 9, 1), [field for field in LEDGER_FIELDS if field["name"] not in LATER]
     ready = ensure_target(bench.api, bench.target, bench.options, bench.schema)
     create_table(bench.api, bench.ledger, earlier)
@@ -195,7 +195,7 @@ def test_a_ledger_that_is_gone_does_not_erase_what_was_published(bench: Bench) -
             read()
 
 
-def test_a_ledger_that_a_query_misses_though_it_is_there_is_asked_again(bench: Bench) -> None:
+def test_an_existing_ledger_that_a_query_misses_is_retriable(bench: Bench) -> None:
     class Forgetful(BigQueryApi):
         def query(self, *args: Any, **kwargs: Any) -> Any:
             raise MissingError("Not found: Table")
@@ -225,7 +225,7 @@ def test_a_second_ledger_of_one_table_is_refused(bench: Bench) -> None:
         replace(bench, ledger=bench.target.sibling("other")).book().days()
 
 
-def test_the_label_leaves_others_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_label_keeps_other_labels(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.api, "labels", {"team": "x"})
     bench.prepare()
     bench.prepare()

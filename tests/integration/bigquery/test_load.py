@@ -118,7 +118,7 @@ def test_more_files_than_a_job_takes_are_several_jobs_at_a_pace(
 
 
 @pytest.mark.parametrize("fault", [Lose(), RefuseAfter(503, "backendError"), RefuseAfter(500, "internalError")])
-def test_b8_a_lost_answer_leads_to_the_job_that_was_started(
+def test_b8_a_lost_response_leads_to_the_job_that_was_started(
     api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy, fault: Any
 ) -> None:
     proxy.breaks(UPLOAD, fault, 1)
@@ -148,7 +148,7 @@ def failed(reason: str, message: str = "made by the test", *, bad_records: int =
     return Change(change)
 
 
-def test_b9_a_job_that_failed_of_what_passes_is_followed_by_another(
+def test_b9_a_job_with_a_transient_error_is_followed_by_another(
     api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     gone = {
@@ -210,7 +210,7 @@ def test_b10_records_that_were_left_out_are_a_failure(
     ("reason", "error", "retry_after"),
     [("quotaExceeded", RetriableError, 3600), ("accessDenied", ConfigError, None)],
 )
-def test_b13_jobs_that_fail_are_told_apart(
+def test_b13_failed_jobs_are_classified(
     api: BigQueryApi,
     table: TableRef,
     tmp_path: Path,

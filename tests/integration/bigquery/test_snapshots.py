@@ -100,7 +100,7 @@ def test_a_merged_snapshot_with_rows_set_aside_deletes_nothing(shop: Shop) -> No
     assert bench.state() == before
 
 
-def test_append_takes_the_snapshot_of_each_day_alone(shop: Shop) -> None:
+def test_append_accepts_only_daily_snapshots(shop: Shop) -> None:
     (problem,) = problems(shop.bench(write_mode="append"))
     assert "write_mode='append' only adds rows" in problem
     assert "snapshot='daily'" in problem
@@ -288,7 +288,7 @@ def test_a_soft_snapshot_with_rows_set_aside_deletes_nothing(shop: Shop) -> None
     assert soft.shown() == (["a"], {})
 
 
-def test_soft_deletes_say_what_they_cannot_do(shop: Shop) -> None:
+def test_unsupported_options_of_soft_deletes_are_refused(shop: Shop) -> None:
     soft = Soft(shop, deletes="soft")
     (problem,) = soft.problems(kind="day")
     assert "this one polls days" in problem
@@ -305,7 +305,7 @@ def test_soft_deletes_say_what_they_cannot_do(shop: Shop) -> None:
     assert hard.readable() == [(MONDAY, "a")]
 
 
-def test_a_sink_says_when_an_empty_answer_would_delete_rows(shop: Shop) -> None:
+def test_replaces_is_true_where_an_empty_answer_would_delete_rows(shop: Shop) -> None:
     assert shop.merging().target.sink.replaces("snapshot")
     assert not shop.merging().target.sink.replaces("day")
     assert not shop.merging(snapshot="daily").target.sink.replaces("snapshot")

@@ -83,7 +83,7 @@ def test_a_staging_dataset_that_is_missing_or_far_away_is_named_before_the_poll(
 
 
 @pytest.mark.parametrize("name", ["", "a.b.c", "a b", "größe", "d`", "A.d"])
-def test_what_is_no_dataset_is_refused(name: str) -> None:
+def test_text_that_names_no_dataset_is_refused(name: str) -> None:
     with pytest.raises(
         ConfigError, match=r"staging_dataset: .* is not a dataset\. Write 'dataset' or 'project.dataset'"
     ):

@@ -103,7 +103,7 @@ def test_a_day_is_replaced_in_a_table_that_is_not_divided_by_day(
         ("SELECT * FROM `{t.dataset}.none`", ConfigError, "Not found"),
     ],
 )
-def test_what_fails_inside_of_a_script_is_told_with_its_line(
+def test_an_error_inside_a_script_is_shown_with_its_line(
     bench: SinkBench, statement: str, error: type[Exception], said: str
 ) -> None:
     with BigQueryApi.open(bench.connection) as api:

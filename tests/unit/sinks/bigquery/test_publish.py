@@ -134,12 +134,12 @@ def test_values_of_a_plan_never_become_syntax(values: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
-def test_what_no_query_may_hold_is_refused(text: str) -> None:
+def test_a_text_that_no_query_may_hold_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="NUL or a lone surrogate"):
         literal(text)
 
 
-def test_other_literals() -> None:
+def test_numbers_dates_and_null_are_rendered_as_literals() -> None:
     assert literal(DAY) == "DATE '2026-09-01'"
     assert literal(-5) == "-5"
     assert literal(None, "INT64") == "CAST(NULL AS INT64)"
@@ -156,7 +156,7 @@ def test_names_that_would_end_their_quoting_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", PLANS)
-def test_the_fence_is_changed_first_and_data_only_when_it_is_decided(mode: str) -> None:
+def test_the_publish_changes_the_fence_first_and_data_only_after_the_decision(mode: str) -> None:
     """The emulator runs one script at a time, so that no test against it can miss the fence."""
     script = publish_script(PLANS[mode])
     prelude, _, rest = script.partition("BEGIN TRANSACTION;\n")
@@ -237,7 +237,7 @@ def answered(outcome: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("outcome", ["published", "already"])
-def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
+def test_published_and_already_give_the_ledger_row(outcome: str) -> None:
     row = ledger_row(published(), 3, rows=7, counts={"rows_read": 7}, published_at=None)
     assert published_row(plan(), answered(outcome)) == row.model_copy(update={"attempt": "a0"})
 
@@ -257,7 +257,7 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
         ("stranger", ConfigError, "another stream"),
     ],
 )
-def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
+def test_every_other_outcome_is_an_error_that_names_the_table(outcome: str, cls: type[Exception], text: str) -> None:
     with pytest.raises(cls, match=text) as caught:
         published_row(plan(replace(published(), definition=MINE), write_mode="merge", merge=merge()), answered(outcome))
     assert "some-project.d.events" in str(caught.value) or outcome in ("overtaken", "superseded", "redefined")
@@ -270,7 +270,7 @@ def test_every_outcome_of_a_script_has_a_meaning() -> None:
     assert outcomes == of_days | {"superseded", "kept", "redefined"}
 
 
-def test_a_definition_that_was_not_seen_refuses_after_all_that_is_told_of_the_day_itself() -> None:
+def test_a_redefinition_is_refused_after_the_cases_of_the_day() -> None:
     """Who lost the day to a later clear of its own run is told so: it must not poll again."""
     cases = re.findall(r"WHEN (.*) THEN '(\w+)'", publish_script(PLANS["definition"]))
     outcomes = [outcome for _, outcome in cases]
@@ -344,7 +344,7 @@ def test_not_a_number_is_never_the_newest(kind: pa.DataType) -> None:
         (([], None, None), "needs key="),
     ],
 )
-def test_merge_options_that_cannot_serve(options: tuple[Any, ...], text: str) -> None:
+def test_merge_options_with_unsuitable_columns_are_refused(options: tuple[Any, ...], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         make_merge_rule(make_columns(SCHEMA), *options, TARGET)
 

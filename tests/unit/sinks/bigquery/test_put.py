@@ -73,7 +73,7 @@ def put(
     return service, lambda: put_file(None, staging, str(tmp_path), FILE, Tolerance(errors, 50))  # type: ignore[arg-type]
 
 
-def test_refused_rows_are_set_aside_and_the_others_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_rows_are_rejected_and_the_others_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service, send = put(tmp_path, monkeypatch, RESTARTS)
     receipt = send()
     assert (receipt.rows.rows, receipt.rejects.rows) == (20 - RESTARTS, RESTARTS)
@@ -87,13 +87,13 @@ def test_a_file_is_sent_again_a_limited_number_of_times(tmp_path: Path, monkeypa
     assert service.sent == RESTARTS + 1
 
 
-def test_refused_columns_are_called_as_in_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_columns_have_their_source_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, send = put(tmp_path, monkeypatch, 1, "none")
     with pytest.raises(RowsError, match=r"refuses 1 rows; columns: größe$"):
         send()
 
 
-def test_dead_letters_name_the_sources_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_name_the_source_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_aside: list[Any] = []
     monkeypatch.setattr(_storage_write, "append_rejects", lambda appender, origin, bad: set_aside.extend(bad))
     _, send = put(tmp_path, monkeypatch, 1)
