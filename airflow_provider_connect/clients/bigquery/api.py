@@ -66,7 +66,6 @@ class BigQueryApi:
     """Client of BigQuery's REST API and Storage Write API for one connection. Threads may share it.
 
     :param project: runs the jobs and pays for them.
-    :param timeout_seconds: for one request.
     :param retry_budget_seconds: for a call with all its tries.
     :param maximum_bytes_billed: a query that would read more fails before it costs anything.
     :param location: of the jobs. By default BigQuery derives it from the tables. :meth:`locate` sets it.
@@ -94,7 +93,6 @@ class BigQueryApi:
         """Create a client from a connection. Sends nothing.
 
         :param sink_project: project of the sink's table, used if the connection names none.
-        :param settings: parameters of the class.
         :raises ConfigError: the connection is wrong, no project is configured, or Google's libraries are missing.
         """
         _import_libraries()
@@ -260,10 +258,7 @@ class BigQueryApi:
     def start_job(
         self, job_id: str, insert: Callable[..., Any], action: str, retry_missing_seconds: float = 0.0
     ) -> Any:
-        """Start a job under an id of ours. After a lost response, return the job that was started.
-
-        :param insert: takes ``timeout`` and ``retry``.
-        """
+        """Start a job under an id of ours. After a lost response, return the job that was started."""
         tried = False
 
         def once(*, timeout: float, retry: None) -> Any:

@@ -73,7 +73,6 @@ class Message:
 
     :param text: the message on one line. May hold a record's value.
     :param position: line and column in the script, such as ``[24:9]``. May be empty.
-    :param is_from_script: whether a statement of a script failed.
     """
 
     text: str

@@ -63,7 +63,6 @@ def create_table(
     unless ``partitioning`` sets an expiration.
 
     :param fields: in the form of the REST API.
-    :param labels: added to the client's labels.
     :raises ConfigError: the dataset or a right is missing, or BigQuery does not allow a table without expiration.
     """
     from google.cloud import bigquery

@@ -49,10 +49,7 @@ def is_anonymous(connection: Connection) -> bool:
 class Endpoints:
     """Addresses of the two services.
 
-    :param rest: URL of the REST API.
     :param grpc: host and port of the Storage Write API.
-    :param grpc_tls: whether the Storage Write API uses TLS.
-    :param universe: the universe domain that the credentials must belong to.
     """
 
     rest: str
@@ -121,7 +118,6 @@ def rest_session(credentials: Any, limit: threading.local, proxy_url: str | None
     """Return a session that signs its requests.
 
     :param limit: its ``seconds``, if set, bound each request of the thread.
-    :param proxy_url: the only proxy that is used.
     """
     from google.auth.transport.requests import AuthorizedSession
 

@@ -58,11 +58,8 @@ def transaction_script(
 
     :param outcome: the outcome if no case holds. Only then the script changes anything.
     :param outcome_cases: pairs of condition and outcome that prevent a change. The first true condition decides.
-    :param changes: statements.
     :param seen_columns: type and SQL, over ledger rows, of additional columns of ``seen``.
-    :param declarations: statements that declare variables.
     :param lookups: statements between the change of the fence row and the read of the ledger.
-    :param answer_columns: additional columns of the result.
     """
     stream, day = stream_condition(step.target, step.key), literal(step.publish.day.date)
     day_condition, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"

@@ -41,9 +41,6 @@ def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, 
     """Return the plan with the counts ``added``, ``changed`` and ``vanished``. Without them if they cannot be counted.
 
     The counts are for people, so no error fails the day.
-
-    :param plan: of a day whose rows are staged.
-    :param labels: of the job.
     """
     if not is_reload(plan):
         return plan
@@ -119,8 +116,6 @@ def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
 
     For a template, the state lies in all tables that have rows of its generation. A row that now belongs to another
     table counts as changed, because the column that names the table has another value.
-
-    :param joined: joined with these rows.
     """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
     if plan.layout.table_changes is None:

@@ -137,9 +137,7 @@ def extend_list_script(
 ) -> str:
     """Return the script that adds digests to the previous version of a list. It returns ``fences`` and ``erased``.
 
-    It changes nothing if the list meanwhile has another version.
-
-    :param key: the stream that erases.
+    Changes nothing if the list has another version by then.
     """
     fences = f"{target_condition(target)} AND {LEDGER}.day IS NULL"
     values = {

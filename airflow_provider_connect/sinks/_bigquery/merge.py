@@ -1,4 +1,4 @@
-"""SQL of write mode ``merge``: one row for each key, whatever the order of the days.
+"""SQL of write mode ``merge``: one row for each key, in any order of the days.
 
 The row with the higher ``newest_by`` is newer. Among equal rows, or without that option, the row of the later day is
 newer. NULL and NaN are older than any value. Staged rows are first reduced to the newest row of each key, or the last

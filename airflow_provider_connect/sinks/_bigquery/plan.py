@@ -57,9 +57,7 @@ class PublishPlan(LedgerStep):
 
     :param row: the new ledger row. ``rows`` counts the staged rows. The script decides ``generation``.
     :param layout: of the staged rows. With ``table_changes``, the target is the head, which has no rows.
-    :param merge: set exactly with ``write_mode="merge"``.
     :param streams: names of the write streams that filled the staging table, if known. The ledger keeps the first few.
-    :param stream_count: number of all those streams.
     :param deletes_softly: whether rows that vanished from a snapshot stay, marked as deleted.
     """
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 
 def _mode_problems(options: BigQueryOptions, target: TableRef, kind: SourceKind) -> list[str]:
-    """Say why the options do not fit what the source's rows are."""
     if kind == "snapshot" and options.snapshot == "replace" and options.write_mode == "append":
         return [
             f"table {target.id}: write_mode='append' only adds rows, so a snapshot cannot replace the previous "
@@ -150,8 +149,6 @@ def rehearse_publish(
     table_changes: tuple[TableChange, ...] | None = None,
 ) -> None:
     """Make the script of a made-up day, so that a script that cannot run is found before the poll.
-
-    :param table_changes: the tables of a template that it may change.
 
     :raises ConfigError: the script is too long or costs more than allowed, or options of merge name unsuitable columns.
     """

@@ -82,8 +82,6 @@ class BigQueryPublisher(
     """Publishes days of one stream into one table, or into the tables of a template (:mod:`.template_tables`).
 
     Threads may share it and its client.
-
-    :param connection: of the type ``google_cloud_platform``.
     """
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:

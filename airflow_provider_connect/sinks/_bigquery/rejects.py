@@ -76,7 +76,6 @@ def rejects_by_day(
 ) -> dict[dt.date, list[RejectedRecord]]:
     """Read a stream's rejects of some days, by one query. Empty if the table does not exist.
 
-    :param days: the first and the last day.
     :param records: number of rejects of each day whose record is read. 0 leaves the column out.
     """
     api.locate(table_ref)
@@ -117,7 +116,6 @@ class RejectTables:
     :param target: the table of rejects. It exists.
     :param staging: this attempt's staging table. None if the attempt has no rejects, and only those of an earlier
         publish are deleted.
-    :param rows: number of staged rejects.
     """
 
     target: TableRef

@@ -143,7 +143,6 @@ def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) 
     """Make the script of a made-up day, to check its length and its least bill.
 
     :param plan: real tables and columns, with the day of :func:`sample_publish`.
-    :param maximum_bytes_billed: the sink's option.
     :raises ConfigError: the script could exceed BigQuery's limit, or its least bill exceeds the option.
     """
     script = publish_script(plan)

@@ -41,14 +41,7 @@ _LABEL = {"connect": "staging"}
 
 
 class FilledStaging(Wire):
-    """Staging table that an earlier attempt has filled completely.
-
-    :param table: name of the staging table.
-    :param rejects_table: name of the staging table of rejects.
-    :param digest: of the layout.
-    :param rejects: number of rows of the day that were set aside.
-    :param streams: number of write streams that filled the table.
-    """
+    """Staging table that an earlier attempt has filled completely."""
 
     table: str
     rejects_table: str | None
@@ -65,7 +58,6 @@ class TableChange:
     :param filter_column: the column that queries on it must filter by, or None.
     :param had_rows: whether the replaced publish may have put rows there.
     :param has_rows: whether this publish does.
-    :param is_partitioned_by_day: whether it has a partition for each day.
     """
 
     name: str
@@ -79,16 +71,10 @@ class TableChange:
 class StagingLayout:
     """Staging tables of one attempt and their columns. ``begin`` creates it, every ``put`` and ``commit`` receive it.
 
-    :param table: the staging table.
-    :param rejects: the staging table of rejects, or None.
-    :param columns: written to the target.
     :param staged_columns: of the staging table. More than ``columns`` only if files are loaded unchanged.
-    :param discarded_sources: source columns that are left out.
     :param position_column: holds the row's position in the day. None if not needed.
     :param table_column: holds the name of the row's table. None if all rows go into one.
-    :param table_changes: the tables that the day changes, if there are several.
     :param filter_column: the column that queries on the target must filter by, or None.
-    :param has_delete_marks: whether the target has the columns of soft deletes.
     :param filled: the table that an earlier attempt filled. Then no rows are sent.
     """
 
@@ -127,7 +113,7 @@ def staging_prefix(target: TableRef, dataset: str | None = None) -> TableRef:
 
 
 def staging_table_for(prefix: TableRef, attempt: str) -> TableRef:
-    """Return an attempt's staging table. That of its rejects has the same name and :data:`REJECTS_SUFFIX`."""
+    """Return an attempt's staging table. Its rejects have the same name with :data:`REJECTS_SUFFIX`."""
     return prefix.sibling(f"{prefix.table}{legal_table_suffix(attempt)}")
 
 

@@ -34,11 +34,8 @@ _NO_ORDER_TYPES = ("JSON", "RECORD")
 class MergeRule:
     """Columns that identify a row and decide which of two rows wins.
 
-    :param key: names of columns in the table.
     :param newest_by: the column whose highest value wins. Without it the later day wins, then the later staged row.
     :param delete_where: a BOOL column. Where it is true, the key is deleted.
-    :param tombstones: the table of deletions. None without ``delete_where``.
-    :param may_be_nan: whether ``newest_by`` is a floating-point column.
     """
 
     key: tuple[str, ...]
@@ -179,7 +176,6 @@ def ensure_table(
 ) -> None:
     """Create one of the sink's own tables if missing, such as ledger, rejects or tombstones. It never expires.
 
-    :param partition_by: a DATE column.
     :param added_later: columns that earlier versions did not create. A table that lacks only these gets them.
     :raises ConfigError: the table exists and lacks columns, or will expire.
     """

@@ -61,10 +61,8 @@ _UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 class PreparedTarget:
     """Target that has the source's columns.
 
-    :param columns: to write.
     :param filter_column: the column that every query must filter by, or None.
     :param discarded: source names of columns that are left out.
-    :param table: the metadata.
     """
 
     columns: list[TargetColumn]
@@ -94,7 +92,6 @@ def ensure_columns(
     """Do the work of :func:`ensure_target`.
 
     :param columns_for: returns the columns for a table with the given fields.
-    :param labels: of a new table.
     :param require: raises if the table, or None for a missing one, must not be used or created.
     """
 
@@ -192,7 +189,6 @@ def table_type_problem(table: Any, target: TableRef) -> str | None:
 def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequence[Field], added: Sequence[str]) -> Any:
     """Set a table's fields, if it is still the version that was compared. Waits until queries know new columns.
 
-    :param added: names of the new columns.
     :raises StaleError: another client changed the table since.
     """
     from google.cloud import bigquery

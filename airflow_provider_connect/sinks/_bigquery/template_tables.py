@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _THREADS = 8
-"""How many tables are looked at, or made, at once: that is mostly waiting."""
+"""Number of tables that are read or created in parallel. The threads mostly wait."""
 
 
 def template_problems(options: BigQueryOptions, schema: pa.Schema, kind: SourceKind) -> list[str]:
@@ -131,12 +131,7 @@ def table_changes_of(
 
 @dataclass(frozen=True)
 class TemplateTables:
-    """Tables of one template.
-
-    :param tables: the head and its sibling tables.
-    :param head: the head, prepared for the source's columns.
-    :param known: names of the tables that ever had rows.
-    """
+    """Tables of one template."""
 
     api: BigQueryApi
     tables: TargetTables
@@ -170,7 +165,7 @@ class TemplateTables:
         return self.tables.target.sibling(name)
 
     def _map_tables(self, function: Callable[[str], T], names: Iterable[str]) -> dict[str, T]:
-        """Act on several tables at once; after an error no further one is begun."""
+        """Call ``function`` for several tables in parallel. After an error no further call begins."""
         sorted_names = sorted(names)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="table") as pool:
             return dict(zip(sorted_names, pool.map(function, sorted_names), strict=True))

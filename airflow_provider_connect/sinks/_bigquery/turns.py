@@ -56,11 +56,7 @@ ASSUMED_PUBLISHERS = 16
 
 
 def pause_seconds(publishers: int, randomness: float) -> float:
-    """Return the pause after a lost turn.
-
-    :param publishers: number of competitors, including this one.
-    :param randomness: from 0 to 1.
-    """
+    """Return the pause after a lost turn."""
     mean = max(publishers, 1) * DML_PER_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
     return min(mean, MAX_PAUSE_SECONDS) * (0.5 + randomness)
 
@@ -82,7 +78,6 @@ def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
 def publish_or_keep_staging(api: BigQueryApi, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
     """Publish a staged day. A note keeps the staging table if a turn is lost, or after an error that may pass.
 
-    :param labels: of the job.
     :raises ConnectError: see :func:`run_publish`.
     """
     folder, name, layout = Folder(plan.publish.stage), note_name(plan.publish), plan.layout
@@ -120,7 +115,6 @@ def run_publish(
 ) -> LedgerRow:
     """Run the publish script until it has an outcome. A lost turn only takes another one.
 
-    :param labels: of the job.
     :param keep_staging: called when the first turn is lost, so that the staging table outlives this driver.
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`, a table of this attempt is gone, the
         target's columns have changed, queries do not know its columns yet, or see :func:`~.script.published_row`.
@@ -185,7 +179,6 @@ def run_in_turn(
 ) -> Answer:
     """Run a change of the stream's fence row until it has an outcome.
 
-    :param count_publishers: returns the number of competitors.
     :param keep_staging: called when the first turn is lost.
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`.
     """

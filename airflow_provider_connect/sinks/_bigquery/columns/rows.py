@@ -64,7 +64,6 @@ def convert_batch(
 ) -> ConvertedBatch:
     """Convert a batch of a staged file to the staging table's types. A column of the right type is not copied.
 
-    :param start: position of the batch's first row.
     :param position_column: name of an INT64 column to add that holds each row's position.
     :param table_value: name and value of a STRING column to add.
     :param refused_rows: rows known to be bad, by position, with column and reason.
@@ -149,10 +148,7 @@ def _largest_column(row: pa.RecordBatch, columns: Sequence[TargetColumn]) -> str
 
 
 def convert_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
-    """Convert an array to ``target``. The values of refused rows are undefined.
-
-    :param target: the :class:`.TargetColumn`'s type.
-    """
+    """Convert an array to ``target``. The values of refused rows are undefined."""
     from pyarrow import types
 
     kind = array.type

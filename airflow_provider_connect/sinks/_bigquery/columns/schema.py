@@ -37,10 +37,7 @@ class SchemaChange:
     """Change that makes a table fit a source's columns.
 
     :param written_columns: without discarded ones. REQUIRED where the table's columns stay so.
-    :param added_names: top level columns that the table lacks.
-    :param fields: all new fields of the table, in its order.
     :param changed: whether they differ from the present fields.
-    :param discarded_sources: source names of new columns that are left out.
     """
 
     written_columns: list[TargetColumn]

@@ -43,11 +43,8 @@ SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 class TargetColumn:
     """One column of the target.
 
-    :param source: the Arrow field's name.
-    :param name: the column's name in the target.
     :param target: the target's field, including nested fields that only the table has, in the table's order.
     :param staging: the staging table's field. Never REQUIRED, with ASCII names at every level.
-    :param arrow: the Arrow type sent to the staging table.
     :param expression: SQL for the target's value, over a staged row.
     :param json: ``checked`` or ``unchecked`` if the source holds JSON documents, else None.
     """

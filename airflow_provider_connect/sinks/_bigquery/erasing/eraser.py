@@ -175,7 +175,7 @@ class TableEraser:
                 return current
             added = sorted({*extended.digests} - {*current.digests})[:MAX_DIGESTS_PER_VERSION]
             script = extend_list_script(ledger, target, key, new_list=extended, added_digests=added)
-            answer = self._run(script, f"lengthen the erase list of {target.id}")
+            answer = self._run(script, f"extend the erase list of {target.id}")
             if not answer["fences"]:
                 raise RetriableError(
                     f"ledger {ledger.id} has lost the fence row of {key}. Try again: the next try restores it"
@@ -332,10 +332,7 @@ def _searched_table(table_ref: TableRef, table: Any, column: str, *, softly: boo
 
 
 def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
-    """Sum up the tables' counts of each day.
-
-    :param rows: result of :func:`~.script.count_query`.
-    """
+    """Sum up the tables' counts of each day."""
     totals: dict[dt.date, MatchCount] = {}
     for row in rows:
         total = totals.get(row["day"], MatchCount(0, 0, 0))

@@ -35,11 +35,7 @@ WHOLE_NUMBER_END = r"\.0*$"
 class MatchCount(NamedTuple):
     """Counts of one day.
 
-    :param matching: rows with a searched value.
-    :param others: other rows.
     :param partitions: most partitions that the matching rows are in.
-    :param matching_tables: names of the tables with matching rows.
-    :param other_tables: names of the tables with other rows.
     :param matching_deleted: matching rows that were soft-deleted already. ``others`` counts no soft-deleted rows.
     """
 
@@ -58,7 +54,6 @@ class SearchedTable(NamedTuple):
     :param filter_column: the column that every query on the table must filter by, or None.
     :param partition_sql: distinguishes the partitions of a day's rows. None if a day is in one.
     :param may_be_soft_deleted: whether it may have soft-deleted rows, which the ledger does not count.
-    :param column_type: of ``column``.
     """
 
     table_ref: TableRef
@@ -149,8 +144,6 @@ def erase_script(
 ) -> str:
     """Return the script that deletes matching rows of some days and adds a generation of each. It returns ``outcome``.
 
-    :param day_counts: counts of each of the days.
-    :param new_rows: the days' new ledger rows.
     :param followed_rows: ledger rows that must still be the newest of their days. Otherwise nothing is changed.
     :param list_version: of the erase list that has these values.
     :param last_day: if set, no later day may be published, since a later snapshot would have replaced these rows.
@@ -245,8 +238,6 @@ def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str,
     The source was not polled, so the time of the last poll and the counts of late and filtered rows stay. The published
     content is another one, so neither digest nor answer stays. ``rows`` is the counted number: a restored table may
     differ from the ledger.
-
-    :param newest_row: the day's newest row.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts

@@ -61,7 +61,6 @@ def run_load_jobs(
     BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. Other files are uploaded as one. May be
     repeated with the same arguments.
 
-    :param schema: the fields of the table, in the form of the REST API.
     :param attempt: part of the job ids, ``connect_load_<attempt>_<n>``. Another attempt loads the files again.
     :raises DataError: a file or one of its rows does not fit the table.
     :raises ConnectError: see :func:`~.errors.classify`.
@@ -83,10 +82,7 @@ def run_load_jobs(
 
 @dataclass
 class _Load:
-    """Load of some files, by one or more jobs.
-
-    :param name: id of the first job.
-    """
+    """Load of some files, by one or more jobs."""
 
     api: BigQueryApi
     table: TableRef
@@ -197,7 +193,6 @@ def choose_load_method(
     """Choose the load method.
 
     :param stage: path or URL of the stage's root.
-    :param columns: of ``schema``.
     :raises ConfigError: the options request load jobs, and these rows cannot be loaded by one.
     """
     if options.load_method == "storage_write" or (options.load_method == "auto" and not stage.startswith("gs://")):

@@ -165,7 +165,6 @@ def stage_rejects(
 ) -> RejectTables | None:
     """Add the source's rejects to those of the executors. Returns the day's rejects, or None. Runs on the driver.
 
-    :param sink_receipts: streams of the executors.
     :raises DataError: all files together have more rejects than ``max_rejects`` allows.
     """
     if layout.filled is not None:
@@ -197,10 +196,7 @@ def _append_source_rejects(api: BigQueryApi, publish: Publish, table: TableRef) 
 
 
 def append_rejects(appender: Appender, origin: Literal["source", "sink"], rejects: Sequence[Reject]) -> None:
-    """Append rejected rows.
-
-    :param origin: the side that rejected them.
-    """
+    """Append rejected rows."""
     import pyarrow as pa
 
     rows = [(origin, reject.position, reject.column or None, reject.reason, reject.record) for reject in rejects]

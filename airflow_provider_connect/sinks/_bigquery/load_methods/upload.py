@@ -33,7 +33,6 @@ def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, 
     """Upload files as one, and return the job that loads them, even if a response was lost.
 
     :param files: Parquet files of one schema: paths, or URLs that ``pyarrow.fs`` supports.
-    :param resource: the job in the form of the REST API, with its id.
     :raises RetriableError: a file is gone.
     :raises GoneError: the service has lost the upload. Another request would get the same response.
     :raises ConnectError: see :func:`~.errors.classify`.
@@ -127,10 +126,7 @@ def _begin_upload(api: BigQueryApi, resource: dict[str, Any], *, timeout: float,
 
 
 class _ChunkSender:
-    """Sends chunks into one upload, in order.
-
-    :param start: position of the next chunk.
-    """
+    """Sends chunks into one upload, in order."""
 
     def __init__(self, api: BigQueryApi, session: str) -> None:
         self._api = api
