@@ -82,7 +82,7 @@ class BigQuerySink(BigQueryOptions, Sink):
         return Dataset("bigquery", ".".join(filter(None, [project, self.table])))
 
     def open(self, key: StreamKey, connections: Connections) -> BigQueryPublisher:
-        """Return a publisher for one stream. It signs in on first use."""
+        """Return a publisher for one stream. The publisher signs in on first use."""
         from airflow_provider_connect.sinks._bigquery.publisher import BigQueryPublisher, TablePublisher  # noqa: PLC0415
 
         publisher = TablePublisher if self.tables is None else BigQueryPublisher

@@ -1,7 +1,7 @@
 """Commits PENDING streams to a staging table, up to :data:`STREAMS_PER_COMMIT` at a time. A commit takes all or none.
 
-A day of more streams takes several commits. This is safe because the publish script counts the staging table's rows
-before it reads them.
+A day of more streams takes several commits. Several commits are safe because the publish script counts the staging
+table's rows before it reads them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Interprets BigQuery's messages and decides which may be shown. They may hold a record's value, a secret or a request.
+"""Interprets BigQuery's messages and decides which may be shown: some hold a record's value, a secret or a request.
 
 A failed statement of a script gives ``Query error: … at [line:column]`` with the reason ``invalidQuery`` for almost any
 cause. So the text after that prefix is interpreted and shown like other messages.

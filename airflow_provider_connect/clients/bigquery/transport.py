@@ -143,7 +143,7 @@ def _isolate(session: requests.Session, limit: threading.local, proxy: str | Non
 
 
 def grpc_channel(credentials: Any, limit: threading.local, endpoints: Endpoints, proxy_url: str | None) -> Any:
-    """Return a channel to the Storage Write API. It connects on first use."""
+    """Return a channel to the Storage Write API. The channel connects on first use."""
     import grpc
     from google.auth.transport.grpc import AuthMetadataPlugin
 

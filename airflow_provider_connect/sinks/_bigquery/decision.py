@@ -4,7 +4,7 @@ Both decide inside one transaction and raise no error: ``outcome`` in the result
 the fence row a second time only if definition or task differ from it: BigQuery allows 25 changes in ten seconds on one
 table, and a day with an unchanged definition makes two.
 
-A confirmation records that a poll returned the published rows again. It adds one ledger row: a copy of the newest row
+A confirmation records that a poll returned the published rows again, by one more ledger row: a copy of the newest row
 of the day, with one check more and with its own run and poll time (:func:`.publishing.confirmed`). So both intents find
 themselves in the ledger, and an older answer that arrives late is refused by the number of checks.
 """
@@ -54,7 +54,7 @@ def transaction_script(
 ) -> str:
     """Return the script of a ledger step. Its last statement returns one row.
 
-    That row holds ``answer_columns`` and this token's ledger row, or the newest row if the token has none.
+    The row holds ``answer_columns`` and this token's ledger row, or the newest row if the token has none.
 
     :param outcome: the outcome if no case holds. Only then the script changes anything.
     :param outcome_cases: pairs of condition and outcome that prevent a change. The first true condition decides.

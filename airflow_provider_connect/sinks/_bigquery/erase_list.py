@@ -135,7 +135,7 @@ def _parts_by_salt(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
 def extend_list_script(
     ledger: TableRef, target: TableRef, key: StreamKey, *, new_list: EraseList, added_digests: Sequence[str]
 ) -> str:
-    """Return the script that adds digests to the previous version of a list. It returns ``fences`` and ``erased``.
+    """Return the script that adds digests to the previous version of a list. Returns ``fences`` and ``erased``.
 
     Changes nothing if the list has another version by then.
     """

@@ -1,7 +1,7 @@
 """Finds problems of a dataset, a target or the options for it, each with its remedy.
 
-It reads the dataset and the target, creates and drops a staging table, and dry-runs a DELETE, which is free and needs
-the same rights as the real one.
+The checks read the dataset and the target, create and drop a staging table, and dry-run a DELETE, which is free and
+needs the same rights as the real one.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place

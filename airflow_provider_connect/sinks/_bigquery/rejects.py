@@ -113,7 +113,7 @@ def _stream_condition(key: StreamKey) -> str:
 class RejectTables:
     """Tables of a day's rejects.
 
-    :param target: the table of rejects. It exists.
+    :param target: the existing table of rejects.
     :param staging: this attempt's staging table. None if the attempt has no rejects, and only those of an earlier
         publish are deleted.
     """

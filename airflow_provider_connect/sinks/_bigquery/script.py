@@ -3,11 +3,11 @@
 One multi-statement transaction of about a dozen statements (three more with rejects, four with tombstones), without
 DDL:
 
-1. It updates the stream's fence row in the ledger. BigQuery aborts one of two concurrent publishers there, before any
-   data changes. Snapshot isolation alone would let both insert.
-2. It decides. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`
+1. Update the stream's fence row in the ledger. BigQuery aborts one of two concurrent publishers there, before any data
+   changes. Snapshot isolation alone would let both insert.
+2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`
    explains why), and the staging table must hold all rows, counted in the snapshot that INSERT reads.
-3. It changes data and ledger only if all conditions hold. It raises no error: ``outcome`` holds the decision.
+3. Change data and ledger only if all conditions hold. No error is raised: ``outcome`` holds the decision.
 
 A token that is already published changes nothing, so the script may run again after an abort or a lost response.
 
@@ -95,7 +95,7 @@ ANSWER_COLUMNS = (
 
 
 class IncompleteError(RetriableError):
-    """The staging table lacks rows that were sent. They must be sent again."""
+    """The staging table lacks rows that were sent. All rows must be sent again."""
 
 
 def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") -> Publish:

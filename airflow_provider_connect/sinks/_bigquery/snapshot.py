@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def newest_day_sql(plan: PublishPlan) -> str:
     """Return SQL for the day of the stream's newest publish, or of the increment that the day's next one follows.
 
-    That is the day's own increment, else the stream's newest.
+    The followed increment is the day's own, else the stream's newest.
     """
     rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {stream_condition(plan.target, plan.key)}"
     if plan.publish.kind != "increment":
@@ -167,7 +167,7 @@ def _record_key_column(plan: PublishPlan) -> TargetColumn:
 
 
 def require_no_rejects(plan: PublishPlan) -> None:
-    """Check that no row of a merged or softly deleting snapshot was set aside. Such a row would count as vanished.
+    """Check that no row of a merged or softly deleting snapshot was set aside. A row set aside would count as vanished.
 
     :raises DataError: with the number of such rows.
     """

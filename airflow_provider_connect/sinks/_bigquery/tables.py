@@ -174,7 +174,7 @@ def ensure_table(
     partition_by: str | None = None,
     added_later: Collection[str] = (),
 ) -> None:
-    """Create one of the sink's own tables if missing, such as ledger, rejects or tombstones. It never expires.
+    """Create one of the sink's own tables if missing, such as ledger, rejects or tombstones. The table never expires.
 
     :param added_later: columns that earlier versions did not create. A table that lacks only these gets them.
     :raises ConfigError: the table exists and lacks columns, or will expire.

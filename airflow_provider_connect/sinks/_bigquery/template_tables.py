@@ -1,7 +1,8 @@
 """Publishes a day into several tables, one for each value of a column, under the ledger of their head.
 
-The head is a table without rows. It has the columns of all tables, and the ledger, rejects and staging tables that a
-single target has. So a day is decided there as for any target, and only the changes of the data go to other tables.
+The head is a table without rows. The head has the columns of all tables, and the ledger, rejects and staging tables
+that a single target has. So a day is decided there as for any target, and only the changes of the data go to other
+tables.
 
 **One transaction** changes all tables, up to 100 of them, with the ledger row
 (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). The script is that of a single table, with a
@@ -17,12 +18,12 @@ take several transactions, without these guarantees. A single table clustered by
 
 **Which tables.** Staged rows carry the name of their table, by which the staging table is clustered. A ledger row lists
 the tables with rows of its generation. A publish deletes the day from the tables listed by the generation that it
-follows, and inserts into the tables that it has rows for. The list is read before the transaction. It stays correct,
-because the transaction passes only while that generation is the newest, and a generation's list never changes.
+follows, and inserts into the tables that it has rows for. The list is read before the transaction. The list stays
+correct, because the transaction passes only while that generation is the newest, and a generation's list never changes.
 
-Transactions take no DDL on permanent tables, so tables are created and widened before. They look like the head and have
-its label ``connect_ledger``. A table without that label is foreign and refused. So is a day whose table is in the
-ledger but gone, because the table held other days.
+Transactions take no DDL on permanent tables, so tables are created and widened before. New tables look like the head
+and have its label ``connect_ledger``. A table without that label is foreign and refused. So is a day whose table is in
+the ledger but gone, because the table held other days.
 
 **An erase** (:mod:`.erasing.eraser`) is a publish of many days that only deletes. Its ledger rows list the tables with
 remaining rows. It reads the list of tables after the erase list has grown: a table created since then belongs to a

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 MAX_DAYS_PER_TRANSACTION = 300
 """Days that one transaction erases from: each has a ledger row in the script, which may have 1 MB."""
 MAX_PARTITIONS_PER_TRANSACTION = 4_000
-"""Partitions that one transaction changes, in all of its tables, unless one day has more. It is the limit of one job:
+"""Partitions that one transaction changes, in all of its tables, unless one day has more. BigQuery's limit for one job:
 https://cloud.google.com/bigquery/quotas#partitioned_tables (2026-11).
 """
 _JOB = f"connect_erase_{'0' * 32}"
@@ -187,7 +187,7 @@ class TableEraser:
     def _delete_tombstones(self, values: Sequence[str]) -> None:
         """Delete tombstones with these values: keys of deleted rows, which hold the same values.
 
-        They are no longer needed, because the erase list keeps all rows of such keys out.
+        Tombstones are no longer needed then, because the erase list keeps all rows of such keys out.
         """
         tombstones = self.tables.tombstones
         if self.tables.options.delete_where is None or (table := find_table(self.api, tombstones)) is None:

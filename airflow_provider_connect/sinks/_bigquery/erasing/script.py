@@ -142,7 +142,9 @@ def erase_script(
     list_version: int,
     last_day: dt.date | None = None,
 ) -> str:
-    """Return the script that deletes matching rows of some days and adds a generation of each. It returns ``outcome``.
+    """Return the script that deletes matching rows of some days and adds a generation of each.
+
+    The script's result is ``outcome``.
 
     :param followed_rows: ledger rows that must still be the newest of their days. Otherwise nothing is changed.
     :param list_version: of the erase list that has these values.
@@ -184,7 +186,7 @@ SELECT outcome;
 
 
 def delete_tombstones_script(search: EraseSearch) -> str:
-    """Return the script that deletes all matching rows of the tables. It returns ``outcome``."""
+    """Return the script that deletes all matching rows of the tables. Its result is ``outcome``."""
     deletes = "".join(
         f"DELETE FROM {table.table_ref.sql} AS {TARGET} WHERE {_match_condition(search, table)};\n"
         for table in search.tables

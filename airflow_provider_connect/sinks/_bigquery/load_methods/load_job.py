@@ -1,7 +1,7 @@
 """Loads Parquet files into a BigQuery table by one load job. Its fixed id prevents a second start.
 
-A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). It
-is one of the five changes of a table that BigQuery allows in ten seconds, and one of the 1,500 loads of a day
+A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). The
+job is one of the five changes of a table that BigQuery allows in ten seconds, and one of the 1,500 loads of a day
 (https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11). So a day takes one job, whatever its number of
 files.
 """
