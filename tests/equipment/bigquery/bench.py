@@ -111,36 +111,36 @@ class SinkBench:
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Run a query as a reader would; ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""
         with BigQueryApi.open(self.reader) as api:
-            place = TableRef.parse(self.sink.table, api.project)
-            text = sql.replace("{table}", place.sql).replace("{beside}", place.id)
+            table_ref = TableRef.parse(self.sink.table, api.project)
+            text = sql.replace("{table}", table_ref.sql).replace("{beside}", table_ref.id)
             return api.query(text, action="reading", labels={"connect": "test"})[0]
 
     def rows(self, day: dt.date, column: str = "event") -> list[Any]:
         """Return a column of a day, sorted."""
-        found = self.query(f"SELECT `{column}` AS v FROM {{table}} WHERE day = DATE '{day}'")
-        return sorted(row["v"] for row in found)
+        rows = self.query(f"SELECT `{column}` AS v FROM {{table}} WHERE day = DATE '{day}'")
+        return sorted(row["v"] for row in rows)
 
     def table(self, end: str = "") -> Any:
         """Return the metadata of the table, or of a table beside it."""
         with BigQueryApi.open(self.reader) as api:
-            place = TableRef.parse(f"{self.sink.table}{end}", api.project)
-            return api.client.get_table(place.id, timeout=30, retry=None)
+            table_ref = TableRef.parse(f"{self.sink.table}{end}", api.project)
+            return api.client.get_table(table_ref.id, timeout=30, retry=None)
 
     def staging_tables(self) -> list[str]:
         with BigQueryApi.open(self.reader) as api:
-            place = TableRef.parse(self.sink.table, api.project)
-            found = api.client.list_tables(f"{place.project}.{place.dataset}", timeout=30, retry=None)
-            return [item.table_id for item in found if item.table_id.startswith(f"{place.table}__stage_")]
+            table_ref = TableRef.parse(self.sink.table, api.project)
+            tables = api.client.list_tables(f"{table_ref.project}.{table_ref.dataset}", timeout=30, retry=None)
+            return [item.table_id for item in tables if item.table_id.startswith(f"{table_ref.table}__stage_")]
 
     def holds_exactly(self, day: dt.date, *names: str) -> list[str]:
         """Fail unless a day has these events once each, and the ledger says so; return the tokens in the ledger."""
-        found = self.query(
+        rows = self.query(
             f"SELECT event, NULL AS token, 0 AS generation, 0 AS row_count FROM {{table}} WHERE day = DATE '{day}' "
             "UNION ALL SELECT NULL, token, generation, row_count "
             f"FROM `{{beside}}__ledger` WHERE day = DATE '{day}' ORDER BY generation"
         )
-        book = [row for row in found if row["generation"]]
-        assert Counter(row["event"] for row in found if not row["generation"]) == Counter(names)
+        book = [row for row in rows if row["generation"]]
+        assert Counter(row["event"] for row in rows if not row["generation"]) == Counter(names)
         assert book[-1]["row_count"] == len(names)
         assert [row["generation"] for row in book] == list(range(1, len(book) + 1))
         return [row["token"] for row in book]

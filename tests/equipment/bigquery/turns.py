@@ -92,8 +92,8 @@ def _query(body: bytes) -> str:
 
 
 def _fence(body: bytes) -> str | None:
-    found = re.search(r"BEGIN TRANSACTION;\nUPDATE `([^`]+)`", _query(body))
-    return found[1] if found else None
+    match = re.search(r"BEGIN TRANSACTION;\nUPDATE `([^`]+)`", _query(body))
+    return match[1] if match else None
 
 
 @dataclass
