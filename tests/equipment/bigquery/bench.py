@@ -109,7 +109,7 @@ class SinkBench:
             publisher.abort(staged, publisher.begin(staged))
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Run a query as a reader would; ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""
+        """Run a query as a reader. ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""
         with BigQueryApi.open(self.reader) as api:
             table_ref = TableRef.parse(self.sink.table, api.project)
             text = sql.replace("{table}", table_ref.sql).replace("{beside}", table_ref.id)
@@ -121,7 +121,7 @@ class SinkBench:
         return sorted(row["v"] for row in rows)
 
     def table(self, end: str = "") -> Any:
-        """Return the metadata of the table, or of a table beside it."""
+        """Return the metadata of the table or one of its sibling tables."""
         with BigQueryApi.open(self.reader) as api:
             table_ref = TableRef.parse(f"{self.sink.table}{end}", api.project)
             return api.client.get_table(table_ref.id, timeout=30, retry=None)
@@ -133,7 +133,7 @@ class SinkBench:
             return [item.table_id for item in tables if item.table_id.startswith(f"{table_ref.table}__stage_")]
 
     def holds_exactly(self, day: dt.date, *names: str) -> list[str]:
-        """Fail unless a day has these events once each, and the ledger says so; return the tokens in the ledger."""
+        """Check that a day has each of these events once, and that the ledger agrees. Returns the tokens in the ledger."""
         rows = self.query(
             f"SELECT event, NULL AS token, 0 AS generation, 0 AS row_count FROM {{table}} WHERE day = DATE '{day}' "
             "UNION ALL SELECT NULL, token, generation, row_count "

@@ -91,16 +91,16 @@ _WIDER = {"wide": "NUMERIC", "widened": "BIGNUMERIC"}
 
 @dataclass(frozen=True)
 class World:
-    """A target of some name and options, what lies beside it, and the SQL that a stream's days need there.
+    """Target of some name and options, its sibling tables, and the SQL that a stream's days need there.
 
-    :param table: the target's name; of a template, the head's is made from it.
-    :param names: of the source's columns, beside those of every type.
-    :param kind: what the source's rows are.
-    :param filter_column: the column that every query on the target must name.
-    :param options: the sink's, without ``table``.
+    :param table: the target's name. The head of a template has a name made from it.
+    :param names: of the source's columns, besides those of every type.
+    :param kind: of the source's rows.
+    :param filter_column: the column that every query on the target must filter by.
+    :param options: of the sink, without ``table``.
     :param parts: the tables of a template.
     :param rejects: whether rows were set aside.
-    :param marked: whether the target has the columns of soft deletes although nobody deletes softly.
+    :param marked: whether the target has the columns of soft deletes although no publish deletes softly.
     :param fields: the columns that are not texts.
     """
 
@@ -122,7 +122,7 @@ class World:
 
     @cached_property
     def tables(self) -> TargetTables:
-        """The target and what lies beside it."""
+        """The target and its sibling tables."""
         table = f"some-project.d.{self.table}"
         if self.parts:
             table = "some-project.d.{event}"
@@ -141,7 +141,7 @@ class World:
 
     @cached_property
     def staging(self) -> StagingLayout:
-        """What an attempt stages."""
+        """Staging layout of an attempt."""
         target = self.tables.target
         plan = compare_schema(target.id, self.existing, make_columns(self.schema, self.existing), "evolve")
         staging_table = staging_table_for(self.tables.staging, "a1")
@@ -178,7 +178,7 @@ class World:
 
     @cached_property
     def plan(self) -> PublishPlan:
-        """What the publish changes."""
+        """Changes of the publish."""
         made = self.staging
         rejects = RejectTables(self.tables.rejects, made.rejects, 2) if self.rejects else None
         return make_publish_plan(self.tables, self.publish, made, ("a/stream",), rejects)
@@ -279,7 +279,7 @@ class World:
         yield from api.queries
 
     def of_preflight(self) -> Iterator[str]:
-        """Yield the SQL that looks for problems before the poll, and makes a table fit."""
+        """Yield the SQL of the checks before the poll and of schema changes."""
         api, tables, target = self.recorder, self.tables, self.tables.target
         table = api.tables[target.id]
         ready = PreparedTarget(self.staging.columns, self.filter_column, (), table)
@@ -296,9 +296,9 @@ class World:
         yield from api.queries
 
     def of_erase(self, column: str) -> Iterator[str]:
-        """Yield the SQL that takes people's rows out.
+        """Yield the SQL of an erase.
 
-        :param column: of the target, says whose a row is.
+        :param column: of the target, identifies people.
         """
         api, tables, plan = self.recorder, self.tables, self.plan
         places = [table_ref for table_ref in plan.changed_tables if table_ref != tables.target or not self.parts]

@@ -22,7 +22,7 @@ _DML = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|UPDATE) `([^`]+)`")
 
 
 def without_literals(script: str) -> str:
-    """Return a script with nothing in its strings: what a text says is no SQL."""
+    """Return a script without the content of its strings, which is not SQL."""
     return _LITERAL.sub("''", script)
 
 
