@@ -133,7 +133,7 @@ class SinkBench:
             return [item.table_id for item in tables if item.table_id.startswith(f"{table_ref.table}__stage_")]
 
     def holds_exactly(self, day: dt.date, *names: str) -> list[str]:
-        """Check that a day has each of these events once, and that the ledger agrees. Returns the tokens in the ledger."""
+        """Check that a day has each of these events once and that the ledger agrees. Returns the ledger's tokens."""
         rows = self.query(
             f"SELECT event, NULL AS token, 0 AS generation, 0 AS row_count FROM {{table}} WHERE day = DATE '{day}' "
             "UNION ALL SELECT NULL, token, generation, row_count "
