@@ -1,1 +1,1 @@
-"""BigQuery's services: sign-in, calls, write streams, and what errors mean."""
+"""Clients of BigQuery's services: credentials, calls, write streams and error classes."""

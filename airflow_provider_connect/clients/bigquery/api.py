@@ -1,7 +1,7 @@
-"""How BigQuery is spoken to: one client, every call with a timeout and a limited number of tries.
+"""The client of BigQuery. Every call has a timeout and a limited number of tries.
 
-The client library's own retry goes on for ten minutes and hides what it waits for, so it is switched off everywhere and
-:meth:`BigQueryApi.call` tries again instead.
+The client library's own retry lasts ten minutes and hides the error that it waits for. So it is switched off
+everywhere, and :meth:`BigQueryApi.call` retries instead.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience, doubling_pauses
 
-JOB_SECONDS = 3600.0  # a day's publish takes seconds to minutes; longer is a query that will never end
-LONG_WAIT_SECONDS = 60.0  # a wait longer than this is for Airflow, not for a sleeping task
-# A dataset or table made a moment ago may be unknown to the next server asked; one that was mistyped is so for ever.
+JOB_SECONDS = 3600.0  # a publish takes seconds to minutes, so a longer query will never end
+LONG_WAIT_SECONDS = 60.0  # longer waits are left to Airflow's retry
+# Another server may not know a dataset or table that was created a moment ago. A mistyped name stays unknown.
 SETTLE_SECONDS = 10.0
 _IMPORTING = threading.Lock()
 _PAUSES = doubling_pauses(0.2, 10.0)
@@ -49,31 +49,29 @@ _POLLS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
 
 
 def _import_libraries() -> None:
-    # Both import each other's parts; two threads that begin at the two ends see them half made.
+    # The two libraries import each other, so two threads could see them partly imported.
     with _IMPORTING:
         try:
             import google.cloud.bigquery
             import google.cloud.bigquery_storage_v1  # noqa: F401
         except ModuleNotFoundError as error:
             raise ConfigError(
-                f"{error.name} is missing: install airflow-provider-connect[bigquery] where the task and its Spark "
-                "executors run"
+                f"{error.name} is missing. Install airflow-provider-connect[bigquery] on every machine that runs "
+                "the task or its Spark executors"
             ) from None
 
 
 @dataclass
 class BigQueryApi:
-    """Both of BigQuery's services, for one connection. Threads may share it.
+    """Client of BigQuery's REST API and Storage Write API for one connection. Threads may share it.
 
-    :param project: where jobs run and are paid for.
-    :param timeout_seconds: for one request.
+    :param project: runs the jobs and pays for them.
     :param retry_budget_seconds: for a call with all its tries.
     :param maximum_bytes_billed: a query that would read more fails before it costs anything.
-    :param location: where jobs run; None lets BigQuery find it by the tables. :meth:`locate` sets it.
-    :param labels: of every job and new table, beside those that it is given.
-    :param kms_key: of new tables, and of what a SELECT leaves in BigQuery's cache for a day. Scripts, DDL and DML take
-        none: BigQuery refuses it there, and under an organization's rule for such keys asks for the project's default
-        key.
+    :param location: of the jobs. By default BigQuery derives it from the tables. :meth:`locate` sets it.
+    :param labels: added to the labels of every job and new table.
+    :param kms_key: for new tables, and for the results of a SELECT that BigQuery caches for a day. BigQuery refuses it
+        for scripts, DDL and DML. If an organization demands such keys there, it uses the project's default key.
     """
 
     connection: Connection = attribute(repr=False)
@@ -92,30 +90,29 @@ class BigQueryApi:
 
     @classmethod
     def open(cls, connection: Connection, sink_project: str | None = None, **settings: Any) -> Self:
-        """Read the connection; nothing is sent yet.
+        """Create a client from a connection. Sends nothing.
 
-        :param sink_project: the project of the sink's table, for a connection that names none.
-        :param settings: parameters of the class.
-        :raises ConfigError: the connection is wrong, there is no project anywhere, or Google's libraries are missing.
+        :param sink_project: project of the sink's table, used if the connection names none.
+        :raises ConfigError: the connection is wrong, no project is configured, or Google's libraries are missing.
         """
         _import_libraries()
-        who, own_project = load_credentials(connection)
-        project = extra_field(connection, "project") or own_project or sink_project
+        google_credentials, credentials_project = load_credentials(connection)
+        project = extra_field(connection, "project") or credentials_project or sink_project
         if not project:
-            raise ConfigError(f"connection {connection.conn_id!r}: no project; fill in its project field")
-        return cls(connection, str(project), who, **settings)
+            raise ConfigError(f"connection {connection.conn_id!r}: no project is set. Fill in its project field")
+        return cls(connection, str(project), google_credentials, **settings)
 
     @cached_property
     def endpoints(self) -> Endpoints:
-        """Where both services are; the first look may ask the metadata server whose credentials these are."""
+        """Addresses of both services. The first access may ask the metadata server for the credentials' universe."""
         return Endpoints.from_connection(self.connection, self.credentials.universe_domain)
 
     @cached_property
     def client(self) -> Any:
-        """The library's REST client."""
+        """REST client of the library."""
         from google.cloud import bigquery
 
-        # Both are always given: what is missing the library would take from the environment.
+        # Both are always set, because the library would take a missing one from the environment.
         options = {"api_endpoint": self.endpoints.rest, "universe_domain": self.endpoints.universe}
         return bigquery.Client(
             project=self.project,
@@ -126,7 +123,7 @@ class BigQueryApi:
 
     @property
     def write_client(self) -> Any:
-        """The library's client of the Storage Write API; one channel for all threads."""
+        """Storage Write client of the library. All threads use one channel."""
         from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
         from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
@@ -138,7 +135,7 @@ class BigQueryApi:
             return self._write
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close all connections."""
         if (client := self.__dict__.pop("client", None)) is not None:
             client.close()
         write, self._write = self._write, None
@@ -154,14 +151,14 @@ class BigQueryApi:
     def call(
         self, action: str, function: Callable[..., Any], *args: Any, retry_missing_seconds: float = 0.0, **kwargs: Any
     ) -> Any:
-        """Return ``function(*args, timeout=…, retry=None, **kwargs)``, tried again while that may help.
+        """Return ``function(*args, timeout=…, retry=None, **kwargs)``, with retries of errors that may pass.
 
-        A call made by ``function`` itself has what is left of this one's budget. Only for
-        calls that may be repeated: after a lost answer the next try may find its own work (409).
+        Only for calls that may be repeated: after a lost response the next try may find its own work (409). A call that
+        ``function`` itself makes has the rest of this call's budget.
 
-        :param doing: what is being done, for messages.
-        :param missing_seconds: how long "not found" is tried again too, for something made a moment ago.
-        :raises ConnectError: as :func:`~.errors.classify` says.
+        :param action: for messages, such as "creating the table `p.d.t`".
+        :param retry_missing_seconds: retries "not found" that long, for something that was created a moment ago.
+        :raises ConnectError: see :func:`~.errors.classify`.
         """
         with self.time_limit(self.retry_budget_seconds) as seconds:
             patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
@@ -171,19 +168,21 @@ class BigQueryApi:
                 try:
                     return function(*args, timeout=timeout, retry=None, **kwargs)
                 except Exception as error:  # noqa: BLE001 - whatever the libraries raise is classified
-                    ours = classify(error, action)
+                    connect_error = classify(error, action)
                 finally:
                     self._limit.seconds = outer
-                is_missing = isinstance(ours, (MissingError, HiddenError))
-                may_pass = patience.spent_seconds < retry_missing_seconds if is_missing else _passes_soon(ours)
+                is_missing = isinstance(connect_error, (MissingError, HiddenError))
+                may_pass = (
+                    patience.spent_seconds < retry_missing_seconds if is_missing else _is_retried_by_call(connect_error)
+                )
                 if not may_pass or not patience.wait_and_retry():
-                    raise ours
+                    raise connect_error
 
     @contextmanager
     def time_limit(self, seconds: float) -> Iterator[float]:
-        """Give all calls that this thread makes inside the block together no more than so many seconds; yield how many.
+        """Limit the total time of this thread's calls inside the block. Yields the seconds available.
 
-        For tidying up: a service that did not answer the work before would be waited for once more a call.
+        Used for cleanup: otherwise each call would wait again for a service that has stopped responding.
         """
         outer = getattr(self._limit, "deadline", None)
         deadline = min(time.monotonic() + seconds, outer or float("inf"))
@@ -194,47 +193,51 @@ class BigQueryApi:
             self._limit.deadline = outer
 
     def locate(self, table_ref: TableRef) -> str:
-        """Return the location of the table's dataset, and run all jobs there from now on.
+        """Return the location of the table's dataset, and run all later jobs there.
 
-        :raises MissingError: there is no such dataset, not even :data:`SETTLE_SECONDS` after the first look.
+        :raises MissingError: the dataset does not exist, even :data:`SETTLE_SECONDS` after the first look.
         """
         if self.location is None:
             name = f"{table_ref.project}.{table_ref.dataset}"
-            first = self._missing_since.setdefault(name, time.monotonic())
-            left = first + SETTLE_SECONDS - time.monotonic()
+            missing_since = self._missing_since.setdefault(name, time.monotonic())
+            seconds_left = missing_since + SETTLE_SECONDS - time.monotonic()
             self.location = self.call(
-                f"reading dataset {name}", self.client.get_dataset, name, retry_missing_seconds=left
+                f"reading dataset {name}", self.client.get_dataset, name, retry_missing_seconds=seconds_left
             ).location
         return str(self.location)
 
     def query(
         self, sql: str | Callable[[str], str], *, action: str, labels: dict[str, str], job_id: str | None = None
     ) -> tuple[list[dict[str, Any]], Any]:
-        """Run one query or script as one job, and return the rows of its last SELECT and the job.
+        """Run one query or script as one job. Returns the rows of its last SELECT, and the job.
 
-        A job that ends with an error of BigQuery's own is followed by another one, ``<job_id>_1`` and so on, so the SQL
-        must have its effect once however often it runs. A lost conflict is the caller's to repeat.
+        If a job ends with an error of BigQuery's own, another job ``<job_id>_1`` and so on follows. So the SQL must
+        have its effect once, however often it runs. The caller repeats a lost conflict.
 
-        :param sql: the text, or what makes it of the id that the job will have.
-        :param job_id: to be given by a caller who must find the job again; otherwise one is made up. In both cases a
-            lost answer leads to the job that was started, never to a second one.
-        :raises ConnectError: as :func:`~.errors.classify` says.
+        :param sql: the text, or a function that makes it from the job's id.
+        :param job_id: set by callers that must find the job again. A lost response leads to the job that was started,
+            never to a second one.
+        :raises ConnectError: see :func:`~.errors.classify`.
         """
-        name = job_id or f"connect_query_{uuid.uuid4().hex}"
+        base_id = job_id or f"connect_query_{uuid.uuid4().hex}"
         patience = Patience(self.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)
         while True:
-            own = f"{name}_{patience.tries - 1}" if patience.tries > 1 else name
-            job = self.start_job(own, self._insert(sql if isinstance(sql, str) else sql(own), own, labels), action)
+            attempt_id = f"{base_id}_{patience.tries - 1}" if patience.tries > 1 else base_id
+            job = self.start_job(
+                attempt_id,
+                self._job_inserter(sql if isinstance(sql, str) else sql(attempt_id), attempt_id, labels),
+                action,
+            )
             try:
                 self.wait_for_job(job, action)
                 break
             except RetriableError as error:
-                if not _failed_by_itself(job, error) or not patience.wait_and_retry(error.retry_after_seconds):
+                if not _is_job_failure(job, error) or not patience.wait_and_retry(error.retry_after_seconds):
                     raise
         rows = self.call(action, lambda **how: [dict(row) for row in job.result(job_retry=None, **how)])
         return rows, job
 
-    def _insert(self, sql: str, name: str, labels: dict[str, str]) -> Callable[..., Any]:
+    def _job_inserter(self, sql: str, name: str, labels: dict[str, str]) -> Callable[..., Any]:
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(
@@ -245,7 +248,7 @@ class BigQueryApi:
         )
         if self.maximum_bytes_billed is not None:
             config.maximum_bytes_billed = self.maximum_bytes_billed
-            # The other one is not said to hold for the statements inside a script.
+            # maximum_bytes_billed is not documented to hold for the statements inside a script.
             config.script_options = bigquery.ScriptOptions(statement_byte_budget=self.maximum_bytes_billed)
         if self.kms_key and sql.lstrip()[:6].upper().startswith(("SELECT", "WITH")):
             config.destination_encryption_configuration = bigquery.EncryptionConfiguration(self.kms_key)
@@ -255,32 +258,29 @@ class BigQueryApi:
     def start_job(
         self, job_id: str, insert: Callable[..., Any], action: str, retry_missing_seconds: float = 0.0
     ) -> Any:
-        """Start a job under an id of our own, and return it; after a lost answer, return the one that was started.
-
-        :param insert: takes ``timeout`` and ``retry``.
-        """
+        """Start a job under an id of ours. After a lost response, return the job that was started."""
         tried = False
 
         def once(*, timeout: float, retry: None) -> Any:
             nonlocal tried
-            # BigQuery answers a second insert with 409, but to look first costs nothing and needs no such promise.
-            found = self._find(job_id, timeout) if tried else None
+            # BigQuery answers a second insert with 409, but looking first is free and does not depend on that.
+            job = self._find_job(job_id, timeout) if tried else None
             tried = True
-            if found is not None:
-                return found
+            if job is not None:
+                return job
             try:
                 return insert(timeout=timeout, retry=retry)
             except Exception as error:
                 if not isinstance(classify(error, action), ExistsError):
                     raise
-            found = self._find(job_id, timeout)
-            if found is None:
-                raise RetriableError(f"{action}: BigQuery has a job {job_id} but does not show it; try again")
-            return found
+            job = self._find_job(job_id, timeout)
+            if job is None:
+                raise RetriableError(f"{action}: BigQuery has a job {job_id} but does not show it yet. Try again")
+            return job
 
         return self.call(action, once, retry_missing_seconds=retry_missing_seconds)
 
-    def _find(self, job_id: str, timeout: float) -> Any:
+    def _find_job(self, job_id: str, timeout: float) -> Any:
         from google.api_core.exceptions import NotFound
 
         try:
@@ -289,22 +289,24 @@ class BigQueryApi:
             return None
 
     def wait_for_job(self, job: Any, action: str) -> Any:
-        """Wait until a job is done; return it.
+        """Wait until a job is done, and return it.
 
-        :raises ConnectError: it failed, or is not done after :data:`JOB_SECONDS`.
+        :raises ConnectError: it failed, or was not done after :data:`JOB_SECONDS`.
         """
         name, patience = job.job_id, Patience(JOB_SECONDS, _POLLS)
         while job.state != "DONE":
             if not patience.wait_and_poll():
-                self.call(f"{action}: cancelling it", job.cancel)
-                raise RetriableError(f"{action}: job {name} is not done after {JOB_SECONDS:.0f} s; cancelled")
+                self.call(f"{action}: cancelling the job", job.cancel)
+                raise RetriableError(
+                    f"{action}: job {name} was not done after {JOB_SECONDS:.0f} s and has been cancelled"
+                )
             self.call(action, job.reload)
         if job.error_result:
             raise error_from_result(job.error_result, f"{action} (job {name})")
         return job
 
     def console_link(self, job_id: str) -> str | None:
-        """Return the address of a job of this project in Google's console; None in another universe."""
+        """Return the URL of a job in Google's console, or None in another universe."""
         if self.endpoints.universe != DEFAULT_UNIVERSE:
             return None
         name = f"bq:{self.location or 'US'}:{job_id}"
@@ -312,15 +314,15 @@ class BigQueryApi:
 
 
 def is_retried_in_task(error: ConnectError) -> bool:
-    """Tell whether an error may pass while the task waits; what takes longer is for Airflow's retry."""
+    """Return True if the task itself waits for the error to pass. Longer waits are left to Airflow's retry."""
     return isinstance(error, RetriableError) and (error.retry_after_seconds or 0.0) <= LONG_WAIT_SECONDS
 
 
-def _passes_soon(error: ConnectError) -> bool:
+def _is_retried_by_call(error: ConnectError) -> bool:
     return is_retried_in_task(error) and not isinstance(error, (ConflictError, GoneError, StaleError))
 
 
-def _failed_by_itself(job: Any, error: RetriableError) -> bool:
-    # Neither one that is still running, nor one that a person or its own time limit has stopped.
+def _is_job_failure(job: Any, error: RetriableError) -> bool:
+    # False for a job that is still running, or that a person or its time limit has stopped.
     reason = (job.error_result or {"reason": "stopped"}).get("reason")
-    return reason not in ("stopped", "timeout") and _passes_soon(error)
+    return reason not in ("stopped", "timeout") and _is_retried_by_call(error)

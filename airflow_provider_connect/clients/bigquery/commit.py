@@ -1,7 +1,7 @@
-"""Commits PENDING streams to a staging table: up to :data:`STREAMS_PER_COMMIT` at once, all of them or none.
+"""Commits PENDING streams to a staging table, up to :data:`STREAMS_PER_COMMIT` at a time. A commit takes all or none.
 
-A day of more streams takes several commits. That does no harm: the publish script counts the staging table's rows
-before it reads them.
+A day of more streams takes several commits. Several commits are safe because the publish script counts the staging
+table's rows before it reads them.
 """
 
 from __future__ import annotations
@@ -19,41 +19,44 @@ from airflow_provider_connect.clients.bigquery.streams import StreamReceipt
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 
 STREAMS_PER_COMMIT = 10_000  # https://cloud.google.com/bigquery/quotas#write-api-limits (2026-11)
-_SEALED_AT_ONCE = 16
+_FINALIZING_THREADS = 16
 _ALREADY_COMMITTED = "STREAM_ALREADY_COMMITTED"
 
 
 def finalize_and_commit(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> None:
-    """Seal the streams, compare their rows with the receipts, and commit them.
+    """Finalize the streams, compare their rows with the receipts, and commit them.
 
-    May be repeated with the same receipts: streams that are committed already count as done.
+    May be repeated with the same receipts: committed streams count as done.
 
-    :raises RetriableError: a stream is gone or lacks rows; all must be appended again.
+    :raises RetriableError: a stream is gone or lacks rows. All must be appended again.
     """
-    full = [receipt for receipt in receipts if receipt.rows]
-    together = [full[start : start + STREAMS_PER_COMMIT] for start in range(0, len(full), STREAMS_PER_COMMIT)]
-    todo = [streams for streams in together if not _committed(api, table, streams)]
-    with ThreadPoolExecutor(_SEALED_AT_ONCE, "bigquery-seal") as threads:
-        list(threads.map(functools.partial(_finalize, api, table), [one for streams in todo for one in streams]))
-    for streams in todo:
+    non_empty = [receipt for receipt in receipts if receipt.rows]
+    commits = [non_empty[start : start + STREAMS_PER_COMMIT] for start in range(0, len(non_empty), STREAMS_PER_COMMIT)]
+    open_commits = [streams for streams in commits if not _is_committed(api, table, streams)]
+    with ThreadPoolExecutor(_FINALIZING_THREADS, "bigquery-seal") as threads:
+        list(
+            threads.map(
+                functools.partial(_finalize, api, table), [stream for streams in open_commits for stream in streams]
+            )
+        )
+    for streams in open_commits:
         _commit(api, table, streams)
 
 
 def _finalize(api: BigQueryApi, table: TableRef, receipt: StreamReceipt) -> None:
-    doing = f"sealing a write stream of {table.id}"
-    with missing_as_gone(doing):
-        sealed = api.call(
-            doing, api.write_client.finalize_write_stream, name=receipt.name, retry_missing_seconds=SETTLE_SECONDS
+    action = f"sealing a write stream of {table.id}"
+    with missing_as_gone(action):
+        finalized = api.call(
+            action, api.write_client.finalize_write_stream, name=receipt.name, retry_missing_seconds=SETTLE_SECONDS
         )
-    if sealed.row_count != receipt.rows:
+    if finalized.row_count != receipt.rows:
         raise RetriableError(
-            f"{doing}: BigQuery has {sealed.row_count} rows where {receipt.rows} were appended; nothing is committed, "
-            "they must be appended again"
+            f"{action}: BigQuery has {finalized.row_count} rows, but {receipt.rows} were appended. Nothing is "
+            "committed. The next try appends them again"
         )
 
 
-def _committed(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> bool:
-    """Tell whether the streams of one commit are committed; the first one answers for all of them."""
+def _is_committed(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> bool:
     try:
         stream = api.call(
             f"asking for a write stream of {table.id}", api.write_client.get_write_stream, name=receipts[0].name
@@ -64,27 +67,27 @@ def _committed(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamRecei
 
 
 def _commit(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> None:
-    doing = f"committing {len(receipts)} write streams of {table.id}"
+    action = f"committing {len(receipts)} write streams of {table.id}"
     is_first = True
 
-    def once(*, timeout: float, retry: None) -> Any:
+    def commit_once(*, timeout: float, retry: None) -> Any:
         nonlocal is_first
-        if not is_first and _committed(api, table, receipts):
+        if not is_first and _is_committed(api, table, receipts):
             return None
         is_first = False
         request = {"parent": table.resource_name, "write_streams": [receipt.name for receipt in receipts]}
         return api.write_client.batch_commit_write_streams(request=request, timeout=timeout, retry=retry)
 
-    with missing_as_gone(doing):
-        answer = api.call(doing, once, retry_missing_seconds=SETTLE_SECONDS)
+    with missing_as_gone(action):
+        answer = api.call(action, commit_once, retry_missing_seconds=SETTLE_SECONDS)
     if answer is None or type(answer).pb(answer).HasField("commit_time"):
         return
     codes = {error.code.name for error in answer.stream_errors}
     if codes == {_ALREADY_COMMITTED} and len(answer.stream_errors) == len(receipts):
         return
     first = printable_message(answer.stream_errors[0].error_message) if answer.stream_errors else "no commit time"
-    why = ", ".join(sorted(codes)) or "no reason given"
-    text = f"{doing}: nothing is committed: {why}" + (f": {first}" if first else "")
+    codes_text = ", ".join(sorted(codes)) or "no reason given"
+    text = f"{action}: nothing is committed: {codes_text}" + (f": {first}" if first else "")
     if any(code.startswith(("CMEK", "INVALID_CMEK", "KMS_PERMISSION")) for code in codes):
-        raise ConfigError(f"{text}; give BigQuery's service account the use of the table's key")
+        raise ConfigError(f"{text}. Allow BigQuery's service account to use the table's key")
     raise DataError(text) if "SCHEMA_MISMATCH_EXTRA_FIELDS" in codes else RetriableError(text)

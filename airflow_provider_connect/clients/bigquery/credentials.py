@@ -1,7 +1,7 @@
-"""Google credentials from the fields of the Google provider's own connection type, read with google-auth alone.
+"""Loads Google credentials from the fields of the Google provider's connection type, with google-auth alone.
 
-The names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with and without its older
-prefix ``extra__google_cloud_platform__``. Nothing secret is written to a file.
+The field names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the
+older prefix ``extra__google_cloud_platform__``. No secret is written to a file.
 """
 
 from __future__ import annotations
@@ -28,32 +28,34 @@ _ACCOUNT = re.compile(r"[^@\s,]+@[^@\s,]+")
 
 
 def check_connection(connection: Connection) -> list[str]:
-    """Say what is wrong with a connection, as far as one can tell without the network; [] when nothing is."""
-    where = f"connection {connection.conn_id!r}"
-    found = [f"{where}: {text}" for text in endpoint_problems(connection)]
+    """Validate a connection without the network. Returns the problems, or an empty list."""
+    connection_text = f"connection {connection.conn_id!r}"
+    problems = [f"{connection_text}: {text}" for text in endpoint_problems(connection)]
     for check in (key_info, _external_info, impersonation_chain, scopes, key_path, proxy_url):
         try:
             check(connection)
         except ConfigError as error:
-            found.append(str(error))
-    found += [
-        f"{where}: field {name!r} is not supported here; use keyfile_dict, key_path, credential_config_file or "
-        "application default credentials"
+            problems.append(str(error))
+    problems += [
+        f"{connection_text}: field {name!r} is not supported. Use keyfile_dict, key_path, credential_config_file "
+        "or application default credentials"
         for name in _UNSUPPORTED
         if extra_field(connection, name)
     ]
-    named = [name for name in ("keyfile_dict", "key_path", "credential_config_file") if extra_field(connection, name)]
-    if len(named) > 1:
-        found.append(f"{where}: give only one of {' and '.join(named)}")
-    return found
+    key_fields = [
+        name for name in ("keyfile_dict", "key_path", "credential_config_file") if extra_field(connection, name)
+    ]
+    if len(key_fields) > 1:
+        problems.append(f"{connection_text}: give only one of {' and '.join(key_fields)}")
+    return problems
 
 
 def key_info(connection: Connection) -> dict[str, Any] | None:
-    """Return the service account's key that the connection holds; None if it holds none.
+    """Return the service account's key of the connection, or None.
 
-    :raises ConfigError: it is not JSON, or a field is missing.
+    :raises ConfigError: the key is not JSON or lacks a field.
     """
-    info = _object(connection, "keyfile_dict")
+    info = _object_field(connection, "keyfile_dict")
     if info is None:
         return None
     missing = [name for name in _KEY_FIELDS if not info.get(name)]
@@ -63,7 +65,7 @@ def key_info(connection: Connection) -> dict[str, Any] | None:
     return info | {"private_key": str(info["private_key"]).replace("\\n", "\n")}
 
 
-def _object(connection: Connection, name: str) -> dict[str, Any] | None:
+def _object_field(connection: Connection, name: str) -> dict[str, Any] | None:
     value = extra_field(connection, name)
     if isinstance(value, str):
         try:
@@ -79,13 +81,13 @@ def _external_info(connection: Connection) -> dict[str, Any] | str | None:
     value = extra_field(connection, "credential_config_file")
     if isinstance(value, str) and not value.lstrip().startswith("{"):
         return value
-    return _object(connection, "credential_config_file")
+    return _object_field(connection, "credential_config_file")
 
 
 def impersonation_chain(connection: Connection) -> tuple[str, ...]:
-    """Return the accounts of the impersonation chain; the last one is the one to act as.
+    """Return the accounts of the impersonation chain. The last one is the account to act as.
 
-    :raises ConfigError: one of them is not an account's address.
+    :raises ConfigError: an entry is not an account's address.
     """
     value = extra_field(connection, "impersonation_chain") or []
     accounts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ["not a list"]
@@ -98,27 +100,27 @@ def impersonation_chain(connection: Connection) -> tuple[str, ...]:
 
 
 def scopes(connection: Connection) -> tuple[str, ...]:
-    """Return the scopes to ask for; by default that of the whole cloud platform."""
-    value = _text(connection, "scope", "scopes separated by commas")
+    """Return the scopes to request. Defaults to the whole cloud platform."""
+    value = _text_field(connection, "scope", "scopes separated by commas")
     return tuple(scope.strip() for scope in (value or "").split(",") if scope.strip()) or SCOPES
 
 
 def key_path(connection: Connection) -> str | None:
-    """Return where the key lies on each machine; None if the connection does not say."""
-    return _text(connection, "key_path", "the path of a key")
+    """Return the key's path on each machine, or None."""
+    return _text_field(connection, "key_path", "the path of a key")
 
 
-def _text(connection: Connection, name: str, what: str) -> str | None:
+def _text_field(connection: Connection, name: str, expected: str) -> str | None:
     value = extra_field(connection, name)
     if value is not None and not isinstance(value, str):
-        raise ConfigError(f"connection {connection.conn_id!r}: {name} must be text, {what}")
+        raise ConfigError(f"connection {connection.conn_id!r}: {name} must be text, {expected}")
     return value
 
 
 def proxy_url(connection: Connection) -> str | None:
-    """Return the URL of the only proxy that is used; those of the environment are not.
+    """Return the URL of the proxy. The environment's proxies are never used.
 
-    :raises ConfigError: it is not an ``http`` URL, the only kind of proxy that gRPC can use.
+    :raises ConfigError: the URL is not ``http``, the only kind of proxy that gRPC can use.
     """
     value = connection.option("proxy")
     if value is not None and not re.fullmatch(r"http://[^\s/?#]+/?", value):
@@ -127,14 +129,14 @@ def proxy_url(connection: Connection) -> str | None:
 
 
 def project_of_connection(connection: Connection) -> str | None:
-    """Return the project that the connection or the key in it names; None if only the environment knows one."""
+    """Return the project of the connection or of its key. None if only the environment has one."""
     project, info = extra_field(connection, "project"), key_info(connection)
-    found = project or (info.get("project_id") if isinstance(info, dict) else None)
-    return str(found) if found else None
+    project_id = project or (info.get("project_id") if isinstance(info, dict) else None)
+    return str(project_id) if project_id else None
 
 
 def load_credentials(connection: Connection) -> tuple[Any, str | None]:
-    """Return google-auth credentials, and their project if they know one.
+    """Return google-auth credentials, and their project if they have one.
 
     :raises ConfigError: the connection's fields are wrong, or there are no credentials.
     """
@@ -146,70 +148,77 @@ def load_credentials(connection: Connection) -> tuple[Any, str | None]:
         raise ConfigError("; ".join(problems))
     if is_anonymous(connection):
         return AnonymousCredentials(), None  # type: ignore[no-untyped-call]
-    asked = scopes(connection)
-    own, project = _own(connection, asked)
-    own = _in_universe(own, connection)
+    requested_scopes = scopes(connection)
+    google_credentials, project = _base_credentials(connection, requested_scopes)
+    google_credentials = _in_universe(google_credentials, connection)
     chain = impersonation_chain(connection)
     if not chain:
-        return own, project
-    acting = impersonated_credentials.Credentials(  # type: ignore[no-untyped-call]
-        source_credentials=own, target_principal=chain[-1], delegates=list(chain[:-1]), target_scopes=list(asked)
+        return google_credentials, project
+    impersonated = impersonated_credentials.Credentials(  # type: ignore[no-untyped-call]
+        source_credentials=google_credentials,
+        target_principal=chain[-1],
+        delegates=list(chain[:-1]),
+        target_scopes=list(requested_scopes),
     )
-    return acting, project
+    return impersonated, project
 
 
-def _in_universe(own: Any, connection: Connection) -> Any:
-    """Return the credentials for the universe domain that the connection names."""
-    asked = extra_field(connection, "universe_domain")
-    if asked is None or own.universe_domain == asked:
-        return own
-    if own.universe_domain != DEFAULT_UNIVERSE or not hasattr(own, "with_universe_domain"):
+def _in_universe(google_credentials: Any, connection: Connection) -> Any:
+    universe = extra_field(connection, "universe_domain")
+    if universe is None or google_credentials.universe_domain == universe:
+        return google_credentials
+    if google_credentials.universe_domain != DEFAULT_UNIVERSE or not hasattr(
+        google_credentials, "with_universe_domain"
+    ):
         raise ConfigError(
-            f"connection {connection.conn_id!r}: its credentials are of the universe domain {own.universe_domain}, and "
-            f"universe_domain says {asked}: take a key of that universe, or correct the field"
+            f"connection {connection.conn_id!r}: its credentials belong to the universe domain "
+            f"{google_credentials.universe_domain}, but universe_domain is {universe}. Correct the field, or use a "
+            "key of that universe"
         )
-    return own.with_universe_domain(asked)
+    return google_credentials.with_universe_domain(universe)
 
 
-def _own(connection: Connection, asked: tuple[str, ...]) -> tuple[Any, str | None]:
+def _base_credentials(connection: Connection, requested_scopes: tuple[str, ...]) -> tuple[Any, str | None]:
     import google.auth
     from google.auth.exceptions import GoogleAuthError
 
-    where = f"connection {connection.conn_id!r}"
+    connection_text = f"connection {connection.conn_id!r}"
     info = key_info(connection) or _external_info(connection)
     path = key_path(connection) or (info if isinstance(info, str) else None)
     try:
         if path:
             info = json.loads(Path(path).expanduser().read_text())
         if info is None:
-            return google.auth.default(scopes=asked)
+            return google.auth.default(scopes=requested_scopes)
         if not isinstance(info, dict):
             raise ValueError
-        return _made(info, asked), info.get("project_id")
+        return _credentials_from_info(info, requested_scopes), info.get("project_id")
     except OSError as error:
-        raise ConfigError(f"{where}: cannot read its key file: {error.strerror}") from None
+        raise ConfigError(f"{connection_text}: cannot read its key file: {error.strerror}") from None
     except GoogleAuthError as error:
-        raise classify(error, f"{where}: reading its credentials") from None
+        raise classify(error, f"{connection_text}: reading its credentials") from None
     except (TypeError, ValueError):
-        raise ConfigError(f"{where}: the key is damaged or of another kind; paste the whole JSON key again") from None
+        raise ConfigError(
+            f"{connection_text}: the key is damaged or of an unknown type. Paste the whole JSON key again"
+        ) from None
 
 
-def _made(info: dict[str, Any], asked: tuple[str, ...]) -> Any:
-    """Make credentials from a key file's content; unlike the library's own loader, without the network."""
+def _credentials_from_info(info: dict[str, Any], requested_scopes: tuple[str, ...]) -> Any:
+    """Build credentials from a key file's content. Unlike the library's loader, it sends no request."""
     from google.auth import aws, identity_pool, pluggable
     from google.oauth2 import credentials as user
     from google.oauth2 import service_account
 
-    kind: Any = service_account.Credentials
+    credentials_class: Any = service_account.Credentials
     if info.get("type") == "authorized_user":
-        made: Any = user.Credentials
-        return made.from_authorized_user_info(info, scopes=asked)
+        user_credentials: Any = user.Credentials
+        return user_credentials.from_authorized_user_info(info, scopes=requested_scopes)
     if info.get("type") != "external_account":
-        return kind.from_service_account_info(info, scopes=asked)
+        return credentials_class.from_service_account_info(info, scopes=requested_scopes)
     if str(info.get("subject_token_type", "")).startswith("urn:ietf:params:aws:"):
-        kind = aws.Credentials
+        credentials_class = aws.Credentials
     elif "executable" in (info.get("credential_source") or {}):
-        kind = pluggable.Credentials
+        credentials_class = pluggable.Credentials
     else:
-        kind = identity_pool.Credentials
-    return kind.from_info(info, scopes=asked)
+        credentials_class = identity_pool.Credentials
+    return credentials_class.from_info(info, scopes=requested_scopes)

@@ -1,7 +1,7 @@
-"""What BigQuery's messages mean, and which may be shown: they may hold a record's value, a secret or a request.
+"""Interprets BigQuery's messages and decides which may be shown: some hold a record's value, a secret or a request.
 
-A statement of a script fails with ``Query error: … at [line:column]`` and with the reason ``invalidQuery`` for nearly
-everything. So the text after that prefix is read too, and shown like any other.
+A failed statement of a script gives ``Query error: … at [line:column]`` with the reason ``invalidQuery`` for almost any
+cause. So the text after that prefix is interpreted and shown like other messages.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/error-messages, …/quotas,
 https://cloud.google.com/bigquery/docs/multi-statement-queries (2026-11).
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from airflow_provider_connect.secrets import redact_tokens
 
 _METHOD = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE) \S+: ")
-_OF_SCRIPT = re.compile(r"^(?:Query error: )+", re.IGNORECASE)
-_AT = re.compile(r"(?: at (\[\d{1,7}:\d{1,7}\])\.?)+$")
+_SCRIPT_PREFIX = re.compile(r"^(?:Query error: )+", re.IGNORECASE)
+_POSITION = re.compile(r"(?: at (\[\d{1,7}:\d{1,7}\])\.?)+$")
 
 # Only these messages are shown: they name tables, columns, rights and limits, never a record's value.
 _NAME = r"[\w.:`$-]+"
-_SHOWN = re.compile(
+_PRINTABLE = re.compile(
     rf"""
     (?:Not\ found|Access\ Denied|Already\ Exists):\ |Permission\ \S+\ denied\ |Requested\ entity\ was\ not\ found|
     (?:Quota|Custom\ quota)\ exceeded\b|(?:Job\ )?[Ee]xceeded\ rate\ limits\b|Exceeds\ .*\bquota\b|
@@ -53,7 +53,7 @@ _TOPICS = {
     "unknownColumn": r"Unrecognized name\b|Name \S+ not found inside\b|Column \S+ is not present in\b|"
     r"Field name \S+ does not exist in\b|(?:Query column \d+|Value) has type .* which cannot be inserted into\b|"
     r"Value of type .* cannot be assigned to\b",
-    # Whole messages: a first word such as "Cannot" begins what passes too ("Cannot modify table … concurrently").
+    # Specific phrases: messages with the same first word may be transient ("Cannot modify table … concurrently").
     "invalidQuery": r"Syntax error\b|Name \S+ not found\b|No matching signature\b|(?:Function|Type) not found\b|"
     r"Cannot query over table .* without a filter\b|Cannot (?:coerce|cast|parse|convert|access field|set kms key)\b|"
     r"Could not (?:cast|convert|parse)\b|Invalid (?:cast|date|time|datetime|timestamp|interval|JSON|NUMERIC|BIGNUMERIC|"
@@ -69,11 +69,10 @@ _TOPIC = re.compile("|".join(f"(?P<{name}>{words})" for name, words in _TOPICS.i
 
 @dataclass(frozen=True)
 class Message:
-    """A message of BigQuery, taken apart.
+    """Parsed message of BigQuery.
 
-    :param words: the message itself on one line; it may hold a record's value.
-    :param at: line and column in the script, such as ``[24:9]``; may be empty.
-    :param of_script: whether a statement of a script failed.
+    :param text: the message on one line. May hold a record's value.
+    :param position: line and column in the script, such as ``[24:9]``. May be empty.
     """
 
     text: str
@@ -82,30 +81,34 @@ class Message:
 
     @property
     def topic(self) -> str | None:
-        """What it is about: a reason of BigQuery's error table or one of ours; None for an unknown message."""
-        found = _TOPIC.match(self.text)
-        return found.lastgroup if found else None
+        """Topic: a reason of BigQuery's error table or one of ours. None for an unknown message."""
+        match = _TOPIC.match(self.text)
+        return match.lastgroup if match else None
 
     @property
     def printable(self) -> str:
-        """The message with line and column, as far as it may be shown; empty if it could hold a record's value.
+        """Message with line and column, or an empty string if it could hold a record's value.
 
-        A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"), so only known kinds of
+        A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"). So only known kinds of
         messages pass, never parts of others.
         """
-        if not _SHOWN.match(self.text):
+        if not _PRINTABLE.match(self.text):
             return ""
         return redact_tokens(self.text)[:300] + (f" at {self.position}" if self.position else "")
 
 
 def parse_message(text: str) -> Message:
-    """Take a message apart."""
+    """Parse a message of BigQuery."""
     line = _METHOD.sub("", " ".join(text.split()))
-    words = _OF_SCRIPT.sub("", line)
-    at = _AT.search(words)
-    return Message(words[: at.start()] if at else words, at[1] if at else "", words != line)
+    text_without_prefix = _SCRIPT_PREFIX.sub("", line)
+    position = _POSITION.search(text_without_prefix)
+    return Message(
+        text_without_prefix[: position.start()] if position else text_without_prefix,
+        position[1] if position else "",
+        text_without_prefix != line,
+    )
 
 
 def printable_message(text: str) -> str:
-    """Return what may be shown of a message: one short line, or "" if it could hold a record's value."""
+    """Return a message as one short line, or an empty string if it could hold a record's value."""
     return parse_message(text).printable

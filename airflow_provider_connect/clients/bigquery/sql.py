@@ -1,7 +1,6 @@
-"""Tables, values and names as GoogleSQL text; only here does a value become part of a query.
+"""Renders tables, values and names as GoogleSQL text. Values enter queries only here.
 
-Values are literals rather than parameters: so the text in a job's history shows all that the job did, and a person can
-run it again.
+Values are literals instead of parameters, so the text in a job's history is complete and can be run again by hand.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/lexical (2026-11).
 """
@@ -16,21 +15,21 @@ from dataclasses import dataclass, replace
 from airflow_provider_connect.errors import ConfigError
 
 # https://cloud.google.com/bigquery/docs/datasets#dataset-naming and /tables#table_naming, 2026-11. A backtick could end
-# the quoting in SQL; the other characters BigQuery allows in a table's name are left out on purpose.
+# the quoting in SQL. Other characters that BigQuery allows in a table's name are left out on purpose.
 _PROJECT = re.compile(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{3,}")
 _DATASET = re.compile(r"[A-Za-z0-9_]{1,1024}")
 _TABLE = re.compile(r"[\w-]{1,1024}")
 MAX_TABLE_BYTES = 1024  # in UTF-8
 MAX_TARGET_BYTES = 750
-"""For the name that a user gives: other tables have that name and a suffix."""
+"""Limit for the name that a user sets. Other tables have that name and a suffix."""
 _ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'nrtabfv", strict=True)}
 
 
 @dataclass(frozen=True)
 class TableRef:
-    """One table: project, dataset and table names, checked to be safe inside SQL.
+    """Name of one table: project, dataset and table, each safe inside SQL.
 
-    :raises ConfigError: one of the names is not legal.
+    :raises ConfigError: a name is not legal.
     """
 
     project: str
@@ -38,21 +37,23 @@ class TableRef:
     table: str
 
     def __post_init__(self) -> None:
-        for what, name, legal in (
+        for part, name, legal in (
             ("project", self.project, _PROJECT),
             ("dataset", self.dataset, _DATASET),
             ("table", self.table, _TABLE),
         ):
             if not legal.fullmatch(name):
-                raise ConfigError(f"BigQuery {what} {name!r}: not a legal name; write table='[project.]dataset.table'")
+                raise ConfigError(
+                    f"BigQuery {part} {name!r} is not a legal name. Write table='[project.]dataset.table'"
+                )
         if len(self.table.encode()) > MAX_TABLE_BYTES:
             raise ConfigError(f"BigQuery table {self.table[:40]!r}…: its name is longer than 1,024 bytes of UTF-8")
 
     @classmethod
     def parse(cls, text: str, project: str) -> TableRef:
-        """Return the place that ``dataset.table`` or ``project.dataset.table`` names.
+        """Parse ``dataset.table`` or ``project.dataset.table``.
 
-        :param project: the project where the text has none.
+        :param project: default project.
         """
         dataset, _, table = text.rpartition(".")
         _, _, dataset = dataset.rpartition(".")
@@ -65,12 +66,12 @@ class TableRef:
 
     @property
     def sql(self) -> str:
-        """The name as SQL wants it, quoted."""
+        """Quoted name for SQL."""
         return f"`{self.id}`"
 
     @property
     def resource_name(self) -> str:
-        """The name as the Storage Write API wants it."""
+        """Name for the Storage Write API."""
         return f"projects/{self.project}/datasets/{self.dataset}/tables/{self.table}"
 
     def sibling(self, table: str) -> TableRef:
@@ -79,14 +80,14 @@ class TableRef:
 
 
 def project_in_name(text: str) -> str | None:
-    """Return the project that ``project.dataset.table`` names, None where the text has none."""
+    """Return the project in ``project.dataset.table``, or None."""
     return text.rpartition(".")[0].rpartition(".")[0] or None
 
 
 def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str:
-    """Return a value as a literal: text, whole numbers, dates and NULL (which is cast to ``type_name``).
+    """Render text, a whole number, a date or NULL (cast to ``type_name``) as a literal.
 
-    :raises ConfigError: the text holds NUL or half of a surrogate pair, which no query may hold.
+    :raises ConfigError: the text holds NUL or half of a surrogate pair, which BigQuery rejects.
     """
     if value is None:
         return f"CAST(NULL AS {type_name})"
@@ -95,17 +96,17 @@ def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str
     if isinstance(value, int):
         return str(int(value))
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        raise ConfigError(f"a text of {len(value)} characters holds NUL or a lone surrogate: BigQuery takes neither")
+        raise ConfigError(f"a text of {len(value)} characters holds NUL or a lone surrogate, which BigQuery refuses")
     return f"'{value.translate(_ESCAPES)}'"
 
 
 def string_array(values: Iterable[str]) -> str:
-    """Return strings as an array literal; also an empty one has its type."""
+    """Render strings as an array literal. An empty array also has its type."""
     return f"CAST([{', '.join(map(literal, values))}] AS ARRAY<STRING>)"
 
 
 def timestamp(value: dt.datetime | None) -> str:
-    """Return an instant as a literal."""
+    """Render an instant as a literal."""
     if value is None:
         return literal(None, "TIMESTAMP")
     return f"TIMESTAMP '{value.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'"
@@ -114,7 +115,7 @@ def timestamp(value: dt.datetime | None) -> str:
 def quoted(name: str) -> str:
     """Return a column's name in backticks.
 
-    :raises ConfigError: BigQuery allows no such column name.
+    :raises ConfigError: BigQuery does not allow the name.
     """
     if not name or any(character in "`\\" or character < " " for character in name):
         raise ConfigError(f"{name!r} is not a column name of BigQuery")
@@ -122,15 +123,15 @@ def quoted(name: str) -> str:
 
 
 def column_list(columns: Iterable[str], alias: str = "") -> str:
-    """Return column names, separated by commas, each after ``alias`` if one is given."""
+    """Join quoted column names with commas, each prefixed with ``alias`` if set."""
     prefix = f"{alias}." if alias else ""
     return ", ".join(prefix + quoted(column) for column in columns)
 
 
 def any_partition(column: str | None, alias: str = "") -> str:
-    """Return a condition that always holds, for tables that want one on their partition column.
+    """Return a condition that is always true, for tables that require a filter on their partition column.
 
-    ``require_partition_filter`` is content with any comparison of the partition column; dbt does the same.
+    ``require_partition_filter`` accepts any comparison of the partition column. dbt uses the same trick.
     """
     if column is None:
         return "TRUE"

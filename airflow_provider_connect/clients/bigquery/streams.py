@@ -1,7 +1,7 @@
-"""Appends rows to a BigQuery table through the Storage Write API: PENDING streams, visible only once committed.
+"""Appends rows to a BigQuery table through PENDING streams of the Storage Write API. Rows are visible after the commit.
 
-Each appender has a stream of its own and gives every request its offset, so that a request sent twice is stored once:
-ALREADY_EXISTS then means that it has arrived, OUT_OF_RANGE that one before it has not
+Each appender has its own stream and gives every request its offset. So BigQuery stores a request once, even if it is
+sent twice: ALREADY_EXISTS means that it has arrived, OUT_OF_RANGE that an earlier request has not
 (https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1, 2026-11).
 """
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 # The reference allows 20 MB a request, other pages and older servers 10 MB. Nine leave room for names and schema.
 REQUEST_BYTES = 9_000_000
-# Bounds a task's memory: a request is made while two are under way, and a third waits to be sent.
+# Bounds a task's memory: two requests in flight, a third queued, and a fourth being built.
 IN_FLIGHT_BYTES = 18_000_000
-# A table or a stream made a moment ago may be unknown to the next server asked.
+# Another server may not know a table or a stream that was created a moment ago.
 SETTLE_SECONDS = 60.0
 _ALREADY_EXISTS, _OUT_OF_RANGE = 6, 11
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -38,9 +38,9 @@ _COLUMN = re.compile(r"(?i)(?:field|column)(?: name)?[ :=]*[`'\"]?([\w.]+)")
 
 @dataclass(frozen=True)
 class StreamReceipt:
-    """What one appender has stored, to be committed by :func:`~.commit.finalize_and_commit`.
+    """Number of rows stored in one stream, for :func:`~.commit.finalize_and_commit`.
 
-    :param name: the stream; empty without rows, when none is made.
+    :param name: of the stream. Empty if there were no rows and so no stream.
     """
 
     name: str
@@ -49,9 +49,9 @@ class StreamReceipt:
 
 @dataclass(frozen=True)
 class RefusedRow:
-    """A row that BigQuery refuses.
+    """Row that BigQuery refused.
 
-    :param offset: its number among the rows appended, from 0.
+    :param offset: its number among the appended rows, from 0.
     :param column: None if BigQuery names none.
     """
 
@@ -61,9 +61,9 @@ class RefusedRow:
 
 
 class RowsError(DataError):
-    """BigQuery refuses rows; nothing of their request is stored.
+    """BigQuery refused rows. Nothing of their request is stored.
 
-    :param rows: those it names, the first few hundred at most.
+    :param rows: the rows that BigQuery named, at most a few hundred.
     """
 
     def __init__(self, message: str, rows: Sequence[RefusedRow]) -> None:
@@ -72,22 +72,22 @@ class RowsError(DataError):
 
 
 @dataclass
-class _Sent:
+class _SentRequest:
     offset: int
     request: Any
     size: int
 
 
 class Appender(AbstractContextManager["Appender"]):
-    """Appends batches to a new PENDING stream of a table; leaving its ``with`` block early leaves nothing visible.
+    """Appends batches to a new PENDING stream of a table. If its ``with`` block ends early, nothing becomes visible.
 
-    Requests of one AppendRows call go into one queue; answers, and at the end an error, come out of another. The
-    library's own ``AppendRowsStream`` has no timeout for an answer (600 s to open), hides why a stream did not open,
-    bounds nothing in flight and forgets on a reconnect what was not answered. ``client.append_rows`` blocks until the
-    first answer, so nothing could cancel it. The stub below it, which both use, can be cancelled.
+    Requests of one AppendRows call go into one queue. Responses, and finally an error, come from another. The library's
+    ``AppendRowsStream`` has no timeout for a response (600 s to open), hides why a stream did not open, and neither
+    bounds unanswered requests nor resends them. ``client.append_rows`` blocks until the first response and cannot be
+    cancelled. The stub below both can.
 
-    :param table: made by this attempt: if it is not found, it is not visible yet, or gone.
-    :param arrow_schema: the schema of every batch, columns named as the table's.
+    :param table: created by this attempt. If BigQuery does not find it, it is not visible yet or gone.
+    :param arrow_schema: the schema of every batch, with the table's column names.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class Appender(AbstractContextManager["Appender"]):
         self._schema = arrow_schema
         self._request_bytes = request_bytes
         self._in_flight_bytes = in_flight_bytes
-        self._doing = f"appending to {table.id}"
+        self._action = f"appending to {table.id}"
         self._name = ""
         self._call: Any = None
         self._requests: queue.SimpleQueue[Any]
         self._answers: queue.SimpleQueue[Any]
         self._reader: threading.Thread
-        self._unanswered: deque[_Sent] = deque()
+        self._unanswered: deque[_SentRequest] = deque()
         self._next_offset = 0
         self._patience = Patience(api.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)
 
@@ -118,66 +118,66 @@ class Appender(AbstractContextManager["Appender"]):
         self._disconnect()
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Send a batch, in as many requests as its size needs; waits while too much is unanswered.
+        """Send a batch in as many requests as its size needs. Waits while too many bytes are unanswered.
 
-        :raises RowsError: BigQuery refuses rows of this batch or of one before it.
+        :raises RowsError: BigQuery refuses rows of this or an earlier batch.
         :raises DataError: a single row is larger than a request may be.
-        :raises ConnectError: as :func:`~.errors.classify` says, after the retry budget.
+        :raises ConnectError: see :func:`~.errors.classify`, after the retry budget.
         """
         from google.cloud.bigquery_storage_v1 import types
 
         if not batch.schema.equals(self._schema):
-            raise DataError(f"{self._doing}: a batch has another schema than the stream")
-        for rows, payload in self._payloads(batch):
+            raise DataError(f"{self._action}: a batch has another schema than the stream")
+        for rows, payload in self._split_batch(batch):
             if not self._name:
-                self._name = self._create()
+                self._name = self._create_stream()
             if not self._unanswered:
                 self._patience.restart()
             # The plain protobuf message: proto-plus would copy the rows once more.
             request = types.AppendRowsRequest.pb()(write_stream=self._name)
             request.offset.value = self._next_offset
             request.arrow_rows.rows.serialized_record_batch = payload
-            self._unanswered.append(_Sent(self._next_offset, request, len(payload)))
+            self._unanswered.append(_SentRequest(self._next_offset, request, len(payload)))
             self._next_offset += rows
             self._send()
-            while sum(one.size for one in self._unanswered) > self._in_flight_bytes:
+            while sum(sent.size for sent in self._unanswered) > self._in_flight_bytes:
                 self._receive()
             while self._unanswered and self._call is not None and not self._answers.empty():
                 self._receive()
 
     def close(self) -> StreamReceipt:
-        """Wait until every row is stored, and say how many there are."""
+        """Wait until every row is stored, and return the receipt."""
         while self._unanswered:
             self._receive()
         self._disconnect()
         return StreamReceipt(self._name, self._next_offset)
 
-    def _payloads(self, batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
-        parts = max(1, -(-batch.nbytes // self._request_bytes))
-        step = max(1, -(-batch.num_rows // parts))
-        todo = [batch.slice(start, step) for start in range(0, batch.num_rows, step)]
-        todo.reverse()
-        while todo:
-            piece = todo.pop()
-            payload = piece.serialize()
+    def _split_batch(self, batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
+        part_count = max(1, -(-batch.nbytes // self._request_bytes))
+        step = max(1, -(-batch.num_rows // part_count))
+        parts = [batch.slice(start, step) for start in range(0, batch.num_rows, step)]
+        parts.reverse()
+        while parts:
+            part = parts.pop()
+            payload = part.serialize()
             if payload.size <= self._request_bytes:
-                yield piece.num_rows, payload.to_pybytes()
-            elif piece.num_rows == 1:
+                yield part.num_rows, payload.to_pybytes()
+            elif part.num_rows == 1:
                 raise DataError(
-                    f"{self._doing}: row {self._next_offset} is {payload.size} bytes large, a request takes "
-                    f"{self._request_bytes}; BigQuery cannot store it"
+                    f"{self._action}: row {self._next_offset} has {payload.size} bytes, but a request may have "
+                    f"{self._request_bytes}. BigQuery cannot store the row"
                 )
             else:
-                half = piece.num_rows // 2
-                todo += [piece.slice(half), piece.slice(0, half)]
+                half = part.num_rows // 2
+                parts += [part.slice(half), part.slice(0, half)]
 
-    def _create(self) -> str:
+    def _create_stream(self) -> str:
         from google.cloud.bigquery_storage_v1 import types
 
-        doing = f"making a write stream for {self.table.id}"
-        with missing_as_gone(doing):
+        action = f"creating a write stream for {self.table.id}"
+        with missing_as_gone(action):
             created = self._api.call(
-                doing,
+                action,
                 self._api.write_client.create_write_stream,
                 parent=self.table.resource_name,
                 write_stream=types.WriteStream(type_=types.WriteStream.Type.PENDING),
@@ -186,7 +186,7 @@ class Appender(AbstractContextManager["Appender"]):
         return str(created.name)
 
     def _send(self) -> None:
-        """Send the last request, or in a new call all that are unanswered."""
+        """Send the last request, or all unanswered ones in a new call."""
         if self._call is not None:
             self._requests.put(self._unanswered[-1].request)
             return
@@ -197,65 +197,65 @@ class Appender(AbstractContextManager["Appender"]):
         first.arrow_rows.writer_schema.serialized_schema = self._schema.serialize().to_pybytes()
         for waiting in self._unanswered:
             self._requests.put(waiting.request)
-        # The service is routed to the table's region by this header, which is ASCII while a table's name need not be.
+        # This header routes the request to the table's region. It is encoded as ASCII, but a table's name need not be.
         header: Any = to_grpc_metadata
         self._call = self._api.write_client.transport.append_rows(
             iter(self._requests.get, None), metadata=(header({"write_stream": self._name}),)
         )
         self._reader = threading.Thread(
-            target=_read, args=(self._call, self._answers), name="bigquery-answers", daemon=True
+            target=_read_responses, args=(self._call, self._answers), name="bigquery-answers", daemon=True
         )
         self._reader.start()
 
     def _receive(self) -> None:
-        """Take one answer; after an error that may pass, start again from the first unanswered row."""
+        """Take one response. After an error that may pass, reconnect and resend from the first unanswered row."""
         if self._call is None:
             self._send()
         try:
-            left = min(self._api.timeout_seconds, self._patience.left_seconds)
-            answer = self._answers.get(timeout=max(0.1, left))
+            timeout = min(self._api.timeout_seconds, self._patience.left_seconds)
+            answer = self._answers.get(timeout=max(0.1, timeout))
         except queue.Empty:
             answer = TimeoutError()
         if isinstance(answer, BaseException):
-            self._again(classify(answer, self._doing))
+            self._reconnect_or_raise(classify(answer, self._action))
         elif answer.row_errors:
-            raise self._refused(answer)
+            raise self._rows_error(answer)
         elif answer.error.code in (0, _ALREADY_EXISTS):
             self._unanswered.popleft()
             self._patience.restart()
         else:
-            self._again(self._error(answer))
+            self._reconnect_or_raise(self._response_error(answer))
 
-    def _error(self, answer: Any) -> ConnectError:
+    def _response_error(self, answer: Any) -> ConnectError:
         from google.api_core.exceptions import from_grpc_status
 
         if answer.error.code == _OUT_OF_RANGE:
-            # Normal behind a request that failed. For the first one of a new connection it means that rows which were
-            # answered are gone: then only a new stream helps, and that is a new try of the task.
-            return RetriableError(f"{self._doing}: BigQuery has lost rows before row {self._unanswered[0].offset}")
-        made: Any = from_grpc_status
-        return classify(made(_status(answer.error.code), answer.error.message), self._doing)
+            # Normal after a failed request. On the first request of a new connection it means that confirmed rows are
+            # lost. Then only a new stream helps, which takes a new try of the task.
+            return RetriableError(f"{self._action}: BigQuery has lost rows before row {self._unanswered[0].offset}")
+        status_to_error: Any = from_grpc_status
+        return classify(status_to_error(_grpc_status(answer.error.code), answer.error.message), self._action)
 
-    def _again(self, error: ConnectError) -> None:
+    def _reconnect_or_raise(self, error: ConnectError) -> None:
         self._disconnect()
         may_settle = isinstance(error, (MissingError, HiddenError)) and self._patience.spent_seconds < SETTLE_SECONDS
         if not (is_retried_in_task(error) or may_settle) or not self._patience.wait_and_retry():
-            with missing_as_gone(self._doing):
+            with missing_as_gone(self._action):
                 raise error
 
-    def _refused(self, answer: Any) -> RowsError:
+    def _rows_error(self, answer: Any) -> RowsError:
         first = self._unanswered[0].offset
         names = {column.lower(): column for column in self._schema.names}
-        bad = []
+        refused_rows = []
         for row in answer.row_errors:
-            found = _COLUMN.search(row.message)
-            column = names.get(found[1].split(".")[0].lower()) if found else None
-            bad.append(RefusedRow(first + row.index, column, _why(row)))
-        columns = sorted({row.column for row in bad if row.column}) or ["(not named)"]
+            match = _COLUMN.search(row.message)
+            column = names.get(match[1].split(".")[0].lower()) if match else None
+            refused_rows.append(RefusedRow(first + row.index, column, _refusal_reason(row)))
+        columns = sorted({row.column for row in refused_rows if row.column}) or ["(not named)"]
         return RowsError(
-            f"{self._doing}: BigQuery refuses {len(bad)} rows, the first is row {bad[0].offset}; "
-            f"columns: {', '.join(columns)}",
-            bad,
+            f"{self._action}: BigQuery refuses {len(refused_rows)} rows (columns: {', '.join(columns)}). The first "
+            f"is row {refused_rows[0].offset}",
+            refused_rows,
         )
 
     def _disconnect(self) -> None:
@@ -267,7 +267,7 @@ class Appender(AbstractContextManager["Appender"]):
             self._call = None
 
 
-_WHYS = {
+_REFUSAL_REASONS = {
     "required|missing|null": "a value is missing",
     "too long|too large|length": "too long or too large",
     "range|overflow|exceed": "out of range",
@@ -276,20 +276,20 @@ _WHYS = {
 }
 
 
-def _why(row: Any) -> str:
-    """Say in our own words why a row is refused: BigQuery's words may hold its values."""
-    found = (why for words, why in _WHYS.items() if re.search(rf"(?i)\b(?:{words})\b", row.message))
-    return f"{next(found, 'BigQuery does not take it')} ({getattr(row.code, 'name', row.code)})"
+def _refusal_reason(row: Any) -> str:
+    """Describe in our own words why a row was refused. BigQuery's message may hold its values."""
+    reasons = (reason for words, reason in _REFUSAL_REASONS.items() if re.search(rf"(?i)\b(?:{words})\b", row.message))
+    return f"{next(reasons, 'not accepted by BigQuery')} ({getattr(row.code, 'name', row.code)})"
 
 
-def _status(code: int) -> Any:
+def _grpc_status(code: int) -> Any:
     import grpc
 
     return next((status for status in grpc.StatusCode if status.value[0] == code), grpc.StatusCode.UNKNOWN)
 
 
-def _read(call: Any, answers: queue.SimpleQueue[Any]) -> None:
-    """Put a call's answers, and at the end an error, into a queue."""
+def _read_responses(call: Any, answers: queue.SimpleQueue[Any]) -> None:
+    """Put a call's responses, and finally an error, into a queue."""
     try:
         for answer in call:
             answers.put(answer)

@@ -1,4 +1,4 @@
-"""Tables: read, made, kept from expiring and dropped through the REST API.
+"""Reads, creates and drops tables through the REST API, and removes their expiration.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """
@@ -25,7 +25,7 @@ CHANGE_PAUSE_SECONDS = 5.0
 
 
 def find_table(api: BigQueryApi, table_ref: TableRef) -> Any:
-    """Return a table's metadata; None if there is no such table or dataset."""
+    """Return a table's metadata, or None if the table or its dataset does not exist."""
     try:
         return api.call(f"read table {table_ref.id}", api.client.get_table, table_ref.id)
     except MissingError:
@@ -33,12 +33,12 @@ def find_table(api: BigQueryApi, table_ref: TableRef) -> Any:
 
 
 def fields_of(table: Any) -> list[dict[str, Any]]:
-    """Return a table's fields as in the REST API."""
-    return [one.to_api_repr() for one in table.schema]
+    """Return a table's fields in the form of the REST API."""
+    return [field.to_api_repr() for field in table.schema]
 
 
 def filter_column(table: Any) -> str | None:
-    """Return the column that every query on the table must name; None if it need not name any."""
+    """Return the column that every query on the table must filter by, or None."""
     if not table.require_partition_filter:
         return None
     if table.range_partitioning is not None:
@@ -57,18 +57,17 @@ def create_table(
     partitioning: Any = None,
     expires_at: dt.datetime | None = None,
 ) -> Any:
-    """Make a table; return its metadata, also when another made it first.
+    """Create a table and return its metadata, also if another client created it first.
 
-    Without ``expires`` it stays, and so do its partitions unless ``partitioning`` says otherwise: the dataset's
-    defaults do not count.
+    Without ``expires_at`` the table never expires, whatever the dataset's default. The same holds for its partitions,
+    unless ``partitioning`` sets an expiration.
 
-    :param fields: as in the REST API.
-    :param labels: beside those that all of the client's tables and jobs have.
-    :raises ConfigError: the dataset is missing, or rights are; or BigQuery does not let the table stay.
+    :param fields: in the form of the REST API.
+    :raises ConfigError: the dataset or a right is missing, or BigQuery does not allow a table without expiration.
     """
     from google.cloud import bigquery
 
-    table = bigquery.Table(table_ref.id, schema=[bigquery.SchemaField.from_api_repr(one) for one in fields])
+    table = bigquery.Table(table_ref.id, schema=[bigquery.SchemaField.from_api_repr(field) for field in fields])
     table.labels = {**api.labels, **labels}
     table.description = description
     table.clustering_fields = list(cluster_by) or None
@@ -77,75 +76,75 @@ def create_table(
     if api.kms_key:
         table.encryption_configuration = bigquery.EncryptionConfiguration(kms_key_name=api.kms_key)
     try:
-        made = api.call(
-            f"make table {table_ref.id}", api.client.create_table, table, retry_missing_seconds=SETTLE_SECONDS
+        created = api.call(
+            f"create table {table_ref.id}", api.client.create_table, table, retry_missing_seconds=SETTLE_SECONDS
         )
     except ExistsError:
         return api.call(f"read table {table_ref.id}", api.client.get_table, table_ref.id)
     if expires_at is not None:
-        return made
+        return created
     return remove_expiration(
-        api, table_ref, made, partitions="expire" if partitioning and partitioning.expiration_ms else "stay"
+        api, table_ref, created, partitions="expire" if partitioning and partitioning.expiration_ms else "stay"
     )
 
 
 def remove_expiration(
     api: BigQueryApi, table_ref: TableRef, table: Any, partitions: Literal["stay", "expire"] = "stay"
 ) -> Any:
-    """Take away the end that a dataset's default gave a table, or its partitions; return its metadata.
+    """Remove the expiration that a dataset's default gave a table or its partitions. Returns the metadata.
 
-    https://cloud.google.com/bigquery/docs/updating-datasets#table-expiration (2026-11): a new table takes the default
-    unless it has an end of its own, and none is not one.
+    A new table takes the default unless it sets an expiration of its own, and "never" cannot be set on creation:
+    https://cloud.google.com/bigquery/docs/updating-datasets#table-expiration (2026-11).
 
-    :raises ConfigError: BigQuery keeps the end, as it does in projects without billing.
+    :raises ConfigError: BigQuery keeps the expiration, as in projects without billing.
     """
 
-    def take() -> Any:
+    def remove() -> Any:
         nonlocal table
-        if not (ends := _take_ends(table, partitions)):
+        if not (cleared := _clear_expirations(table, partitions)):
             return table
         try:
-            lasts = api.call(f"take the expiration off {table_ref.id}", api.client.update_table, table, ends)
+            updated = api.call(f"remove the expiration of {table_ref.id}", api.client.update_table, table, cleared)
         except StaleError:
             table = api.call(f"read table {table_ref.id}", api.client.get_table, table_ref.id)
             raise
         except ConfigError as error:
-            raise ConfigError(f"{error}. {_expires(table_ref)}") from None
-        if _take_ends(lasts, partitions):
-            raise ConfigError(_expires(table_ref))
-        return lasts
+            raise ConfigError(f"{error}. {_expires_text(table_ref)}") from None
+        if _clear_expirations(updated, partitions):
+            raise ConfigError(_expires_text(table_ref))
+        return updated
 
-    return retry_if_stale(take, f"{table_ref.id}: its expiration could not be taken away")
+    return retry_if_stale(remove, f"{table_ref.id}, so its expiration could not be removed")
 
 
-def _take_ends(table: Any, partitions: Literal["stay", "expire"]) -> list[str]:
-    """Set a table's expirations to none, here only; return the properties that were changed by it."""
-    ends = []
+def _clear_expirations(table: Any, partitions: Literal["stay", "expire"]) -> list[str]:
+    cleared = []
     if table.expires is not None:
         table.expires = None
-        ends.append("expires")
+        cleared.append("expires")
     partitioning = table.time_partitioning
     if partitions == "stay" and partitioning is not None and partitioning.expiration_ms is not None:
         partitioning.expiration_ms = None
         table.time_partitioning = partitioning
-        ends.append("time_partitioning")
-    return ends
+        cleared.append("time_partitioning")
+    return cleared
 
 
-def _expires(place: TableRef) -> str:
+def _expires_text(table_ref: TableRef) -> str:
     return (
-        f"table {place.id} would expire, and what was published with it: enable billing in a sandbox project, or take "
-        "the default expiration off the dataset (bq update --default_table_expiration 0 --default_partition_expiration "
-        f"0 {place.project}:{place.dataset}) and off the table (bq update --expiration 0 …)"
+        f"table {table_ref.id} and its published days would expire. Enable billing in a sandbox project, or remove "
+        "the default expiration of the dataset (bq update --default_table_expiration 0 "
+        f"--default_partition_expiration 0 {table_ref.project}:{table_ref.dataset}) and of the table (bq update "
+        "--expiration 0 …)"
     )
 
 
 def retry_if_stale(change: Callable[[], T], failure: str) -> T:
-    """Return what a change of a table returns, which is made again, after a growing pause, if others were faster.
+    """Return the result of ``change``. Retries with growing pauses if another client changed the table first.
 
-    :param change: compares the table anew each time.
-    :param undone: the table, and what was not done to it, for the error.
-    :raises RetriableError: others were faster :data:`CHANGE_TRIES` times.
+    :param change: reads and compares the table again each time.
+    :param failure: for the error: the table, and the change that failed.
+    :raises RetriableError: other clients were faster :data:`CHANGE_TRIES` times.
     """
     patience = Patience(pauses=doubling_pauses(0.2, CHANGE_PAUSE_SECONDS), jitter=FROM_HALF, tries=CHANGE_TRIES)
     while True:
@@ -153,16 +152,16 @@ def retry_if_stale(change: Callable[[], T], failure: str) -> T:
             return change()
         except StaleError:
             if not patience.wait_and_retry():
-                raise RetriableError(f"others keep changing {failure}") from None
+                raise RetriableError(f"other clients keep changing {failure}") from None
 
 
 def drop_table(api: BigQueryApi, table_ref: TableRef) -> None:
-    """Drop a table; one that is gone already is no error."""
+    """Drop a table. A missing table is no error."""
     api.call(f"drop table {table_ref.id}", api.client.delete_table, table_ref.id, not_found_ok=True)
 
 
 def dry_run(api: BigQueryApi, sql: str, *, timeout: float, retry: None) -> None:
-    """Let BigQuery check a query, rights included, without running it; free of charge. To be passed to ``api.call``."""
+    """Let BigQuery validate a query, including rights, without running it. Free of charge. Pass it to ``api.call``."""
     from google.cloud import bigquery
 
     config = bigquery.QueryJobConfig(dry_run=True, use_legacy_sql=False, labels=api.labels)

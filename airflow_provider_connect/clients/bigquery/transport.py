@@ -1,12 +1,12 @@
-"""Where BigQuery's two services are, and sessions and channels to them that take nothing from the environment.
+"""Addresses of BigQuery's two services, and sessions and channels that ignore the environment.
 
-They are at Google's own hosts, at private endpoints, or in another universe domain. ``rest_endpoint``
-(``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) in the connection's extra replace
-``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. ``http://`` in front of either turns TLS off:
-this is allowed for loopback addresses and with ``is_anonymous`` alone, as no credential may be sent in clear.
+The services are at Google's hosts, at private endpoints or in another universe domain. In the connection's extra,
+``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) replace
+``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. A prefix ``http://`` turns TLS off. It is
+allowed only for loopback addresses with ``is_anonymous``, so that no credential is sent in clear.
 
-``requests`` would send Google the password of a ``.netrc`` file in place of our token, and both ``requests`` and gRPC
-would use the environment's proxies. Here only the connection says what is used.
+``requests`` would send Google the password of a ``.netrc`` file instead of our token. ``requests`` and gRPC would use
+the environment's proxies. Here only the connection decides.
 
 Vendor facts: https://cloud.google.com/vpc/docs/configure-private-service-connect-apis (2026-11).
 """
@@ -35,24 +35,21 @@ _UNIVERSE = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 
 
 def extra_field(connection: Connection, name: str) -> Any:
-    """Return a field of the connection's extra, under its short or its older long name; None when it is empty."""
+    """Return a field of the connection's extra, under its short or older long name. None if empty."""
     value = connection.extra.get(name, connection.extra.get(_PREFIX + name))
     return None if value == "" else value
 
 
 def is_anonymous(connection: Connection) -> bool:
-    """Tell whether requests go without credentials."""
+    """Return True if requests carry no credentials."""
     return str(extra_field(connection, "is_anonymous") or "").strip().lower() in ("true", "1")
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """The addresses of the two services.
+    """Addresses of the two services.
 
-    :param rest: URL of the REST API.
     :param grpc: host and port of the Storage Write API.
-    :param grpc_tls: whether the Storage Write API is reached over TLS.
-    :param universe: the universe domain that credentials must belong to.
     """
 
     rest: str
@@ -62,20 +59,20 @@ class Endpoints:
 
     @classmethod
     def from_connection(cls, connection: Connection, credentials_universe: str) -> Endpoints:
-        """Read a connection that has passed :func:`endpoint_problems`.
+        """Read the addresses from a connection that :func:`endpoint_problems` accepts.
 
-        :param own_universe: that of the credentials, for a connection that names none.
+        :param credentials_universe: default for a connection without ``universe_domain``.
         """
         universe = str(extra_field(connection, "universe_domain") or credentials_universe)
         rest = str(extra_field(connection, "rest_endpoint") or f"https://bigquery.{universe}").rstrip("/")
-        asked = str(extra_field(connection, "grpc_endpoint") or f"bigquerystorage.{universe}").rstrip("/")
-        scheme, _, host = asked.rpartition("://")
+        grpc_address = str(extra_field(connection, "grpc_endpoint") or f"bigquerystorage.{universe}").rstrip("/")
+        scheme, _, host = grpc_address.rpartition("://")
         has_port = bool(re.search(r":\d+$", host))
         return cls(rest, host if has_port else f"{host}:443", scheme != "http", universe)
 
 
 def endpoint_problems(connection: Connection) -> list[str]:
-    """Say what is wrong with the fields that name endpoints and universe."""
+    """Validate the connection's endpoints and universe. Returns the problems, or an empty list."""
     problems = []
     for name, pattern, example in (
         ("rest_endpoint", _REST, "https://host"),
@@ -97,14 +94,14 @@ def endpoint_problems(connection: Connection) -> list[str]:
 
 def _clear_text_problems(connection: Connection, name: str, value: str) -> list[str]:
     if urlsplit(value).hostname not in _LOOPBACK:
-        return [f"{name} without TLS must be a loopback address: write https://"]
+        return [f"{name} without TLS must be a loopback address. Write https://"]
     if not is_anonymous(connection):
-        return [f"{name} without TLS sends no credentials: say is_anonymous=true, or write https://"]
+        return [f"{name} without TLS must not carry credentials. Write https://, or set is_anonymous=true"]
     return []
 
 
-class _InTime(HTTPAdapter):
-    """Gives no request more time than the thread's call has; the library alone would wait at least 120 s for rows."""
+class _DeadlineAdapter(HTTPAdapter):
+    """Limits each request to the remaining time of the thread's call. The library's minimum for rows is 120 s."""
 
     def __init__(self, limit: threading.local) -> None:
         super().__init__(pool_maxsize=32)
@@ -120,34 +117,33 @@ class _InTime(HTTPAdapter):
 def rest_session(credentials: Any, limit: threading.local, proxy_url: str | None) -> Any:
     """Return a session that signs its requests.
 
-    :param limit: its ``seconds``, where set, bound each request that the thread makes.
-    :param proxy: URL of the only proxy that is used.
+    :param limit: its ``seconds``, if set, bound each request of the thread.
     """
     from google.auth.transport.requests import AuthorizedSession
 
-    made: Any = AuthorizedSession
-    return _isolated(made(credentials, auth_request=token_request(limit, proxy_url)), limit, proxy_url)
+    session_class: Any = AuthorizedSession
+    return _isolate(session_class(credentials, auth_request=token_request(limit, proxy_url)), limit, proxy_url)
 
 
 def token_request(limit: threading.local, proxy_url: str | None) -> Any:
-    """Return what fetches the credentials' tokens."""
+    """Return google-auth's ``Request`` that fetches access tokens."""
     from google.auth.transport.requests import Request
 
     # With its default session, the sign-in would try four times after each timeout.
-    made: Any = Request
-    return made(_isolated(requests.Session(), limit, proxy_url))
+    request_class: Any = Request
+    return request_class(_isolate(requests.Session(), limit, proxy_url))
 
 
-def _isolated(session: requests.Session, limit: threading.local, proxy: str | None) -> requests.Session:
+def _isolate(session: requests.Session, limit: threading.local, proxy: str | None) -> requests.Session:
     session.trust_env = False
     session.proxies = {"http": proxy, "https": proxy} if proxy else {}
     for scheme in ("https://", "http://"):
-        session.mount(scheme, _InTime(limit))
+        session.mount(scheme, _DeadlineAdapter(limit))
     return session
 
 
 def grpc_channel(credentials: Any, limit: threading.local, endpoints: Endpoints, proxy_url: str | None) -> Any:
-    """Return a channel to the Storage Write API, which connects when it is used."""
+    """Return a channel to the Storage Write API. The channel connects on first use."""
     import grpc
     from google.auth.transport.grpc import AuthMetadataPlugin
 

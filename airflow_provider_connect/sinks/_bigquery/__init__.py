@@ -1,1 +1,1 @@
-"""The workshop of the BigQuery sink."""
+"""Implementation of the BigQuery sink."""

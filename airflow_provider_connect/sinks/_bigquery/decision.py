@@ -1,13 +1,12 @@
-"""The decision about a day in the ledger: what publishes and confirmations share, and the script of a confirmation.
+"""Decides in the ledger about a publish or a confirmation, and makes the confirmation's script.
 
-Both decide inside one transaction and raise no error: the answer's ``outcome`` has the decision. A publish also
-compares the definition in force. It changes the fence row a second time only if definition or task differ from the row:
-BigQuery allows 25 changes in ten seconds on one table, and a day with an unchanged definition makes two.
+Both decide inside one transaction and raise no error: ``outcome`` in the result holds the decision. A publish changes
+the fence row a second time only if definition or task differ from it: BigQuery allows 25 changes in ten seconds on one
+table, and a day with an unchanged definition makes two.
 
-A confirmation says that an answer changed nothing. It is one more row in the ledger, and touches no other table. The
-row repeats that of the day's newest generation, with one check more, and says who asked the source and when
-(:func:`.publishing.confirmed_row`). So both intents find themselves in the ledger, and an older answer that is still on its
-way is refused by the number of checks.
+A confirmation records that a poll returned the published rows again, by one more ledger row: a copy of the newest row
+of the day, with one check more and with its own run and poll time (:func:`.publishing.confirmed`). So both intents find
+themselves in the ledger, and an older answer that arrives late is refused by the number of checks.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -35,11 +34,11 @@ from airflow_provider_connect.sinks._bigquery.plan import LedgerStep
 from airflow_provider_connect.sinks._bigquery.snapshot import stream_changed_condition
 from airflow_provider_connect.stage.manifest import SeenPublish
 
-_READ = (
+_READ_COLUMNS = (
     *("connector", "stream", "day", "token", "generation", "checks"),
     *("answer", "row_count", "erased", "definition", "run"),
 )
-"""The columns of the ledger that a decision reads."""
+"""Ledger columns that a decision reads."""
 
 
 def transaction_script(
@@ -53,27 +52,24 @@ def transaction_script(
     lookups: str = "",
     answer_columns: str = "outcome",
 ) -> str:
-    """Return the script of a step; its last statement answers with one row.
+    """Return the script of a ledger step. Its last statement returns one row.
 
-    That row has this token's ledger row, or the newest when there is none, beside ``answer``.
+    The row holds ``answer_columns`` and this token's ledger row, or the newest row if the token has none.
 
-    :param outcome: what it is called if no case holds: only then something is changed.
-    :param cases: conditions under which nothing is changed, with their outcomes; the first that holds decides.
-    :param changes: statements.
-    :param read: types and SQL of columns of ``seen`` beside those that every step needs, over rows of the ledger.
-    :param declared: statements that declare variables.
-    :param looked_up: statements behind the change of the fence row, before the ledger is read.
-    :param answer: columns of the answer.
+    :param outcome: the outcome if no case holds. Only then the script changes anything.
+    :param outcome_cases: pairs of condition and outcome that prevent a change. The first true condition decides.
+    :param seen_columns: type and SQL, over ledger rows, of additional columns of ``seen``.
+    :param lookups: statements between the change of the fence row and the read of the ledger.
     """
     stream, day = stream_condition(step.target, step.key), literal(step.publish.day.date)
-    this_day, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
-    days = f"({this_day} OR {LEDGER}.day = {NEWEST_DAY})" if step.follows_stream else this_day
+    day_condition, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
+    days_condition = f"({day_condition} OR {LEDGER}.day = {NEWEST_DAY})" if step.follows_stream else day_condition
     is_newest = f"{followed_rows_condition(step)} AND {LEDGER}.generation = {LEDGER}.newest"
     seen = {
         "fences": ("INT64", f"COUNTIF({own_rows_condition(step)} AND {LEDGER}.day IS NULL)"),
         "published": (
             "INT64",
-            f"MAX(IF({own_rows_condition(step)} AND {this_day} AND {token}, {LEDGER}.generation, NULL))",
+            f"MAX(IF({own_rows_condition(step)} AND {day_condition} AND {token}, {LEDGER}.generation, NULL))",
         ),
         "newest": ("INT64", f"MAX({LEDGER}.newest)"),
         "checks": ("INT64", f"MAX(IF({is_newest}, COALESCE({LEDGER}.checks, 0), NULL))"),
@@ -93,7 +89,7 @@ UPDATE {step.ledger.sql} AS {LEDGER} SET published_at = CURRENT_TIMESTAMP()
   SELECT AS STRUCT
     {columns}
   FROM (
-    SELECT {column_list(_READ, LEDGER)},
+    SELECT {column_list(_READ_COLUMNS, LEDGER)},
       MAX(IF({followed_rows_condition(step)}, {LEDGER}.generation, NULL)) OVER () AS newest
     FROM {step.ledger.sql} AS {LEDGER} WHERE {target_condition(step.target)}
   ) AS {LEDGER}
@@ -107,26 +103,26 @@ COMMIT TRANSACTION;
 SELECT {answer_columns}, seen.newest AS newest, seen.erased AS erased, {column_list(LEDGER_ROW, LEDGER)}
 FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
   SELECT 1 AS one, {LEDGER_COLUMNS} FROM {step.ledger.sql} AS {LEDGER}
-  WHERE {stream} AND {days}
-  ORDER BY IF({this_day} AND {token}, 1, 0) DESC, {LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1
+  WHERE {stream} AND {days_condition}
+  ORDER BY IF({day_condition} AND {token}, 1, 0) DESC, {LEDGER}.day DESC, {NEWEST_FIRST} LIMIT 1
 ) AS {LEDGER} ON connect_one.one = {LEDGER}.one;
 """
 
 
 def own_rows_condition(step: LedgerStep) -> str:
-    """Return the condition for the stream's rows, where all are of one target."""
+    """Return the SQL condition for the stream's rows among the rows of one target."""
     connector, stream = literal(step.key.connector), literal(step.key.stream)
     return f"{LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
 
 def followed_rows_condition(step: LedgerStep) -> str:
-    """Return the condition for the rows of which the newest is followed: the day's, or the stream's newest day's."""
+    """Return the SQL condition for the rows whose newest the step follows: its day's, or the stream's newest day's."""
     day = NEWEST_DAY if step.follows_stream else literal(step.publish.day.date)
     return f"{own_rows_condition(step)} AND {LEDGER}.day = {day}"
 
 
 def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:
-    """Return the conditions under which somebody else was here since the look before the poll, with their outcomes."""
+    """Return the cases in which another writer changed the ledger after this attempt read it, before its poll."""
     seen = step.publish.manifest.seen
     if step.follows_stream:
         later = [(f"{NEWEST_DAY} > {literal(step.publish.day.date)}", "superseded")] if step.replaces_whole else []
@@ -136,33 +132,33 @@ def overtaken_cases(step: LedgerStep) -> list[tuple[str, str]]:
 
 
 def list_changed_condition(seen: SeenPublish) -> str:
-    """Return the condition that somebody was erased since the look before the poll."""
+    """Return the SQL condition that the erase list grew after this attempt read it."""
     return f"COALESCE(seen.erased, 0) != {seen.erased}"
 
 
 def missing_fence_error(step: LedgerStep) -> RetriableError:
     """Return the error for a ledger without the stream's fence row."""
     return RetriableError(
-        f"{step.action}: ledger {step.ledger.id} has no fence row for this stream any more; nothing was changed. "
-        "The next try puts it back if the rest is there; find out who deletes from the ledger"
+        f"{step.action}: ledger {step.ledger.id} has lost the fence row of this stream. Nothing was changed. The "
+        "next try restores it if the ledger's other rows exist. Find out who deletes from the ledger"
     )
 
 
 def newest_row_of(answer: dict[str, Any]) -> LedgerRow | None:
-    """Return the row that stands, where this intent has none."""
+    """Return the ledger row that counts, if this intent has none."""
     return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
 
 
 def redefined_cases(publish: Publish) -> list[tuple[str, str]]:
-    """Return the SQL condition of :func:`.publishing.require_definition`'s refusal, with its outcome."""
+    """Return the case in which :func:`.publishing.require_definition` refuses. Empty without a definition."""
     if publish.definition is None:
         return []
-    known = dict.fromkeys(digest for digest in (publish.definition, publish.definition_seen) if digest is not None)
-    return [(f"seen.definition NOT IN ({', '.join(map(literal, known))})", "redefined")]
+    digests = dict.fromkeys(digest for digest in (publish.definition, publish.definition_seen) if digest is not None)
+    return [(f"seen.definition NOT IN ({', '.join(map(literal, digests))})", "redefined")]
 
 
 def definition_statements(step: LedgerStep) -> list[str]:
-    """Return the statement that writes a publish's definition into the fence row; none without a definition."""
+    """Return the statement that writes a publish's definition into the fence row. Empty without a definition."""
     if step.publish.definition is None:
         return []
     definition, task = literal(step.publish.definition), literal(step.publish.intent.task)
@@ -175,22 +171,22 @@ def definition_statements(step: LedgerStep) -> list[str]:
 
 
 def confirm_script(step: LedgerStep) -> str:
-    """Return the script; its last statement answers with one row for :func:`confirmed_row`."""
+    """Return the confirmation's script. Its last statement returns one row for :func:`confirmed_row`."""
     newest = f"{followed_rows_condition(step)} AND {LEDGER}.generation = {LEDGER}.newest"
-    # An answer of an earlier version is not known: NULL, like that of a day that is gone.
+    # The answer of an earlier version is unknown: NULL, as for a missing day.
     is_other = f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)"
     return transaction_script(
         step,
         "confirmed",
         outcome_cases=[*overtaken_cases(step), (is_other, "overtaken")],
-        changes=[_repeated_row(step)],
+        changes=[_copy_row_statement(step)],
         seen_columns={"answer": ("STRING", f"MAX(IF({newest}, {LEDGER}.answer, NULL))")},
     )
 
 
-def _repeated_row(step: LedgerStep) -> str:
+def _copy_row_statement(step: LedgerStep) -> str:
     intent, polled_at = step.publish.intent, step.publish.manifest.polled_at
-    own = {
+    replaced_values = {
         "token": literal(intent.token),
         "run": literal(intent.run),
         "clear_number": literal(intent.clear_number),
@@ -200,7 +196,7 @@ def _repeated_row(step: LedgerStep) -> str:
     columns = [field["name"] for field in LEDGER_FIELDS]
     return (
         f"INSERT INTO {step.ledger.sql} ({column_list(columns)})\n"
-        f"  SELECT {', '.join(own.get(name, column_list([name], LEDGER)) for name in columns)}\n"
+        f"  SELECT {', '.join(replaced_values.get(name, column_list([name], LEDGER)) for name in columns)}\n"
         f"  FROM {step.ledger.sql} AS {LEDGER}\n"
         f"  WHERE {stream_condition(step.target, step.key)} AND {LEDGER}.day = {literal(step.publish.day.date)}\n"
         f"    AND {LEDGER}.generation = seen.newest AND COALESCE({LEDGER}.checks, 0) = seen.checks LIMIT 1"
@@ -208,9 +204,9 @@ def _repeated_row(step: LedgerStep) -> str:
 
 
 def confirmed_row(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
-    """Return the ledger row of a script that confirmed, or found the token in the ledger already.
+    """Return the ledger row of a script that confirmed the day, or found its token in the ledger.
 
-    :raises OvertakenError: somebody else has published or confirmed this day since it was looked at, before the poll.
+    :raises OvertakenError: another writer has published or confirmed the day since it was looked up, before the poll.
     :raises RetriableError: the ledger lost its fence row.
     """
     outcome = answer["outcome"]

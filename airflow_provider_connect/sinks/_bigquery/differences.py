@@ -1,10 +1,10 @@
-"""Counts what a reload of a day adds, changes and makes vanish: one query, after staging and before the transaction.
+"""Counts the rows that a reload adds, changes and removes, by one query between staging and the transaction.
 
-It is no part of the publish script. There it would hold up everybody else's turn, be repeated after each lost one, and
-fail the day with it. Nothing is lost by that: the commit passes only while the generation that the manifest has seen is
-published, so the rows that were compared are the ones that are replaced.
+The query is not part of the publish script, where it would delay other publishers, be repeated after each lost turn and
+fail the day with it. The counts are still exact: the commit passes only while the generation of the manifest is the
+newest, so the compared rows are the replaced rows.
 
-Rows are compared as text, which every type has: ``NULL`` equals ``NULL`` there (and the ``null`` of JSON), and ``NaN``
+Rows are compared as text, which every type has. There ``NULL`` equals ``NULL`` and the ``null`` of JSON, and ``NaN``
 equals ``NaN``.
 """
 
@@ -34,70 +34,71 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 COUNT_SECONDS = 300.0
-"""How long a publish waits for its counts."""
+"""Time limit of the count."""
 
 
 def count_differences(api: BigQueryApi, plan: PublishPlan, labels: Mapping[str, str]) -> PublishPlan:
-    """Return the plan with the counts ``added``, ``changed`` and ``vanished``; without, if they cannot be had.
+    """Return the plan with the counts ``added``, ``changed`` and ``vanished``. Without them if they cannot be counted.
 
-    These counts are for people, so no error fails the day.
-
-    :param plan: its rows are staged.
-    :param labels: of the job.
+    The counts are for people, so no error fails the day.
     """
     if not is_reload(plan):
         return plan
-    doing = f"count what changes on {plan.publish.day} in {plan.target.id}"
+    action = f"count the changes of {plan.publish.day} in {plan.target.id}"
     try:
         with api.time_limit(COUNT_SECONDS):
-            if not (plan.replaces_whole or _days_are_together(api, plan)):
-                return plan  # to find the day's rows takes the whole table
-            [found], _ = api.query(differences_query(plan), action=doing, labels=dict(labels))
+            if not (plan.replaces_whole or _is_day_in_one_partition(api, plan)):
+                return plan  # the query would read the whole table
+            [counted], _ = api.query(differences_query(plan), action=action, labels=dict(labels))
     except ConnectError as error:
         _log.warning("day %s: its changed rows could not be counted: %s", plan.publish.day, error)
         return plan
-    counts = plan.row.counts | Differences(**found).model_dump()
+    counts = plan.row.counts | Differences(**counted).model_dump()
     return replace(plan, row=plan.row.model_copy(update={"counts": counts}))
 
 
 def is_reload(plan: PublishPlan) -> bool:
-    """Tell whether the day replaces an earlier publish of itself, by rows with keys."""
+    """Return True if the day replaces an earlier publish of itself and its rows have keys."""
     seen = plan.publish.manifest.seen
-    return plan.write_mode == "replace" and seen.day == plan.row.day and _key(plan.layout.columns) is not None
+    return (
+        plan.write_mode == "replace"
+        and seen.day == plan.row.day
+        and _record_key_column(plan.layout.columns) is not None
+    )
 
 
 def is_partitioned_by_day(table: Any) -> bool:
-    """Tell whether a table has a partition for each day."""
+    """Return True if a table has a partition for each day."""
     return table is not None and table_partitioning(table)[0] == DAY
 
 
-def _days_are_together(api: BigQueryApi, plan: PublishPlan) -> bool:
+def _is_day_in_one_partition(api: BigQueryApi, plan: PublishPlan) -> bool:
     if plan.layout.table_changes is None:
         return is_partitioned_by_day(find_table(api, plan.target))
-    return all(part.is_by_day for part in plan.layout.table_changes if part.had_rows)
+    return all(part.is_partitioned_by_day for part in plan.layout.table_changes if part.had_rows)
 
 
 def differences_query(plan: PublishPlan) -> str:
-    """Return the query; it answers with one row, the fields of :class:`~.stage.differences.Differences`.
+    """Return the query. Its row has the fields of :class:`~.stage.differences.Differences`.
 
-    A column in which no row of the earlier state has a value is taken for one that it did not have yet. Of rows with
-    the same key each meets one of the other state, first of all one that is the same in everything.
+    A column without any value in the earlier state counts as new. Rows with the same key are paired with rows of the
+    other state, identical ones first.
     """
-    key = _key(plan.layout.columns)
+    key = _record_key_column(plan.layout.columns)
     assert key is not None
     compared = [column for column in plan.layout.columns if column is not key]
     filled = ", ".join(f"{_is_filled(column)} AS c{number}" for number, column in enumerate(compared)) or "TRUE AS none"
-    before = _text([f"{TARGET}.{quoted(column.name)}" for column in compared])
-    after = _text([column.expression for column in compared])
+    earlier_digest = _digest_sql([f"{TARGET}.{quoted(column.name)}" for column in compared])
+    staged_digest = _digest_sql([column.expression for column in compared])
     return f"""WITH {FILLED} AS (
   SELECT {filled}
-  {_earlier(plan)}
+  {_earlier_state(plan)}
 ), states AS (
-  SELECT TRUE AS is_later, {key.expression} AS key, {after} AS version
+  SELECT TRUE AS is_later, {key.expression} AS key, {staged_digest} AS version
   FROM {plan.staging.sql} AS {STAGED} CROSS JOIN {FILLED}
   UNION ALL
-  SELECT FALSE AS is_later, {TARGET}.{quoted(key.name)} AS key, {before} AS version
-  {_earlier(plan, f" CROSS JOIN {FILLED}")}
+  SELECT FALSE AS is_later, {TARGET}.{quoted(key.name)} AS key, {earlier_digest} AS version
+  {_earlier_state(plan, f" CROSS JOIN {FILLED}")}
 ), versions AS (
   SELECT key, COUNTIF(is_later) AS later, COUNTIF(NOT is_later) AS earlier FROM states GROUP BY key, version
 ), row_keys AS (
@@ -110,13 +111,11 @@ SELECT COALESCE(SUM(later - LEAST(later, earlier)), 0) AS added,
 FROM row_keys"""
 
 
-def _earlier(plan: PublishPlan, joined: str = "") -> str:
+def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
     """Return SQL that reads the earlier state as rows of the target.
 
-    Of a template that state lies in all tables which its generation has rows in. A row that belongs into another table
-    by now is a changed one: the column that says so has another value.
-
-    :param joined: what these rows are joined with.
+    For a template, the state lies in all tables that have rows of its generation. A row that now belongs to another
+    table counts as changed, because the column that names the table has another value.
     """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
     if plan.layout.table_changes is None:
@@ -124,18 +123,20 @@ def _earlier(plan: PublishPlan, joined: str = "") -> str:
             this_day += f" AND NOT {IS_DELETED}"
         any_ = any_partition(plan.layout.filter_column, TARGET)
         return f"FROM {plan.target.sql} AS {TARGET}{joined} WHERE {this_day} AND {any_}"
-    had = [(plan.target.sibling(part.name), part.filter_column) for part in plan.layout.table_changes if part.had_rows]
-    # If it has rows in no table, the head is as empty.
-    tables = had or [(plan.target, plan.layout.filter_column)]
+    tables_with_rows = [
+        (plan.target.sibling(part.name), part.filter_column) for part in plan.layout.table_changes if part.had_rows
+    ]
+    # Without such tables, the empty head stands for them.
+    tables = tables_with_rows or [(plan.target, plan.layout.filter_column)]
     columns = column_list((column.name for column in plan.layout.columns), TARGET)
     selects = "\n    UNION ALL ".join(
-        f"SELECT {columns} FROM {place.sql} AS {TARGET} WHERE {this_day} AND {any_partition(filter_column, TARGET)}"
-        for place, filter_column in tables
+        f"SELECT {columns} FROM {table_ref.sql} AS {TARGET} WHERE {this_day} AND {any_partition(filter_column, TARGET)}"
+        for table_ref, filter_column in tables
     )
     return f"FROM (\n    {selects}\n  ) AS {TARGET}{joined}"
 
 
-def _key(columns: Sequence[TargetColumn]) -> TargetColumn | None:
+def _record_key_column(columns: Sequence[TargetColumn]) -> TargetColumn | None:
     return next((column for column in columns if column.source == RECORD_KEY), None)
 
 
@@ -146,7 +147,6 @@ def _is_filled(column: TargetColumn) -> str:
     return f"COUNT({name}) > 0"
 
 
-def _text(values: Sequence[str]) -> str:
-    """Return SQL for a digest of a row's values."""
+def _digest_sql(values: Sequence[str]) -> str:
     parts = ", ".join(f"IF({FILLED}.c{number}, {value}, NULL) AS c{number}" for number, value in enumerate(values))
     return f"FARM_FINGERPRINT(TO_JSON_STRING(STRUCT({parts or '1 AS none'})))"

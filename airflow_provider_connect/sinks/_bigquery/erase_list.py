@@ -1,11 +1,11 @@
-"""A target's erase list: a table of keyed digests, whose version stands in the fence rows of all its streams.
+"""A target's erase list: a table of keyed digests. The fence rows of all streams hold its version.
 
-Every publish and every confirmation begins with a change of its stream's fence row (:mod:`.decision`). A longer list
-changes the fence rows of all streams. BigQuery commits one of two such transactions. The other one reads a newer
-version than its attempt has seen, and is refused.
+Every publish and confirmation first changes its stream's fence row (:mod:`.decision`), and a longer list changes the
+fence rows of all streams. BigQuery commits one of two such transactions. The other reads a newer version than its
+attempt has seen, and is refused.
 
-A list of an earlier version of this package belonged to one stream, and its versions counted for that stream only. All
-such lists of a target are read as lists of the target.
+A list of an earlier version of this package belonged to one stream and had its own version numbers. All such lists of a
+target are read as lists of the target.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -42,9 +42,9 @@ LIST_FIELDS: list[dict[str, Any]] = sink_fields(
     ("shaping", "STRING", "Digest of the shapes that made the column's values, and of the key of their mask."),
 )
 ADDED_LIST_FIELDS = ("shaping",)
-"""What the lists of earlier versions lack, until the next erase."""
-MOST_AT_ONCE = 10_000
-"""How many digests one version adds: BigQuery takes a script of at most 1 MB."""
+"""Columns that lists of earlier versions lack until the next erase."""
+MAX_DIGESTS_PER_VERSION = 10_000
+"""Number of digests that one version adds at most: BigQuery takes a script of at most 1 MB."""
 
 
 def erase_list_table(target: TableRef) -> TableRef:
@@ -53,22 +53,26 @@ def erase_list_table(target: TableRef) -> TableRef:
 
 
 def newest_version_sql(target: TableRef) -> str:
-    """Return SQL for the version of a target's newest list, whatever the fence rows say."""
-    return f"(SELECT MAX({LEDGER}.version) FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)})"
+    """Return SQL for the version of a target's newest list, independent of the fence rows."""
+    return (
+        f"(SELECT MAX({LEDGER}.version) FROM {erase_list_table(target).sql} AS {LEDGER} "
+        f"WHERE {target_condition(target)})"
+    )
 
 
 def raise_version_statement(ledger: TableRef, target: TableRef, version: int) -> str:
-    """Return the statement that brings a target's fence rows to at least a version of its list."""
-    behind = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
+    """Return the statement that raises the version in a target's fence rows to that of its list."""
+    behind_condition = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
     return (
-        f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} WHERE {target_condition(target)} AND {behind}"
+        f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} "
+        f"WHERE {target_condition(target)} AND {behind_condition}"
     )
 
 
 def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
-    """Return the statements by which a person empties a target's list.
+    """Return the statements with which a person empties a target's list.
 
-    The list is deleted first, since a preflight restores its version as long as the list exists.
+    The list is deleted first, since preflight restores its version as long as the list exists.
     """
     return (
         f"DELETE FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)}; "
@@ -79,41 +83,43 @@ def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
 def read_erase_list(api: BigQueryApi, target: TableRef, version: int) -> EraseList:
     """Return a version of a target's erase list.
 
-    :raises ConfigError: it is gone, or was changed by hand.
+    :raises ConfigError: the list is lost, or was changed by hand.
     """
     if not version:
         return EraseList()
-    place = erase_list_table(target)
-    rows = _rows_of(api, target, version)
+    list_table = erase_list_table(target)
+    rows = _read_rows(api, target, version)
     by_publish: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         by_publish[row["connector"], row["stream"], int(row["version"])].append(row)
-    is_whole = all(len(each) == int(each[0]["entries"]) for each in by_publish.values())
-    if not is_whole or {*range(1, version + 1)} != {number for _, _, number in by_publish}:
+    is_complete = all(len(version_rows) == int(version_rows[0]["entries"]) for version_rows in by_publish.values())
+    if not is_complete or {*range(1, version + 1)} != {number for _, _, number in by_publish}:
         raise ConfigError(
-            f"version {version} of the erase list of {target.id} is not whole in {place.id}: restore that "
-            "table; without it rows that were erased would come back"
+            f"version {version} of the erase list of {target.id} is not complete in {list_table.id}. Restore that "
+            "table: without it, erased rows would come back"
         )
-    return EraseList.join(_parts_of(rows), version)
+    return EraseList.join(_parts_by_salt(rows), version)
 
 
-def _rows_of(api: BigQueryApi, target: TableRef, version: int) -> list[dict[str, Any]]:
-    place = erase_list_table(target)
+def _read_rows(api: BigQueryApi, target: TableRef, version: int) -> list[dict[str, Any]]:
+    list_table = erase_list_table(target)
     columns = column_list(("connector", "stream", "version", "entries", "column_name", "salt", "digest"), LEDGER)
-    found = f"FROM {place.sql} AS {LEDGER}\nWHERE {target_condition(target)} AND {LEDGER}.version <= {literal(version)}"
-    doing, labels = f"read the erase list {place.id}", {"connect": "ledger"}
+    source = (
+        f"FROM {list_table.sql} AS {LEDGER}\n"
+        f"WHERE {target_condition(target)} AND {LEDGER}.version <= {literal(version)}"
+    )
+    action, labels = f"read the erase list {list_table.id}", {"connect": "ledger"}
     try:
         try:
-            return api.query(f"SELECT {columns}, {LEDGER}.shaping {found}", action=doing, labels=labels)[0]
-        except ColumnError:  # no erase has brought the list up to date yet
+            return api.query(f"SELECT {columns}, {LEDGER}.shaping {source}", action=action, labels=labels)[0]
+        except ColumnError:  # no erase has upgraded the list yet
             unknown = literal(None, "STRING")
-            return api.query(f"SELECT {columns}, {unknown} AS shaping {found}", action=doing, labels=labels)[0]
+            return api.query(f"SELECT {columns}, {unknown} AS shaping {source}", action=action, labels=labels)[0]
     except MissingError:
         return []
 
 
-def _parts_of(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
-    """Return a list for each salt, that with the newest digest last."""
+def _parts_by_salt(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
     by_salt: dict[tuple[str, str, str | None], list[dict[str, Any]]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: int(row["version"])):
         key = (row["column_name"], row["salt"], row["shaping"])
@@ -129,11 +135,9 @@ def _parts_of(rows: Sequence[dict[str, Any]]) -> list[EraseList]:
 def extend_list_script(
     ledger: TableRef, target: TableRef, key: StreamKey, *, new_list: EraseList, added_digests: Sequence[str]
 ) -> str:
-    """Return the script that adds digests to a list of the version before; it answers with ``fences`` and ``erased``.
+    """Return the script that adds digests to the previous version of a list. Returns ``fences`` and ``erased``.
 
-    It changes nothing if the list is of another version by then.
-
-    :param key: of the stream whose erase it is.
+    Changes nothing if the list has another version by then.
     """
     fences = f"{target_condition(target)} AND {LEDGER}.day IS NULL"
     values = {

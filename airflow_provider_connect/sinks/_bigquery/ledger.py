@@ -1,13 +1,12 @@
-"""The ledger: a small table with a row for every publish and every confirmation, and one fence row for each stream.
+"""The ledger: a table with a row for every publish and confirmation, and one fence row for each stream.
 
-A day's newest generation counts, and its last confirmation. A confirmation repeats the row of a publish, with who found
-it unchanged and with one check more (:mod:`.decision`). Every publish, confirmation and erase of a stream
-first changes its fence row (``day`` NULL, generation 0), so two of them cannot run at once; see :mod:`.script`. It also
-has the version of the stream's erase list (:mod:`.erase_list`), and the definition in force
-(:mod:`.ledger_rows`). Notes lie in a table beside it (:mod:`.notes`).
+A day's newest generation counts, with its last confirmation (:mod:`.decision`). Every publish, confirmation and erase
+of a stream first changes its fence row (``day`` NULL, generation 0), so two of them cannot commit at once
+(:mod:`.script`). The fence row also holds the version of the erase list (:mod:`.erase_list`) and the definition in
+force (:mod:`.ledger_rows`).
 
-From the first preflight on, the target's label ``connect_ledger`` names its ledger. So a ledger that is gone or emptied
-never looks like that of a new table, and no second ledger begins.
+After the first preflight the target's label ``connect_ledger`` names its ledger. So a lost or emptied ledger never
+looks like that of a new table, and no second ledger begins.
 
 Each read is one query over one table, clustered by target, connector and stream.
 """
@@ -66,12 +65,12 @@ LEDGER_LABEL = "connect_ledger"
 
 @dataclass(frozen=True)
 class BigQueryLedger(Ledger):
-    """What one stream has published into one table.
+    """Ledger of one stream in one table.
 
-    :param api: to BigQuery; sends nothing before the first read.
-    :param on_published_day: with ``refuse``, :meth:`published` raises for a day that another intent has published:
-        append mode then refuses it before the poll. Other modes use ``append``.
-    :param replaces_whole: whether a snapshot replaces what the table shows, of whatever day that is.
+    :param api: sends nothing before the first read.
+    :param on_published_day: with ``refuse``, :meth:`published` raises for a day that another intent has published, so
+        that append mode refuses it before the poll. Other modes use ``append``.
+    :param replaces_whole: whether a snapshot replaces the table's rows of all days.
     """
 
     api: BigQueryApi
@@ -82,7 +81,7 @@ class BigQueryLedger(Ledger):
     replaces_whole: bool = False
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return a day's newest publish, None if there is none."""
+        """Return a day's newest publish, or None."""
         rows = self._read_rows(f"AND {LEDGER}.day = {literal(day)} ORDER BY {NEWEST_FIRST} LIMIT 1")
         return ledger_row(rows[0]) if rows else None
 
@@ -95,7 +94,7 @@ class BigQueryLedger(Ledger):
         return list({row["day"]: ledger_row(row) for row in rows}.values())
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the day's newest publish; the stream's newest snapshot, or increment, where that is followed."""
+        """Return the publish that the day's next one follows: the day's, or the stream's newest of another kind."""
         if kind == "increment":
             return self._newest_increment(day)
         if kind == "day" or not self.replaces_whole:
@@ -104,15 +103,15 @@ class BigQueryLedger(Ledger):
         return ledger_row(rows[0]) if rows else None
 
     def _newest_increment(self, day: dt.date) -> LedgerRow | None:
-        rest = f"AND {LEDGER}.day IS NOT NULL ORDER BY {increment_order(day)}, {NEWEST_FIRST} LIMIT 1"
+        conditions = f"AND {LEDGER}.day IS NOT NULL ORDER BY {increment_order(day)}, {NEWEST_FIRST} LIMIT 1"
         try:
-            rows = self._read_rows(rest)
-        except ColumnError:  # no preflight has brought the ledger up to date yet, so there is none
+            rows = self._read_rows(conditions)
+        except ColumnError:  # no preflight has upgraded the ledger yet, so there is no increment
             return self.row(day)
         return ledger_row(rows[0]) if rows else None
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return what was published of a day for one intent, even if a newer publish followed.
+        """Return an intent's publish of a day, even if a newer publish followed.
 
         :raises ConfigError: append mode, and another intent has published the day.
         """
@@ -133,25 +132,25 @@ class BigQueryLedger(Ledger):
         return DaySet.from_dates(row["day"] for row in rows)
 
     def tables_with_rows(self, day: dt.date | None = None, generation: int = 0) -> dict[str, bool]:
-        """Return every table of a template that ever had rows, and whether one generation of a day put some there."""
-        there = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
-        select = f"SELECT name, LOGICAL_OR({there}) AS there"
+        """Return each table of a template that ever had rows, and whether this generation of the day put rows there."""
+        put_rows = "FALSE" if day is None else f"{LEDGER}.day = {literal(day)} AND {LEDGER}.generation = {generation}"
+        select = f"SELECT name, LOGICAL_OR({put_rows}) AS there"
         joined = f", UNNEST({LEDGER}.tables) AS name"
         rows = self._read(select, f"AND {LEDGER}.day IS NOT NULL GROUP BY name", joined=joined)
         return {row["name"]: bool(row["there"]) for row in rows}
 
     def erased(self) -> EraseList:
-        """Return whose rows are kept out of the target, by one query; by two once somebody is erased.
+        """Return the target's erase list, by one query if it is empty and two if not.
 
-        :raises ConfigError: the list is gone, or was changed by hand.
+        :raises ConfigError: the list is lost, or was changed by hand.
         """
         try:
             rows = self._read(
                 f"SELECT MAX({LEDGER}.erased) AS version",
                 f"AND {LEDGER}.day IS NULL",
-                whose=target_condition(self.target),
+                owner_condition=target_condition(self.target),
             )
-        except ColumnError:  # no preflight has brought the ledger up to date yet
+        except ColumnError:  # no preflight has upgraded the ledger yet
             return EraseList()
         version = int(rows[0]["version"] or 0) if rows else 0
         return read_erase_list(self.api, self.target, version)
@@ -160,7 +159,7 @@ class BigQueryLedger(Ledger):
         """Return the definition of the stream's newest publish, by one query for its fence row."""
         try:
             rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
-        except ColumnError:  # no preflight has brought the ledger up to date yet
+        except ColumnError:  # no preflight has upgraded the ledger yet
             return None
         return definition_in_force_of(rows[0]) if rows else None
 
@@ -168,34 +167,44 @@ class BigQueryLedger(Ledger):
         """Return the stream's notes, by one call that is not a query."""
         return read_notes(self.api, self.target, self.key)
 
-    def _read_rows(self, rest: str) -> list[dict[str, Any]]:
+    def _read_rows(self, conditions: str) -> list[dict[str, Any]]:
         for source in (self.ledger.sql, upgraded_ledger_sql(self.ledger, MISSING_IN_RECENT)):
-            with suppress(ColumnError):  # no preflight has brought the ledger up to date yet
-                return self._read(f"SELECT {LEDGER_COLUMNS}", rest, source=source)
-        return self._read(f"SELECT {LEDGER_COLUMNS}", rest, source=upgraded_ledger_sql(self.ledger, MISSING_IN_OLDEST))
+            with suppress(ColumnError):  # no preflight has upgraded the ledger yet
+                return self._read(f"SELECT {LEDGER_COLUMNS}", conditions, source=source)
+        return self._read(
+            f"SELECT {LEDGER_COLUMNS}", conditions, source=upgraded_ledger_sql(self.ledger, MISSING_IN_OLDEST)
+        )
 
     def _read(
-        self, select: str, rest: str, *, joined: str = "", whose: str | None = None, source: str | None = None
+        self,
+        select: str,
+        conditions: str,
+        *,
+        joined: str = "",
+        owner_condition: str | None = None,
+        source: str | None = None,
     ) -> list[dict[str, Any]]:
-        rows_of = f"{source or self.ledger.sql} AS {LEDGER}{joined}"
-        sql = f"{select} FROM {rows_of} WHERE {whose or stream_condition(self.target, self.key)} {rest}"
+        from_sql = f"{source or self.ledger.sql} AS {LEDGER}{joined}"
+        sql = (
+            f"{select} FROM {from_sql} WHERE {owner_condition or stream_condition(self.target, self.key)} {conditions}"
+        )
         try:
-            # A query in the wrong location finds no table, and then the ledger would look empty.
+            # A query in the wrong location finds no table, so the ledger would look empty.
             self.api.locate(self.ledger)
         except MissingError:
-            return []  # without its dataset the target is gone, too
+            return []  # without its dataset the target does not exist either
         try:
             rows, _ = self.api.query(sql, action=f"read ledger {self.ledger.id}", labels={"connect": "ledger"})
         except MissingError:
-            _check_unpublished(self.api, self.target, self.ledger)
+            _require_unpublished(self.api, self.target, self.ledger)
             return []
         return rows
 
 
-def _check_unpublished(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:
-    """Check that a ledger that a query did not find was never made, or was deleted with its dataset.
+def _require_unpublished(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:
+    """Check that a ledger that a query did not find never existed, or was deleted with its dataset.
 
-    :raises ConfigError: the target names a ledger, so it is lost.
+    :raises ConfigError: the target names a ledger, so the ledger is lost.
     :raises RetriableError: the ledger exists after all.
     """
     name = f"{ledger.project}.{ledger.dataset}"
@@ -205,39 +214,37 @@ def _check_unpublished(api: BigQueryApi, target: TableRef, ledger: TableRef) -> 
         return
     if find_table(api, ledger) is not None:
         raise RetriableError(f"ledger {ledger.id} exists, but a query did not find it: try again")
-    named = _named_ledger(find_table(api, target))
-    if named is not None:
-        _check_same(named, target, ledger)
-        raise _lost(target, ledger)
+    label = _ledger_label(find_table(api, target))
+    if label is not None:
+        _require_same_ledger(label, target, ledger)
+        raise _lost_ledger_error(target, ledger)
 
 
-def _named_ledger(table: Any) -> str | None:
+def _ledger_label(table: Any) -> str | None:
     return None if table is None else (table.labels or {}).get(LEDGER_LABEL)
 
 
-def _check_same(named: str, target: TableRef, ledger: TableRef) -> None:
-    if named != distinct_label(ledger.table):
+def _require_same_ledger(label: str, target: TableRef, ledger: TableRef) -> None:
+    if label != distinct_label(ledger.table):
         raise ConfigError(
-            f"label {LEDGER_LABEL} of table {target.id} names ledger {named!r}, not {ledger.table!r}: the table is a "
-            "copy or was renamed, and that ledger knows its original name. Load into the original; or, to load every "
-            f"day again: bq update --clear_label {LEDGER_LABEL} "
-            f"{target.project}:{target.dataset}.{target.table}"
+            f"label {LEDGER_LABEL} of table {target.id} names ledger {label!r}, not {ledger.table!r}: the table is "
+            "a copy or was renamed. Load into the original table. Or, to load every day again: bq update "
+            f"--clear_label {LEDGER_LABEL} {target.project}:{target.dataset}.{target.table}"
         )
 
 
-def _lost(target: TableRef, ledger: TableRef) -> ConfigError:
+def _lost_ledger_error(target: TableRef, ledger: TableRef) -> ConfigError:
     old_table = f"{ledger.project}:{ledger.dataset}.{ledger.table}"
     return ConfigError(
-        f"ledger {ledger.id} of table {target.id} is gone, or holds nothing about it, so the published days are "
+        f"ledger {ledger.id} of table {target.id} is gone or has no row about it, so the published days are "
         f"unknown. Restore it (bq cp '{old_table}@<milliseconds since 1970>' {old_table}) within the dataset's "
-        "time travel window: seven days by default, two at least. "
-        f"Or, to forget it and load every day again: bq update --clear_label {LEDGER_LABEL} "
-        f"{target.project}:{target.dataset}.{target.table}"
+        "time travel window: seven days by default, two at least. Or, to forget it and load every day again: bq "
+        f"update --clear_label {LEDGER_LABEL} {target.project}:{target.dataset}.{target.table}"
     )
 
 
 def append_refused_error(key: StreamKey, day: dt.date, target: TableRef, generation: int) -> ConfigError:
-    """Return the error for a day that append mode would write twice."""
+    """Return the error for a day that append mode would double."""
     return ConfigError(
         f"{key} {day}: {target.id} already has this day (generation {generation}), and write_mode='append' would "
         "double it. Use write_mode='replace', or set on_published_day='append' to double it"
@@ -245,10 +252,10 @@ def append_refused_error(key: StreamKey, day: dt.date, target: TableRef, generat
 
 
 def foreign_rows_error(key: StreamKey, target: TableRef, ledger: TableRef) -> ConfigError:
-    """Return the error for a table that is replaced, by day or whole, and shared with another stream."""
+    """Return the error for a table with rows of another stream, which a replace would delete."""
     return ConfigError(
-        f"{key}: ledger {ledger.id} says that another stream has published into {target.id}, whose rows "
-        "would be deleted: give each stream a table of its own"
+        f"{key}: another stream has published into {target.id} (ledger {ledger.id}), and its rows would be "
+        "deleted. Give each stream its own table"
     )
 
 
@@ -261,78 +268,80 @@ def ensure_ledger(
     *,
     replaces_whole: bool = False,
 ) -> int:
-    """Make the ledger table and this stream's fence row if they are missing; name the ledger in the target's label.
+    """Create the ledger table and the stream's fence row if missing, and label the target with its ledger.
 
-    Once a job, three reads and a query. Two jobs may both insert a fence row, which does no harm: a publish changes
-    all. A ledger that was restored to a time before an erase gets the version of the erase list back, and a fence row
-    that was lost gets the definition of the newest publish.
+    Three reads and a query, once a job. A second fence row of a concurrent job does no harm, because a publish changes
+    all of them. A ledger restored to a time before an erase gets the erase list's version again, and a lost fence row
+    gets the definition of the newest publish.
 
     :param target: must exist.
     :return: the version of the target's erase list.
-    :raises ConfigError: the table of that name is not a ledger; the ledger is lost; the target has another one; or
-        ``write_mode="replace"``, or a snapshot that replaces the whole, would delete what another stream has published
-        into the target.
+    :raises ConfigError: the table of that name is no ledger, the ledger is lost, the target has another ledger, or a
+        replacing publish would delete rows of another stream.
     """
-    named = _named_ledger(find_table(api, target))
-    if named is not None:
-        _check_same(named, target, ledger)
+    label = _ledger_label(find_table(api, target))
+    if label is not None:
+        _require_same_ledger(label, target, ledger)
         if find_table(api, ledger) is None:
-            raise _lost(target, ledger)
+            raise _lost_ledger_error(target, ledger)
     ensure_table(
         api,
         ledger,
         LEDGER_FIELDS,
         cluster_by=("target", "connector", "stream"),
-        description="What airflow-provider-connect has published into this dataset's tables. Do not change by hand.",
+        description="Publishes of airflow-provider-connect into this dataset's tables. Do not change by hand.",
         added_later=[field["name"] for field in ADDED_FIELDS],
     )
-    mine = stream_condition(target, key)
-    # The list decides, whatever a fence row says that was lost, or restored: whom it names is kept out.
-    erased = "CAST(NULL AS INT64)" if find_table(api, erase_list_table(target)) is None else newest_version_sql(target)
-    [found], _ = api.query(
-        f"SELECT COUNTIF({mine} AND {LEDGER}.day IS NULL) AS fences,\n"
-        f"  COUNTIF(NOT ({mine}) AND {LEDGER}.day IS NOT NULL) AS strangers,\n"
-        f"  COUNT(*) AS entries, MAX(IF({LEDGER}.day IS NULL, {LEDGER}.erased, NULL)) AS erased, {erased} AS listed\n"
+    own_rows = stream_condition(target, key)
+    # The list decides, because fence rows can be lost or restored to an older state.
+    list_version = (
+        "CAST(NULL AS INT64)" if find_table(api, erase_list_table(target)) is None else newest_version_sql(target)
+    )
+    [counts], _ = api.query(
+        f"SELECT COUNTIF({own_rows} AND {LEDGER}.day IS NULL) AS fences,\n"
+        f"  COUNTIF(NOT ({own_rows}) AND {LEDGER}.day IS NOT NULL) AS strangers,\n"
+        f"  COUNT(*) AS entries, MAX(IF({LEDGER}.day IS NULL, {LEDGER}.erased, NULL)) AS erased, "
+        f"{list_version} AS listed\n"
         f"FROM {ledger.sql} AS {LEDGER} WHERE {LEDGER}.target = {literal(target.id)}",
         action=f"look for the fence row of {key} in {ledger.id}",
         labels={"connect": "preflight"},
     )
-    if named is not None and not found["entries"]:
-        raise _lost(target, ledger)
-    if (write_mode == "replace" or replaces_whole) and found["strangers"]:
+    if label is not None and not counts["entries"]:
+        raise _lost_ledger_error(target, ledger)
+    if (write_mode == "replace" or replaces_whole) and counts["strangers"]:
         raise foreign_rows_error(key, target, ledger)
-    if not found["fences"]:
+    if not counts["fences"]:
         values = f"{literal(target.id)}, {literal(key.connector)}, {literal(key.stream)}, {literal(None, 'DATE')}, 0"
         api.query(
             f"INSERT INTO {ledger.sql} (target, connector, stream, day, generation, erased, definition, run)\n"
-            f"SELECT {values}, {erased}, {LEDGER}.definition, {LEDGER}.run\n"
+            f"SELECT {values}, {list_version}, {LEDGER}.definition, {LEDGER}.run\n"
             f"FROM (SELECT 1 AS one) AS connect_one\n"
-            f"LEFT JOIN ({last_definition_query(ledger, mine)}) AS {LEDGER} ON connect_one.one = {LEDGER}.one",
+            f"LEFT JOIN ({last_definition_query(ledger, own_rows)}) AS {LEDGER} ON connect_one.one = {LEDGER}.one",
             action=f"put the fence row of {key} into {ledger.id}",
             labels={"connect": "preflight"},
         )
-    elif int(found["listed"] or 0) > int(found["erased"] or 0):
+    elif int(counts["listed"] or 0) > int(counts["erased"] or 0):
         api.query(
-            raise_version_statement(ledger, target, int(found["listed"])),
+            raise_version_statement(ledger, target, int(counts["listed"])),
             action=f"put the version of the erase list of {target.id} back into {ledger.id}",
             labels={"connect": "preflight"},
         )
-    if named is None:
-        # Last: a label means that the fence row exists.
-        _name_ledger(api, target, ledger)
-    return max(int(found["listed"] or 0), int(found["erased"] or 0))
+    if label is None:
+        # Last, because the label implies that the fence row exists.
+        _label_with_ledger(api, target, ledger)
+    return max(int(counts["listed"] or 0), int(counts["erased"] or 0))
 
 
-def _name_ledger(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:
-    def name() -> None:
+def _label_with_ledger(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:
+    def add_label() -> None:
         table = api.call(
             f"read table {target.id}", api.client.get_table, target.id, retry_missing_seconds=SETTLE_SECONDS
         )
-        named = _named_ledger(table)
-        if named is not None:
-            _check_same(named, target, ledger)
+        label = _ledger_label(table)
+        if label is not None:
+            _require_same_ledger(label, target, ledger)
             return
         table.labels = {**table.labels, LEDGER_LABEL: distinct_label(ledger.table)}
         api.call(f"label {target.id} with its ledger", api.client.update_table, table, ["labels"])
 
-    retry_if_stale(name, f"{target.id}: it could not be labelled with its ledger")
+    retry_if_stale(add_label, f"{target.id}, so its label for the ledger could not be set")

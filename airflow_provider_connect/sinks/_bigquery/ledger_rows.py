@@ -1,8 +1,8 @@
-"""The rows of a ledger: their columns, the SQL that reads and writes them, and columns that earlier versions lack.
+"""Columns of a ledger, the SQL that reads and writes its rows, and the columns that earlier versions lack.
 
-The definition in force stands in the stream's fence row, with the task that published under it. Every publish begins
-with a change of that row (:mod:`.decision`). So the commits of a stream take turns, and the row has the definition of
-the last one. No clock is involved.
+The stream's fence row holds the definition in force and the task that published under it. Every publish begins with a
+change of that row (:mod:`.decision`). So a stream's commits take turns, and the row has the definition of the last one,
+without any clock.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -40,7 +40,7 @@ ADDED_FIELDS: list[dict[str, Any]] = [
         ("definition", "STRING", "Digest of what decided the day's rows; in the fence row, the one in force."),
     ),
 ]
-"""What the ledgers of earlier versions lack, until the next preflight."""
+"""Columns that ledgers of earlier versions lack until the next preflight."""
 LEDGER_FIELDS: list[dict[str, Any]] = [
     *sink_fields(
         ("target", "STRING", "The table written to: project.dataset.table."),
@@ -67,27 +67,42 @@ LEDGER_FIELDS: list[dict[str, Any]] = [
     ),
     *ADDED_FIELDS,
 ]
-_ROW = ("day", "generation", "token", "run", "clear_number", "attempt", "row_count", "digest", "reference", "link")
-_FIRST_COLUMNS = (
-    f"{column_list((*_ROW, 'polled_at', 'published_at'), LEDGER)}, TO_JSON_STRING({LEDGER}.`counts`) AS `counts`"
+_FIRST_ROW_COLUMNS = (
+    "day",
+    "generation",
+    "token",
+    "run",
+    "clear_number",
+    "attempt",
+    "row_count",
+    "digest",
+    "reference",
+    "link",
 )
-LEDGER_ROW = (*_ROW, "polled_at", "published_at", "counts", "checks", "answer", "span", "definition")
-"""The columns that :func:`ledger_row` needs."""
-LEDGER_COLUMNS = f"{_FIRST_COLUMNS}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, {column_list(('answer', 'span', 'definition'), LEDGER)}"
-"""The same as SQL, of a ledger."""
+_FIRST_COLUMNS_SQL = (
+    f"{column_list((*_FIRST_ROW_COLUMNS, 'polled_at', 'published_at'), LEDGER)}, "
+    f"TO_JSON_STRING({LEDGER}.`counts`) AS `counts`"
+)
+LEDGER_ROW = (*_FIRST_ROW_COLUMNS, "polled_at", "published_at", "counts", "checks", "answer", "span", "definition")
+"""Columns that :func:`ledger_row` needs."""
+LEDGER_COLUMNS = (
+    f"{_FIRST_COLUMNS_SQL}, COALESCE({LEDGER}.`checks`, 0) AS `checks`, "
+    f"{column_list(('answer', 'span', 'definition'), LEDGER)}"
+)
+"""SQL of the columns of :data:`LEDGER_ROW`."""
 NEWEST_FIRST = f"{LEDGER}.`generation` DESC, {LEDGER}.`checks` DESC"
-"""How a day's rows are sorted."""
+"""SQL order of a day's rows."""
 
 
 MISSING_IN_RECENT = {"definition": literal(None)}
 MISSING_IN_OLDEST = {"checks": "0", "answer": literal(None), "span": literal(None), **MISSING_IN_RECENT}
-"""What ledgers of earlier versions lack of :data:`LEDGER_ROW`, and SQL in its place."""
+"""Columns of :data:`LEDGER_ROW` that ledgers of earlier versions lack, with SQL in their place."""
 FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
-"""Columns of a stream's fence rows. If there are two rows, every publish has changed both."""
+"""SQL columns of a stream's fence rows. If there are two rows, every publish has changed both."""
 
 
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
-    """Return SQL for a ledger that an earlier version made, with columns in the place of those that it lacks."""
+    """Return SQL for a ledger of an earlier version, with values for the columns that it lacks."""
     present = [name for name in ("target", "connector", "stream", *LEDGER_ROW) if name not in missing_columns]
     columns = present if "span" in missing_columns else [*present, "span_number"]
     values = ", ".join(f"{value} AS {quoted(name)}" for name, value in missing_columns.items())
@@ -95,10 +110,10 @@ def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) ->
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
-    """Return a row of :data:`LEDGER_COLUMNS` as a ledger row."""
-    same = {name: values[name] for name in LedgerRow.model_fields if name in values}
+    """Convert a row of :data:`LEDGER_COLUMNS` to a ``LedgerRow``."""
+    common_values = {name: values[name] for name in LedgerRow.model_fields if name in values}
     return LedgerRow(
-        **same
+        **common_values
         | {
             "rows": values["row_count"],
             "clear_number": values["clear_number"] or 0,
@@ -109,9 +124,9 @@ def ledger_row(values: dict[str, Any]) -> LedgerRow:
 
 
 def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
-    """Return a new ledger row of a stream as SQL, by column in the ledger's order.
+    """Return a new ledger row as SQL by column, in the ledger's order.
 
-    :param expressions: SQL for columns that the row lacks, or has otherwise.
+    :param expressions: SQL for columns that the row lacks or that replaces its value.
     """
     number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
     texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
@@ -136,39 +151,39 @@ def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expression
 
 
 def key_values(target: TableRef, key: StreamKey) -> dict[str, str]:
-    """Return what says whose a row is, in the ledger and in the tables beside it: SQL by column."""
+    """Return SQL by column of the key of a stream's rows, in the ledger and the tables with the same key."""
     return {"target": literal(target.id), "connector": literal(key.connector), "stream": literal(key.stream)}
 
 
 def target_condition(target: TableRef) -> str:
-    """Return the condition for rows about a target, whichever stream they name."""
+    """Return the SQL condition for a target's rows of all streams."""
     return f"{LEDGER}.target = {literal(target.id)}"
 
 
 def stream_condition(target: TableRef, key: StreamKey) -> str:
-    """Return the condition for ledger rows of one stream in one table."""
+    """Return the SQL condition for a stream's rows of one target."""
     return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in key_values(target, key).items())
 
 
 def increment_order(day: dt.date) -> str:
-    """Return how rows are sorted so that the increment that a day's next one follows is the first: its own, if any."""
+    """Return the SQL order that puts the increment to follow first: the day's own, else the newest."""
     return f"IF({LEDGER}.`day` = {literal(day)}, 1, 0) DESC, {LEDGER}.`span_number` DESC"
 
 
 def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce | None:
-    """Return the definition in force from a row of :data:`FENCE_COLUMNS`."""
+    """Convert a row of :data:`FENCE_COLUMNS` to the definition in force, or None."""
     if fence_values["definition"] is None:
         return None
     return DefinitionInForce(fence_values["definition"], digest_of(task_of(fence_values["task"] or "")))
 
 
 def last_definition_query(ledger: TableRef, stream: str) -> str:
-    """Return a query for ``definition`` and ``run`` of a stream's newest publish that has one, beside a column ``one``.
+    """Return a query for ``definition`` and ``run`` of a stream's newest publish with a definition.
 
-    Used for a fence row that was lost. Only here the time of a publish decides which one is the newest. Confirmations
-    and erases do not count.
+    Adds a column ``one``. Used for a lost fence row. Only here the publish time decides which publish is the newest.
+    Confirmations and erases do not count.
 
-    :param stream: the condition for the stream's rows.
+    :param stream: SQL condition for the stream's rows.
     """
     erases = erase_run(0).removesuffix("0")
     return (

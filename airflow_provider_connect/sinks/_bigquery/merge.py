@@ -1,9 +1,9 @@
-"""SQL of write mode ``merge``: one row for each key, in whatever order days arrive.
+"""SQL of write mode ``merge``: one row for each key, in any order of the days.
 
-The row with the higher ``newest_by``, if given, is newer, and of two equals the one of the later day; NULL and NaN are
-older than any value. Staged rows are first reduced to the newest of each key, or of equals the last one staged.
-A table of tombstones remembers deletions (``delete_where``), one row for each key and day: an older day published
-later, by a backfill or by days that run in parallel, does not bring the key back.
+The row with the higher ``newest_by`` is newer. Among equal rows, or without that option, the row of the later day is
+newer. NULL and NaN are older than any value. Staged rows are first reduced to the newest row of each key, or the last
+staged among equal ones. A table of tombstones remembers deletions (``delete_where``), one row for each key and day, so
+that an older day published later does not bring the key back.
 
 MERGE reads the key columns of the whole target: cluster the table by its key.
 """
@@ -32,39 +32,40 @@ def keyless_staged_sql(plan: PublishPlan, merge: MergeRule) -> str:
 
 
 def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
-    """Return the statements that bring a staged day into the target.
+    """Return the statements that merge a staged day into the target.
 
-    With soft deletes a new row says that it is not deleted. Other statements say so of known rows.
+    With soft deletes, an inserted row is marked as not deleted. Other statements mark existing rows.
     """
-    day, stream, newest = plan.row.day, str(plan.key), _newest(plan, merge)
+    day, stream, newest_rows = plan.row.day, str(plan.key), _newest_rows_sql(plan, merge)
     statements = []
     deleted = "FALSE"
     if merge.delete_where:
         deleted = f"COALESCE({NEWEST}.{quoted(merge.delete_where)}, FALSE)"
     if merge.tombstones:
-        kept = merge.tombstone_columns
-        own = f"{literal(day)}, {literal(stream)}"
+        columns = merge.tombstone_columns
+        deleting_day = f"{literal(day)}, {literal(stream)}"
         statements = [
             f"DELETE FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
             f"WHERE {TOMBSTONE}.`day` = {literal(day)} AND {TOMBSTONE}.`{STREAM}` = {literal(stream)}",
-            f"INSERT INTO {merge.tombstones.sql} ({column_list((*kept, 'day', STREAM))})\n"
-            f"SELECT {column_list(kept, NEWEST)}, {own} FROM ({newest}) AS {NEWEST} WHERE {deleted}",
+            f"INSERT INTO {merge.tombstones.sql} ({column_list((*columns, 'day', STREAM))})\n"
+            f"SELECT {column_list(columns, NEWEST)}, {deleting_day} FROM ({newest_rows}) AS {NEWEST} WHERE {deleted}",
         ]
-        newest = (
-            f"SELECT {column_list((column.name for column in plan.layout.columns), NEWEST)} FROM ({newest}) AS {NEWEST}\n"
+        newest_rows = (
+            f"SELECT {column_list((column.name for column in plan.layout.columns), NEWEST)} "
+            f"FROM ({newest_rows}) AS {NEWEST}\n"
             f"WHERE NOT EXISTS (SELECT 1 FROM {merge.tombstones.sql} AS {TOMBSTONE}\n"
-            f"  WHERE {_same_key(merge, TOMBSTONE)} AND NOT {_newer(merge, TOMBSTONE, day)})"
+            f"  WHERE {_same_key_condition(merge, TOMBSTONE)} AND NOT {_is_newer(merge, TOMBSTONE, day)})"
         )
     written = [column.name for column in plan.layout.columns]
     changed = [name for name in written if name.lower() not in {key.lower() for key in merge.key}]
     updates = [f"{quoted(name)} = {NEWEST}.{quoted(name)}" for name in changed]
     day_literal = literal(day)
     mark, live = (f", {quoted(DELETED)}", ", FALSE") if plan.deletes_softly else ("", "")
-    when = f"WHEN MATCHED AND {_newer(merge, TARGET, day)}"
+    when = f"WHEN MATCHED AND {_is_newer(merge, TARGET, day)}"
     delete = f"{when} AND {deleted} THEN DELETE\n" if merge.delete_where else ""
     statements.append(
-        f"MERGE INTO {plan.target.sql} AS {TARGET} USING (\n{newest}\n) AS {NEWEST}\n"
-        f"ON {_same_key(merge, TARGET)} AND {any_partition(plan.layout.filter_column, TARGET)}\n"
+        f"MERGE INTO {plan.target.sql} AS {TARGET} USING (\n{newest_rows}\n) AS {NEWEST}\n"
+        f"ON {_same_key_condition(merge, TARGET)} AND {any_partition(plan.layout.filter_column, TARGET)}\n"
         f"{delete}"
         f"{when} THEN UPDATE SET {', '.join([*updates, f'`day` = {day_literal}'])}\n"
         f"WHEN NOT MATCHED AND NOT {deleted} THEN INSERT ({column_list([*written, 'day'])}{mark})\n"
@@ -73,7 +74,7 @@ def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
     return statements
 
 
-def _newest(plan: PublishPlan, merge: MergeRule) -> str:
+def _newest_rows_sql(plan: PublishPlan, merge: MergeRule) -> str:
     order = [f"{merge.comparable(plan.expressions[merge.newest_by])} DESC NULLS LAST"] if merge.newest_by else []
     order.append(f"{STAGED}.{quoted(POSITION_COLUMN)} DESC")
     selected = ", ".join(f"{column.expression} AS {quoted(column.name)}" for column in plan.layout.columns)
@@ -84,16 +85,16 @@ def _newest(plan: PublishPlan, merge: MergeRule) -> str:
     )
 
 
-def _same_key(merge: MergeRule, alias: str) -> str:
+def _same_key_condition(merge: MergeRule, alias: str) -> str:
     return " AND ".join(f"{alias}.{quoted(name)} = {NEWEST}.{quoted(name)}" for name in merge.key)
 
 
-def _newer(merge: MergeRule, alias: str, day: dt.date) -> str:
-    """Return the condition under which the newest staged row of a key, of ``day``, may replace an existing row."""
+def _is_newer(merge: MergeRule, alias: str, day: dt.date) -> str:
+    """Return the SQL condition that the newest staged row of a key, of ``day``, may replace an existing row."""
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day
-    old, new = (merge.comparable(f"{of}.{quoted(merge.newest_by)}") for of in (alias, NEWEST))
-    same = f"({new} = {old} OR ({new} IS NULL AND {old} IS NULL))"
+    old, new = (merge.comparable(f"{table_alias}.{quoted(merge.newest_by)}") for table_alias in (alias, NEWEST))
+    is_same = f"({new} = {old} OR ({new} IS NULL AND {old} IS NULL))"
     # COALESCE: a comparison with NULL gives NULL, and so does NOT of it.
-    return f"COALESCE({new} > {old} OR ({old} IS NULL AND {new} IS NOT NULL) OR ({same} AND {by_day}), FALSE)"
+    return f"COALESCE({new} > {old} OR ({old} IS NULL AND {new} IS NOT NULL) OR ({is_same} AND {by_day}), FALSE)"

@@ -1,9 +1,9 @@
-"""Names that BigQuery accepts, made from any text: columns, ends of table names, jobs, labels.
+"""Makes names that BigQuery accepts from any text: columns, suffixes of table names, jobs, labels.
 
-A column keeps its name if that is legal and free, or if the table has it. Else it is
-``<legal part>_x<10 hex digits of its hash>``, which depends on nothing but the name itself: see "Names of columns" in
-``docs/bigquery.md``. The vendor's rules: https://cloud.google.com/bigquery/docs/schemas#column_names,
-…/schemas#flexible-column-names, …/labels-intro (2026-11).
+A column keeps its name if that is legal and free, or if the table has it. Otherwise it is ``<legal part>_x<10 hex
+digits of its hash>``, which depends on the name alone: see "Names of columns" in ``docs/bigquery.md``. The vendor's
+rules: https://cloud.google.com/bigquery/docs/schemas#column_names, …/schemas#flexible-column-names, …/labels-intro
+(2026-11).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from airflow_provider_connect.values.hashed_names import HASH_SUFFIX_CHARS, has_
 DAY = "day"
 POSITION_COLUMN = "connect_position"
 SINK_COLUMNS = frozenset({DAY, POSITION_COLUMN, *RESERVED})
-"""Columns the sink adds itself, and names of its SQL; a source's column of such a name gets another one."""
+"""Columns that the sink adds, and names of its SQL. A source column of such a name is renamed."""
 
 TABLE_COLUMN = name_with_hash("connect_table", name_hash("connect_table"))
-"""The staging table's column for the name of a row's table; a source's column never has a name that ends in a hash."""
+"""Column of the staging table for the name of a row's table. No source column has a name that ends in a hash."""
 
 MAX_NAME = 300
 MAX_LABEL = 63
 MAX_LABELS = 64
 MAX_JOB_ID = 1000
-"""Below the 1,024 of https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference: a number may be added."""
+"""Less than the 1,024 of https://cloud.google.com/bigquery/docs/reference/rest/v2/JobReference, for an added number."""
 _MAX_SUFFIX = 200  # of the 1,024 bytes of a table's name
 _IN_LABELS = "a-z0-9_-"
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
@@ -48,26 +48,26 @@ _RESERVED = (
 def legal_names(
     names: Sequence[str], existing: Collection[str] = (), reserved: Collection[str] = SINK_COLUMNS
 ) -> dict[str, str]:
-    """Return each name's column: legal, and unique where BigQuery tells no case apart.
+    """Return the column of each name: legal, and unique without regard to case.
 
-    Neither the order of ``names`` nor a name that must change itself decides about another. Names that differ in case
-    alone, or in how a letter is written: the one the table has keeps its column; if it has none, the first in code
-    point order (capitals come first).
+    Neither the order of ``names`` nor a name that must change affects other names. Of names that differ only in case or
+    in the encoding of a letter, the one that the table has keeps its column. If the table has none, the first in code
+    point order keeps it (capitals come first).
 
-    :param taken: columns the table has already, in their own case: a name that has its column keeps it.
-    :param reserved: lower-case names that are not free; nested fields have none.
-    :raises DataError: a name stands twice, or two hashes are equal.
+    :param existing: columns of the table, in their own case. A name that has its column keeps it.
+    :param reserved: lower-case names that are not available. Nested fields have none.
+    :raises DataError: a name is repeated, or two hashes are equal.
     """
     if repeated := sorted({repr(name) for name in names if names.count(name) > 1}):
         raise DataError(f"columns of the same name: {', '.join(repeated)}: rename them in the source")
-    free = {name for name in names if _is_free(name, reserved) and (name in existing or _is_legal(name))}
-    owners = {_alike(name): name for name in existing}
-    for name in sorted(free):
-        # One that got a hash while its sibling was here leaves the plain name to others, also when it comes alone.
-        if _alike(_hashed(name)) not in owners:
-            owners.setdefault(_alike(name), name)
+    kept_names = {name for name in names if _is_free(name, reserved) and (name in existing or _is_legal(name))}
+    owners = {_fold(name): name for name in existing}
+    for name in sorted(kept_names):
+        # A name whose hashed column exists keeps that one, even if the plain name is free now.
+        if _fold(_hashed(name)) not in owners:
+            owners.setdefault(_fold(name), name)
     result = {
-        name: name if name in free and (name in existing or owners.get(_alike(name)) == name) else _hashed(name)
+        name: name if name in kept_names and (name in existing or owners.get(_fold(name)) == name) else _hashed(name)
         for name in names
     }
     if len({column.lower() for column in result.values()}) < len(result):
@@ -76,17 +76,16 @@ def legal_names(
 
 
 def staged_name(name: str) -> str:
-    """Return a column's name in the staging table, which is ASCII: so every way in takes it."""
+    """Return a column's ASCII name in the staging table, which every load method accepts."""
     return name if _LEGAL.fullmatch(name) else _hashed(name)
 
 
-def _alike(name: str) -> str:
-    """Return what names have in common that BigQuery may take for one: it tells no case apart."""
+def _fold(name: str) -> str:
     return unicodedata.normalize("NFKC", name).casefold()
 
 
 def _is_legal(name: str) -> bool:
-    """Tell whether a new column may have this name: letters, their marks and digits of any script, and ``_``."""
+    """Return True if a new column may have this name: letters, their marks and digits of any script, and ``_``."""
     if name.isascii():
         return _LEGAL.fullmatch(name) is not None
     kinds = [unicodedata.category(character)[0] if character != "_" else "L" for character in name]
@@ -94,17 +93,16 @@ def _is_legal(name: str) -> bool:
 
 
 def _is_free(name: str, reserved: Collection[str]) -> bool:
-    """Tell whether a name is neither BigQuery's, nor the sink's, nor one that another name may get."""
+    """Return True if the name is not reserved by BigQuery or the sink, and cannot be another name's hashed name."""
     lower = name.lower()
     return (
         not lower.startswith(_RESERVED)
         and lower not in reserved
-        and not has_hash(name, any_case=True)  # else a name could be written that is another one's hashed name
+        and not has_hash(name, any_case=True)  # otherwise a source could use another name's hashed name
     )
 
 
 def _hashed(name: str) -> str:
-    """Return the name that depends on nothing but ``name``."""
     part = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not part or part[0].isdigit():
         part = f"_{part}"
@@ -114,9 +112,9 @@ def _hashed(name: str) -> str:
 
 
 def legal_table_suffix(text: str) -> str:
-    """Return ``text`` as the end of a table's name; different texts have different ends.
+    """Return ``text`` as the suffix of a table's name. Different texts get different suffixes.
 
-    Letters, digits and ``-`` (which becomes ``_``) are all that attempts' names have; any other text gets a hash.
+    Attempts' names have only letters, digits and ``-`` (which becomes ``_``). Any other text gets a hash.
     """
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")
@@ -124,26 +122,26 @@ def legal_table_suffix(text: str) -> str:
 
 
 def legal_job_id(text: str) -> str:
-    """Return ``text`` as a job's id: ASCII letters, digits, ``_`` and ``-``; a text that has others gets a hash."""
+    """Return ``text`` as a job's id: ASCII letters, digits, ``_`` and ``-``. Any other text gets a hash."""
     if re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_JOB_ID}}}", text) and not has_hash(text, any_case=True):
         return text
     return name_with_hash(text, name_hash(text), legal_chars="A-Za-z0-9_-", max_chars=MAX_JOB_ID - HASH_SUFFIX_CHARS)
 
 
 def label(text: str) -> str:
-    """Return ``text`` as a label's value: at most 63 of ``a-z0-9_-``; a longer one ends in a hash of the whole."""
+    """Return ``text`` as a label's value: at most 63 of ``a-z0-9_-``. A longer text ends in a hash of the whole."""
     legal = re.sub(rf"[^{_IN_LABELS}]", "_", text.lower())
     return legal if len(legal) <= MAX_LABEL else _marked_label(legal, text)
 
 
 def distinct_label(text: str) -> str:
-    """Return ``text`` as a label's value that no other text has; labels have no capitals."""
+    """Return ``text`` as a label's value that no other text has. Labels have no capitals."""
     legal = label(text)
     return legal if legal == text else _marked_label(legal, text)
 
 
 def labels(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return labels for a job or a table; keys begin with a letter, two that would become one get hashes.
+    """Return labels for a job or a table. Keys begin with a letter, and keys that would become equal get hashes.
 
     :raises ConfigError: more than BigQuery allows.
     """

@@ -1,7 +1,7 @@
-"""Notes: a table beside the ledger, with a row for each note. The table is made for the first note.
+"""Notes: a table next to the ledger with a row for each note. The first note creates the table.
 
-Rows are only added. Two writers of one note may both add a row, so readers take the oldest row of each note. A job
-reads the notes without a query: BigQuery lists a small table's rows free of charge
+Rows are only added. Two writers of one note may both add a row, so readers take the oldest row of each note. Reading
+needs no query: BigQuery lists a small table's rows free of charge
 (https://cloud.google.com/bigquery/docs/best-practices-costs, 2026-11).
 """
 
@@ -38,49 +38,49 @@ NOTE_FIELDS: list[dict[str, Any]] = sink_fields(
 
 
 def notes_table(target: TableRef) -> TableRef:
-    """Return the table of the notes of a target's streams."""
+    """Return the table of notes of a target's streams."""
     return target.sibling(f"{target.table}__notes")
 
 
 def read_notes(api: BigQueryApi, target: TableRef, key: StreamKey) -> list[LedgerNote]:
-    """Return a stream's notes, the oldest first, by one call that is not a query."""
+    """Return a stream's notes, oldest first, by one call that is not a query."""
     from google.cloud import bigquery
 
-    place = notes_table(target)
-    fields = [bigquery.SchemaField.from_api_repr(one) for one in NOTE_FIELDS]
+    notes = notes_table(target)
+    fields = [bigquery.SchemaField.from_api_repr(field) for field in NOTE_FIELDS]
 
-    def rows(*, timeout: float, retry: None) -> list[dict[str, Any]]:
-        found = api.client.list_rows(place.id, selected_fields=fields, timeout=timeout, retry=retry)
-        return [dict(row) for row in found]
+    def read_rows(*, timeout: float, retry: None) -> list[dict[str, Any]]:
+        rows_found = api.client.list_rows(notes.id, selected_fields=fields, timeout=timeout, retry=retry)
+        return [dict(row) for row in rows_found]
 
     try:
-        every = api.call(f"read notes {place.id}", rows)
+        all_rows = api.call(f"read notes {notes.id}", read_rows)
     except MissingError:
         return []
     stream = (target.id, key.connector, key.stream)
-    mine = [row for row in every if (row["target"], row["connector"], row["stream"]) == stream]
+    stream_rows = [row for row in all_rows if (row["target"], row["connector"], row["stream"]) == stream]
     oldest: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in sorted(mine, key=lambda row: row["noted_at"]):
+    for row in sorted(stream_rows, key=lambda row: row["noted_at"]):
         oldest.setdefault((row["kind"], row["id"]), row)
     return [_note_of(row) for row in oldest.values()]
 
 
 def write_note(api: BigQueryApi, target: TableRef, key: StreamKey, note: LedgerNote) -> None:
-    """Add a note unless it exists. Makes the table if it is missing.
+    """Add a note unless it exists. Creates the table if missing.
 
-    :raises ConfigError: another table has its name, or rights are missing.
+    :raises ConfigError: a foreign table has its name, or rights are missing.
     :raises RetriableError: BigQuery is unavailable.
     """
-    place = notes_table(target)
+    notes = notes_table(target)
     ensure_table(
         api,
-        place,
+        notes,
         NOTE_FIELDS,
         cluster_by=("target", "connector", "stream"),
-        description=f"What the ledger of {target.id} notes beside the days. Do not change by hand.",
+        description=f"Notes of the ledger of {target.id} that belong to no day. Do not change by hand.",
     )
-    doing = f"note {note.kind} {note.id} of {key} in {place.id}"
-    api.query(note_statement(target, key, note), action=doing, labels={"connect": "ledger"})
+    action = f"note {note.kind} {note.id} of {key} in {notes.id}"
+    api.query(note_statement(target, key, note), action=action, labels={"connect": "ledger"})
 
 
 def note_statement(target: TableRef, key: StreamKey, note: LedgerNote) -> str:
@@ -93,12 +93,14 @@ def note_statement(target: TableRef, key: StreamKey, note: LedgerNote) -> str:
         "run": literal(note.run),
         "content": literal(json.dumps(note.content, ensure_ascii=False, sort_keys=True)),
     }
-    same = " AND ".join(f"{LEDGER}.{name} = {values[name]}" for name in ("target", "connector", "stream", "kind", "id"))
-    place = notes_table(target)
+    same_note = " AND ".join(
+        f"{LEDGER}.{name} = {values[name]}" for name in ("target", "connector", "stream", "kind", "id")
+    )
+    notes = notes_table(target)
     return (
-        f"INSERT INTO {place.sql} ({column_list(values)})\n"
+        f"INSERT INTO {notes.sql} ({column_list(values)})\n"
         f"SELECT {', '.join(values.values())} FROM (SELECT 1 AS one) AS connect_one\n"
-        f"WHERE NOT EXISTS (SELECT 1 FROM {place.sql} AS {LEDGER} WHERE {same})"
+        f"WHERE NOT EXISTS (SELECT 1 FROM {notes.sql} AS {LEDGER} WHERE {same_note})"
     )
 
 

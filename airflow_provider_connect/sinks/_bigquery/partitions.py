@@ -1,6 +1,6 @@
-"""Partitions of a table: as the options ask for them, as a table has them, and both in words.
+"""Partitions of a table, as options request them, as a table has them, and as text.
 
-Partitions only decide what a query reads: a day is always the rows with its date in column ``day``.
+Partitions only decide how much a query reads: a day is always the rows with its date in column ``day``.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/partitioned-tables (2026-11).
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def target_column_name(source: str, columns: Sequence[TargetColumn]) -> str:
-    """Return the table's name for a column that ``partition_by`` or ``cluster_by`` names.
+    """Return the table's name for a source column of ``partition_by`` or ``cluster_by``.
 
     :raises ConfigError: the source has no such column.
     """
@@ -33,13 +33,13 @@ def target_column_name(source: str, columns: Sequence[TargetColumn]) -> str:
         if column.source == source:
             return column.name
     raise ConfigError(
-        f"partition_by or cluster_by names {source!r}, which the source lacks; "
-        f"it has {', '.join(sorted(column.source for column in columns))}"
+        f"partition_by or cluster_by names {source!r}, which the source lacks. It has "
+        f"{', '.join(sorted(column.source for column in columns))}"
     )
 
 
 def requested_partitioning(options: BigQueryOptions, columns: Sequence[TargetColumn]) -> tuple[str, str | None]:
-    """Return the wanted partition column, by its name in the table, and the partitions' size.
+    """Return the partition column, by its name in the table, and the partition size that the options request.
 
     :raises ConfigError: the source has no such column.
     """
@@ -50,7 +50,7 @@ def requested_partitioning(options: BigQueryOptions, columns: Sequence[TargetCol
 
 
 def table_partitioning(table: Any) -> tuple[str, str | None]:
-    """Return a table's partition column and the partitions' size."""
+    """Return a table's partition column and partition size."""
     if table.range_partitioning is not None:
         return str(table.range_partitioning.field), RANGE
     if table.time_partitioning is None:
@@ -59,54 +59,54 @@ def table_partitioning(table: Any) -> tuple[str, str | None]:
 
 
 def row_partition_sql(table: Any) -> str | None:
-    """Return SQL over a row of the target that differs between partitions; None where all rows of a day are in one."""
-    by, size = table_partitioning(table)
-    if by in (NONE, DAY) or size is None:
+    """Return SQL, over a row of the target, that identifies its partition. None if a day is in one partition."""
+    column, size = table_partitioning(table)
+    if column in (NONE, DAY) or size is None:
         return None
     if size == RANGE:
         ranges = table.range_partitioning.range_
-        return f"DIV(SAFE_SUBTRACT({TARGET}.{quoted(by)}, {int(ranges.start)}), {int(ranges.interval)})"
-    if by == INGESTION_TIME:
+        return f"DIV(SAFE_SUBTRACT({TARGET}.{quoted(column)}, {int(ranges.start)}), {int(ranges.interval)})"
+    if column == INGESTION_TIME:
         return f"{TARGET}._PARTITIONTIME"
-    kind = next(field.field_type for field in table.schema if field.name.lower() == by.lower())
-    return f"{kind}_TRUNC({TARGET}.{quoted(by)}, {size.upper()})"
+    kind = next(field.field_type for field in table.schema if field.name.lower() == column.lower())
+    return f"{kind}_TRUNC({TARGET}.{quoted(column)}, {size.upper()})"
 
 
 def new_partitioning(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> Any:
-    """Return the partitioning of a new table, None if it has none.
+    """Return the partitioning of a new table, or None.
 
-    :raises ConfigError: partitions are ranges, which only a person can choose.
+    :raises ConfigError: the options request ranges, which only a person can define.
     """
     from google.cloud import bigquery
 
-    by, size = requested_partitioning(options, columns)
+    column, size = requested_partitioning(options, columns)
     if size is None:
         return None
     if size == RANGE:
-        raise ConfigError(range_table_advice(target, by))
+        raise ConfigError(range_table_advice(target, column))
     expiration_ms = options.partition_expiration_days and options.partition_expiration_days * 86_400_000
-    field = None if by == INGESTION_TIME else by
+    field = None if column == INGESTION_TIME else column
     return bigquery.TimePartitioning(type_=size.upper(), field=field, expiration_ms=expiration_ms)
 
 
 def range_table_advice(target: TableRef, column: str) -> str:
-    """Return how a person makes a table that is partitioned by ranges, as a message."""
+    """Return a message with the statement that creates a table partitioned by ranges."""
     return (
-        f"table {target.id} does not exist; with ranges it must be made by hand: CREATE TABLE {target.sql} ({DAY} "
-        f"DATE, {quoted(column)} INT64) PARTITION BY RANGE_BUCKET({quoted(column)}, GENERATE_ARRAY(first, end, step)); "
-        "the first publish adds the other columns"
+        f"table {target.id} does not exist. Create a table with ranges by hand: CREATE TABLE {target.sql} ({DAY} "
+        f"DATE, {quoted(column)} INT64) PARTITION BY RANGE_BUCKET({quoted(column)}, GENERATE_ARRAY(first, end, "
+        "step)); then the first publish adds the other columns"
     )
 
 
-def describe_partitioning(by: str, size: str | None) -> str:
-    """Return a partitioning in words."""
-    if by == NONE:
+def describe_partitioning(column: str, size: str | None) -> str:
+    """Describe a partitioning in words."""
+    if column == NONE:
         return "not at all"
     if size == RANGE:
-        return f"{by} by ranges of whole numbers"
-    return f"{'time of arrival' if by == INGESTION_TIME else by} by {size}"
+        return f"{column} by ranges of whole numbers"
+    return f"{'time of arrival' if column == INGESTION_TIME else column} by {size}"
 
 
-def partitioning_as_options(by: str, size: str | None) -> str:
-    """Return a partitioning as a sink's options."""
-    return f"partition_by={by!r}" + (f", partition_type={size!r}" if size else "")
+def partitioning_as_options(column: str, size: str | None) -> str:
+    """Render a partitioning as the sink's options."""
+    return f"partition_by={column!r}" + (f", partition_type={size!r}" if size else "")

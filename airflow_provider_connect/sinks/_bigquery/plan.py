@@ -1,6 +1,6 @@
-"""What one publish is to change: made of its manifest, of what was staged and of the options, run by :mod:`.turns`.
+"""Plans of one publish, built from its manifest, its staged rows and the options. :mod:`.turns` runs them.
 
-A confirmation changes the ledger alone, so :class:`LedgerStep` is all there is to it.
+A confirmation changes only the ledger, so a :class:`LedgerStep` describes it completely.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStep:
-    """One step of a day in the ledger, which must follow what was seen before the poll.
+    """Change of one day in the ledger, which must follow the state that was seen before the poll.
 
-    :param staging: the attempt's staging table; without one, what the names of the target's staging tables begin with.
-    :param publish: the day, who wants it, and what was seen before the poll.
-    :param replaces_whole: whether this is a snapshot that takes the place of everything in the table.
+    :param staging: the attempt's staging table. For a confirmation, the prefix of the target's staging tables.
+    :param publish: the day, its intent, and the state seen before the poll.
+    :param replaces_whole: whether a snapshot replaces the rows of all days.
     """
 
     target: TableRef
@@ -37,31 +37,28 @@ class LedgerStep:
 
     @property
     def follows_stream(self) -> bool:
-        """Whether it follows a publish of whatever day: a snapshot, or an increment."""
+        """True if it follows the stream's newest publish of any day, as snapshots and increments do."""
         return self.replaces_whole or self.publish.kind == "increment"
 
     @property
     def key(self) -> StreamKey:
-        """The stream."""
+        """Key of the stream."""
         return self.publish.key
 
     @property
     def action(self) -> str:
-        """What is done, for messages."""
+        """Description of the step for messages."""
         return f"confirm {self.key} {self.publish.day} in {self.ledger.id}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishPlan(LedgerStep):
-    """What one publish changes, and what must hold for it.
+    """Changes of one publish, and the conditions that must hold for it.
 
-    :param row: the ledger row to be; ``rows`` are the rows staged, and ``generation`` is decided by the script.
-    :param made: how the rows were staged; of several ``parts`` the target is the head, and has no rows.
-    :param merge: only for, and always with, ``write_mode="merge"``.
-    :param streams: names of the write streams that filled the staging table, where they are known; the ledger keeps the
-        first few.
-    :param stream_count: how many there were.
-    :param softly: whether rows that a snapshot no longer has stay, as deleted.
+    :param row: the new ledger row. ``rows`` counts the staged rows. The script decides ``generation``.
+    :param layout: of the staged rows. With ``table_changes``, the target is the head, which has no rows.
+    :param streams: names of the write streams that filled the staging table, if known. The ledger keeps the first few.
+    :param deletes_softly: whether rows that vanished from a snapshot stay, marked as deleted.
     """
 
     row: LedgerRow
@@ -76,17 +73,17 @@ class PublishPlan(LedgerStep):
 
     @property
     def expressions(self) -> dict[str, str]:
-        """SQL for each column's value, over a staged row."""
+        """SQL of each column's value, over a staged row."""
         return {column.name: column.expression for column in self.layout.columns}
 
     @property
     def changed_tables(self) -> list[TableRef]:
-        """Every table that must have the columns."""
+        """Tables that must have the columns."""
         return [self.target, *(self.target.sibling(part.name) for part in self.layout.table_changes or ())]
 
     @property
     def action(self) -> str:
-        """What is done, for messages."""
+        """Description of the publish for messages."""
         return f"publish {self.key} {self.publish.day} into {self.target.id}"
 
 

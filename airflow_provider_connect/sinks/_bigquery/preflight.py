@@ -1,4 +1,4 @@
-"""What would fail a publish, found once a job, before the source is asked for anything."""
+"""Finds problems that would fail a publish, once a job, before the source is polled."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -17,6 +17,7 @@ from airflow_provider_connect.sinks._bigquery.aliases import TARGET
 from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.erase_list import empty_list_statements, read_erase_list
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
+from airflow_provider_connect.sinks._bigquery.load_methods.load_job import choose_load_method
 from airflow_provider_connect.sinks._bigquery.plan import make_publish_plan
 from airflow_provider_connect.sinks._bigquery.problems import expiry_problem, target_problems
 from airflow_provider_connect.sinks._bigquery.rejects import RejectTables
@@ -25,7 +26,6 @@ from airflow_provider_connect.sinks._bigquery.snapshot import protected_rows_err
 from airflow_provider_connect.sinks._bigquery.staging import StagingLayout, TableChange, staging_table_for
 from airflow_provider_connect.sinks._bigquery.tables import TargetTables, ensure_tombstones
 from airflow_provider_connect.sinks._bigquery.target import PreparedTarget, ensure_delete_marks, ensure_target
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import choose_load_method
 from airflow_provider_connect.stage.key_digest import RECORD_KEY
 from airflow_provider_connect.stage.soft_deletes import soft_delete_problems
 
@@ -40,16 +40,15 @@ if TYPE_CHECKING:
 
 
 def _mode_problems(options: BigQueryOptions, target: TableRef, kind: SourceKind) -> list[str]:
-    """Say why the options do not fit what the source's rows are."""
     if kind == "snapshot" and options.snapshot == "replace" and options.write_mode == "append":
         return [
-            f"table {target.id}: write_mode='append' only adds rows, so a snapshot cannot take the place of the one "
-            "before: set snapshot='daily' to add the snapshot of each day, or write_mode='replace'"
+            f"table {target.id}: write_mode='append' only adds rows, so a snapshot cannot replace the previous "
+            "one. Set write_mode='replace', or snapshot='daily' to add the snapshot of each day"
         ]
     if kind == "increment" and options.write_mode == "merge" and options.newest_by is None:
         return [
             f"table {target.id}: increments need not come in the order of their days, so write_mode='merge' cannot "
-            "tell which of two rows is newer: name the column in newest_by"
+            "tell which of two rows is newer. Name the column that decides in newest_by"
         ]
     return []
 
@@ -57,7 +56,7 @@ def _mode_problems(options: BigQueryOptions, target: TableRef, kind: SourceKind)
 def _deletes_problems(options: BigQueryOptions, target: TableRef, schema: pa.Schema, kind: SourceKind) -> list[str]:
     if options.deletes == "hard":
         return []
-    # A merge compares by its own key, which is looked at elsewhere.
+    # A merge compares by its own key, which is validated elsewhere.
     key = RECORD_KEY if options.write_mode == "replace" else options.key[0]
     return [f"table {target.id}: {text}" for text in soft_delete_problems(schema.names, kind, key)]
 
@@ -71,40 +70,40 @@ def preflight(
     *,
     kind: SourceKind = "day",
 ) -> list[str]:
-    """Return what a person has to mend, each with what to do; make target, tombstones and ledger when nothing is.
+    """Return the problems that a person must correct, with remedies. If none, create target, tombstones and ledger.
 
-    :raises ConfigError: something else that a person has to mend.
+    :raises ConfigError: another problem that a person must correct.
     :raises DataError: columns do not fit.
-    :raises RetriableError: BigQuery is away, or others stream into the target.
+    :raises RetriableError: BigQuery is unavailable, or other writers stream into the target.
     """
     options, target = tables.options, tables.target
-    whole = options.replaces_whole(kind)
-    if found := inspection_problems(api, tables, schema, kind=kind):
-        return found
-    # The second look: another first run may make the table, and publish, between the other two.
-    if find_table(api, target) is None and (lost := len(ledger.days())) and find_table(api, target) is None:
+    replaces_whole = options.replaces_whole(kind)
+    if problems := inspection_problems(api, tables, schema, kind=kind):
+        return problems
+    # Read twice: another first run may create the table and publish between the two reads.
+    if find_table(api, target) is None and (lost_days := len(ledger.days())) and find_table(api, target) is None:
         return [
-            f"table {target.id} is gone, and {tables.ledger.id} says it held {lost} days: restore the table "
+            f"table {target.id} is gone, but {tables.ledger.id} says it held {lost_days} days. Restore the table "
             "(bq cp …@<milliseconds before it was dropped>), or drop the ledger too and load the days again"
         ]
     ready = ensure_target(api, target, options, schema)
     if options.deletes == "soft":
         if options.write_mode == "replace" and all(column.source != RECORD_KEY for column in ready.columns):
             return [
-                f"table {target.id} has no column {RECORD_KEY}, and schema_contract={options.schema_contract!r} adds "
-                "none: add it to the table (STRING), or set deletes='hard'"
+                f"table {target.id} has no column {RECORD_KEY}, and schema_contract={options.schema_contract!r} "
+                "does not add it. Add it to the table (STRING), or set deletes='hard'"
             ]
         ensure_delete_marks(api, target)
-    require_no_streamed_rows(api, target, ready, dates, options.write_mode, replaces_whole=whole)
+    require_no_streamed_rows(api, target, ready, dates, options.write_mode, replaces_whole=replaces_whole)
     ensure_tombstones(api, tables, ready.columns)
     rehearse_publish(tables, ledger.key, schema, ready, kind)
     today = dt.datetime.now(dt.UTC).date()
-    if found := [text for date in dates if (text := expiry_problem(ready.table, date, today))]:
-        return found[:1]
-    version = ensure_ledger(api, tables.ledger, target, ledger.key, options.write_mode, replaces_whole=whole)
+    if problems := [text for date in dates if (text := expiry_problem(ready.table, date, today))]:
+        return problems[:1]
+    version = ensure_ledger(api, tables.ledger, target, ledger.key, options.write_mode, replaces_whole=replaces_whole)
     if problem := read_erase_list(api, target, version).column_problem(schema.names):
         return [f"table {target.id}: {problem}, while no job runs: {empty_list_statements(tables.ledger, target)}"]
-    if whole:
+    if replaces_whole:
         require_only_snapshot_rows(api, tables, ledger, ready)
     return []
 
@@ -112,14 +111,14 @@ def preflight(
 def inspection_problems(
     api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, kind: SourceKind = "day", creates_probe: bool = True
 ) -> list[str]:
-    """Return the problems that options, columns, rights and what is there show.
+    """Return the problems of options, columns, rights and existing tables.
 
-    :param probes: whether rights are tried with a table that is made and dropped; else dry.
-    :raises ConnectError: as :func:`preflight`.
+    :param creates_probe: whether rights are tested by creating and dropping a table. Otherwise by a dry run.
+    :raises ConnectError: see :func:`preflight`.
     """
     options, target = tables.options, tables.target
-    if found := _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind):
-        return found
+    if problems_found := _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind):
+        return problems_found
     choose_load_method(tables.options, "", schema, make_columns(schema))
     return target_problems(api, tables, schema, creates_probe=creates_probe)
 
@@ -127,17 +126,17 @@ def inspection_problems(
 def require_only_snapshot_rows(
     api: BigQueryApi, tables: TargetTables, ledger: BigQueryLedger, target: PreparedTarget
 ) -> None:
-    """Check that the table holds nothing that a snapshot must not delete.
+    """Check that the table holds no rows that a snapshot must not delete.
 
     :raises ConfigError: it does.
     """
     newest = ledger.newest(dt.date.max, "snapshot")
     day = newest.day if newest else None
-    counted = protected_rows_sql(tables.target, tables.options.write_mode, target.filter_column, literal(day, "DATE"))
-    sql = f"SELECT {counted} AS kept"
-    [found], _ = api.query(sql, action=f"look for rows to keep in {tables.target.id}", labels={"connect": "preflight"})
-    if found["kept"]:
-        raise protected_rows_error(tables.target, found["kept"], day)
+    count_sql = protected_rows_sql(tables.target, tables.options.write_mode, target.filter_column, literal(day, "DATE"))
+    sql = f"SELECT {count_sql} AS kept"
+    [counts], _ = api.query(sql, action=f"look for rows to keep in {tables.target.id}", labels={"connect": "preflight"})
+    if counts["kept"]:
+        raise protected_rows_error(tables.target, counts["kept"], day)
 
 
 def rehearse_publish(
@@ -149,16 +148,13 @@ def rehearse_publish(
     *,
     table_changes: tuple[TableChange, ...] | None = None,
 ) -> None:
-    """Make the script of a day that is not there yet: what cannot be written is known before the poll.
+    """Make the script of a made-up day, so that a script that cannot run is found before the poll.
 
-    :param parts: the tables that it may change, where there are several.
-
-    :raises ConfigError: the script is too long or costs more than it may, or options of merge name columns that
-        cannot serve.
+    :raises ConfigError: the script is too long or costs more than allowed, or options of merge name unsuitable columns.
     """
-    place = staging_table_for(tables.staging, uuid.uuid4().hex * 2)
-    made = StagingLayout(
-        place,
+    staging_table = staging_table_for(tables.staging, uuid.uuid4().hex * 2)
+    layout = StagingLayout(
+        staging_table,
         None,
         target.columns,
         target.columns,
@@ -168,7 +164,7 @@ def rehearse_publish(
         has_delete_marks=True,  # the longer script
     )
     plan = make_publish_plan(
-        tables, sample_publish(key, schema, kind), made, (), RejectTables(tables.rejects, tables.rejects)
+        tables, sample_publish(key, schema, kind), layout, (), RejectTables(tables.rejects, tables.rejects)
     )
     rehearse_script(plan, tables.options.maximum_bytes_billed)
 
@@ -182,14 +178,15 @@ def require_no_streamed_rows(
     *,
     replaces_whole: bool = False,
 ) -> None:
-    """Return if a publish of these days need not change rows of a table that others stream into.
+    """Check that a publish of these days need not change rows of a table that other writers stream into.
 
-    BigQuery refuses to delete or merge recently streamed rows for 30 to 90 minutes, and says of the table only that
-    something is in its buffer, not which rows. Inserts are not concerned, so a day without a row goes in at any time:
+    BigQuery refuses to delete or merge recently streamed rows for 30 to 90 minutes. It reports only that the table has
+    such rows, not which rows they are. Inserts are not affected, so a day without rows in the table can always be
+    published:
     https://cloud.google.com/bigquery/docs/write-api#use_data_manipulation_language_dml_with_recently_streamed_data
     (2026-11).
 
-    :raises RetriableError: it would have to.
+    :raises RetriableError: it may have to change such rows.
     """
     buffer = prepared.table.streaming_buffer
     if buffer is None or write_mode == "append":
@@ -198,9 +195,10 @@ def require_no_streamed_rows(
         return
     since = f", the oldest from {buffer.oldest_entry_time:%Y-%m-%d %H:%M} UTC" if buffer.oldest_entry_time else ""
     raise RetriableError(
-        f"table {target.id} has about {buffer.estimated_rows or 0:,} rows in BigQuery's streaming buffer{since}, and "
-        "rows of the table are to be replaced: BigQuery does not change recently streamed rows in a transaction, for "
-        "30 to 90 minutes. Nothing was polled; try again later, and let nobody stream into a table of this sink's",
+        f"table {target.id} has about {buffer.estimated_rows or 0:,} rows in BigQuery's streaming buffer{since}, "
+        "and rows of the table are to be replaced. BigQuery does not change recently streamed rows in a "
+        "transaction for 30 to 90 minutes. Nothing was polled. Try again later, and let no other writer stream "
+        "into this table",
         retry_after_seconds=STREAMED_SECONDS,
     )
 
@@ -209,7 +207,7 @@ def _has_rows(api: BigQueryApi, target: TableRef, days: Sequence[dt.date], filte
     if not days:
         return False
     among = ", ".join(literal(day) for day in sorted(days))
-    where = f"{TARGET}.`day` IN ({among}) AND {any_partition(filter_column, TARGET)}"
-    sql = f"SELECT 1 AS there FROM {target.sql} AS {TARGET} WHERE {where} LIMIT 1"
-    found, _ = api.query(sql, action=f"look for days to replace in {target.id}", labels={"connect": "preflight"})
-    return bool(found)
+    condition = f"{TARGET}.`day` IN ({among}) AND {any_partition(filter_column, TARGET)}"
+    sql = f"SELECT 1 AS there FROM {target.sql} AS {TARGET} WHERE {condition} LIMIT 1"
+    rows, _ = api.query(sql, action=f"look for days to replace in {target.id}", labels={"connect": "preflight"})
+    return bool(rows)

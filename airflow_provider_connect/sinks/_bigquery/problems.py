@@ -1,7 +1,7 @@
-"""What is wrong with a dataset, a target or the options for it, each with what to do.
+"""Finds problems of a dataset, a target or the options for it, each with its remedy.
 
-The dataset and the target are read, a staging table is made and dropped, and a DELETE is tried dry, which costs nothing
-and asks for the same rights as the real one.
+The checks read the dataset and the target, create and drop a staging table, and dry-run a DELETE, which is free and
+needs the same rights as the real one.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -49,15 +49,15 @@ _PARTITION_TYPES = ("DATE", "TIMESTAMP", "DATETIME")
 def target_problems(
     api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, creates_probe: bool = True
 ) -> list[str]:
-    """Return what a person has to mend, each with what to do; [] when nothing.
+    """Return the problems that a person must correct, each with its remedy, or an empty list.
 
-    :param probes: whether the right to make tables is tried with one that is made and dropped; else dry, which makes
-        nothing, and does not tell whether the key may be used.
-    :raises RetriableError: BigQuery is away.
+    :param creates_probe: whether the right to create tables is tested by creating and dropping one. A dry run creates
+        nothing, but does not show whether the key may be used.
+    :raises RetriableError: BigQuery is unavailable.
     """
     target, options = tables.target, tables.options
-    if found := _dataset_problems(api, tables):
-        return found
+    if problems_found := _dataset_problems(api, tables):
+        return problems_found
     table = find_table(api, target)
     checks: list[Callable[[], list[str] | None]] = [
         lambda: _probe(api, tables) if creates_probe else _dry_probe(api, tables)
@@ -73,17 +73,17 @@ def target_problems(
         checks.append(lambda: _dry_delete(api, table, target))
     for check in checks:
         try:
-            found += check() or []
+            problems_found += check() or []
         except (ConfigError, DataError) as error:
-            found.append(str(error))
-    return found
+            problems_found.append(str(error))
+    return problems_found
 
 
-def _no_dataset(place: TableRef, location: str, option: str) -> str:
+def _missing_dataset_text(table_ref: TableRef, location: str, option: str) -> str:
     return (
-        f"dataset {place.project}.{place.dataset} does not exist, or the connection's account may not see it: make it "
-        f"(bq mk --dataset --location={location} {place.project}:{place.dataset}), give the account the right "
-        f"bigquery.datasets.get, or correct {option}"
+        f"dataset {table_ref.project}.{table_ref.dataset} does not exist, or the connection's account may not see "
+        f"it. Correct {option}, create the dataset (bq mk --dataset --location={location} "
+        f"{table_ref.project}:{table_ref.dataset}), or give the account the right bigquery.datasets.get"
     )
 
 
@@ -91,51 +91,55 @@ def _dataset_problems(api: BigQueryApi, tables: TargetTables) -> list[str]:
     try:
         location = api.locate(tables.target)
     except MissingError:
-        return [_no_dataset(tables.target, "…", "table=")]
+        return [_missing_dataset_text(tables.target, "…", "table=")]
     except ConfigError as error:
         return [str(error)]
     return _staging_problems(api, tables.staging, location) if tables.options.staging_dataset else []
 
 
-def _staging_problems(api: BigQueryApi, place: TableRef, location: str) -> list[str]:
-    name = f"{place.project}.{place.dataset}"
+def _staging_problems(api: BigQueryApi, staging: TableRef, location: str) -> list[str]:
+    name = f"{staging.project}.{staging.dataset}"
     try:
-        found = api.call(f"reading dataset {name}", api.client.get_dataset, name, retry_missing_seconds=SETTLE_SECONDS)
+        dataset = api.call(
+            f"reading dataset {name}", api.client.get_dataset, name, retry_missing_seconds=SETTLE_SECONDS
+        )
     except MissingError:
-        return [_no_dataset(place, location, "staging_dataset=")]
-    if str(found.location).lower() != location.lower():
+        return [_missing_dataset_text(staging, location, "staging_dataset=")]
+    if str(dataset.location).lower() != location.lower():
         return [
-            f"dataset {name} lies in {found.location}, and the table in {location}: staging_dataset= has to name one "
-            "that lies where the table does"
+            f"dataset {name} lies in {dataset.location}, but the table lies in {location}. Set staging_dataset= to "
+            "a dataset in the table's location"
         ]
     return []
 
 
 def new_table_problems(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> list[str]:
-    """Return what is wrong with making the table as the options say."""
+    """Return the problems of creating the table as the options request."""
     if problem := missing_table_problem(target, options):
         return [problem]
-    found = []
+    problems = []
     fields = {column.name: column.target for column in columns} | {DAY: DAY_FIELD}
-    by, size = requested_partitioning(options, columns)
-    if by not in (NONE, INGESTION_TIME):
-        found += _partition_problems(target, options, by, size, fields[by])
+    column_name, size = requested_partitioning(options, columns)
+    if column_name not in (NONE, INGESTION_TIME):
+        problems += _partition_problems(target, options, column_name, size, fields[column_name])
     for name in options.cluster_by:
         field = fields[target_column_name(name, columns)]
         if field["type"] in ("RECORD", "JSON", "FLOAT", "BYTES", "TIME") or field.get("mode") == "REPEATED":
-            found.append(f"cluster_by names {name!r}, a {field['type']} column, by which BigQuery does not cluster")
-    return found
+            problems.append(
+                f"cluster_by names {name!r}, a {field['type']} column. BigQuery cannot cluster by that type"
+            )
+    return problems
 
 
 def _partition_problems(
-    target: TableRef, options: BigQueryOptions, by: str, size: str | None, field: Field
+    target: TableRef, options: BigQueryOptions, column: str, size: str | None, field: Field
 ) -> list[str]:
     kind = "REPEATED" if field.get("mode") == "REPEATED" else field["type"]
     if size == RANGE:
         if kind != "INTEGER":
-            said = f"partition_by={options.partition_by!r} is a {kind} column"
-            return [f"{said}: BigQuery makes ranges of INTEGER columns only"]
-        return [range_table_advice(target, by)]
+            column_text = f"partition_by={options.partition_by!r} is a {kind} column"
+            return [f"{column_text}: BigQuery makes ranges of INTEGER columns only"]
+        return [range_table_advice(target, column)]
     if kind not in _PARTITION_TYPES:
         return [
             f"partition_by={options.partition_by!r} is a {kind} column: "
@@ -149,37 +153,37 @@ def _partition_problems(
 def table_problems(
     table: Any, target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]
 ) -> list[str]:
-    """Return where an existing table differs from what the options say, if that would cost or fail."""
-    found = []
-    wanted, actual = requested_partitioning(options, columns), table_partitioning(table)
-    if actual != wanted:
+    """Return the differences between an existing table and the options that would cost money or fail."""
+    problems = []
+    requested, actual = requested_partitioning(options, columns), table_partitioning(table)
+    if actual != requested:
         sources = {column.name: column.source for column in columns}
-        found.append(
-            f"table {target.id} is partitioned otherwise ({describe_partitioning(*actual)}) than the options say ({describe_partitioning(*wanted)}): "
-            f"{partitioning_as_options(sources.get(actual[0], actual[0]), actual[1])} takes it as it is; or load into a new table: "
-            "partitioning cannot be changed"
+        problems.append(
+            f"table {target.id} is partitioned otherwise ({describe_partitioning(*actual)}) than the options "
+            f"request ({describe_partitioning(*requested)}). Partitions cannot be changed. Set "
+            f"{partitioning_as_options(sources.get(actual[0], actual[0]), actual[1])}, or load into a new table"
         )
     if table.expires is not None:
-        found.append(
-            f"table {target.id} expires at {table.expires:%Y-%m-%d %H:%M} UTC, and every day in it: "
-            "ALTER TABLE … SET OPTIONS (expiration_timestamp = NULL)"
+        problems.append(
+            f"table {target.id} expires at {table.expires:%Y-%m-%d %H:%M} UTC, with every day in it. Run ALTER "
+            "TABLE … SET OPTIONS (expiration_timestamp = NULL)"
         )
     key = table.encryption_configuration.kms_key_name if table.encryption_configuration else None
     if options.kms_key and key != options.kms_key:
-        found.append(
-            f"table {target.id} is encrypted with {key or 'a key of Google'} and not with {options.kms_key}: change it "
-            f"(bq update --destination_kms_key=… {target.id}), or correct kms_key="
+        problems.append(
+            f"table {target.id} is encrypted with {key or 'a key of Google'}, not with {options.kms_key}. Correct "
+            f"kms_key=, or change the table (bq update --destination_kms_key=… {target.id})"
         )
-    return found
+    return problems
 
 
 def expiry_problem(table: Any, day: dt.date, today: dt.date) -> str | None:
-    """Return why a day would vanish as soon as it is published; None when it stays.
+    """Return the problem if BigQuery would delete a day as soon as it is published, or None.
 
-    A partition lives so long after the midnight, UTC, at which it ends, however new the data in it is:
-    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). What a day has in
-    another partition column is known only when it is read: it is taken to be of that day. Partitions by time of arrival
-    are new, whatever is in them.
+    A partition's expiration counts from the midnight, UTC, at which the partition ends, however new its data is:
+    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). Values of another
+    partition column are unknown before the poll, and are assumed to be of the day. Partitions by ingestion time are
+    new, whatever they hold.
 
     :param today: in UTC.
     """
@@ -187,17 +191,17 @@ def expiry_problem(table: Any, day: dt.date, today: dt.date) -> str | None:
     if partitioning is None or partitioning.field is None or not partitioning.expiration_ms:
         return None
     days = partitioning.expiration_ms / 86_400_000
-    if (today - _last_of_partition(day, partitioning.type_)).days <= days:
+    if (today - _last_day_of_partition(day, partitioning.type_)).days <= days:
         return None
-    of = "" if partitioning.field == DAY else f" of {partitioning.field!r}"
+    column_text = "" if partitioning.field == DAY else f" of {partitioning.field!r}"
     return (
-        f"table {table.project}.{table.dataset_id}.{table.table_id} drops partitions{of} after {days:g} days, and "
-        f"{day} is older: BigQuery would delete the day at once. Raise partition_expiration_days of the table (ALTER "
-        "TABLE … SET OPTIONS (partition_expiration_days = …)), or do not load this day"
+        f"table {table.project}.{table.dataset_id}.{table.table_id} drops partitions{column_text} after {days:g} "
+        f"days, and {day} is older: BigQuery would delete the day immediately. Raise partition_expiration_days of "
+        "the table (ALTER TABLE … SET OPTIONS (partition_expiration_days = …)), or do not load this day"
     )
 
 
-def _last_of_partition(day: dt.date, kind: str) -> dt.date:
+def _last_day_of_partition(day: dt.date, kind: str) -> dt.date:
     if kind == "YEAR":
         return day.replace(month=12, day=31)
     if kind == "MONTH":
@@ -206,29 +210,28 @@ def _last_of_partition(day: dt.date, kind: str) -> dt.date:
 
 
 def _check_schema(
-    target: TableRef, existing: Sequence[Field], made: Sequence[TargetColumn], options: BigQueryOptions
+    target: TableRef, existing: Sequence[Field], columns: Sequence[TargetColumn], options: BigQueryOptions
 ) -> None:
-    compare_schema(target.id, existing, made, options.schema_contract)
+    compare_schema(target.id, existing, columns, options.schema_contract)
 
 
 def _probe(api: BigQueryApi, tables: TargetTables) -> None:
-    """Make and drop a staging table: rights to make tables, and to use the key."""
-    place = staging_table_for(tables.staging, f"probe-{uuid.uuid4().hex}")
-    create_staging_table(api, place, [DAY_FIELD])
-    drop_table(api, place)
+    probe_table = staging_table_for(tables.staging, f"probe-{uuid.uuid4().hex}")
+    create_staging_table(api, probe_table, [DAY_FIELD])
+    drop_table(api, probe_table)
 
 
 def _dry_probe(api: BigQueryApi, tables: TargetTables) -> None:
-    """Ask whether a staging table could be made: BigQuery refuses it dry as it would be refused.
+    """Dry-run the creation of a staging table. BigQuery refuses a dry run for the same missing rights.
 
     Seen: https://github.com/mozilla/bigquery-etl/pull/1805 (2026-11).
     """
-    place = staging_table_for(tables.staging, f"probe-{uuid.uuid4().hex}")
-    api.call(f"try to make table {place.id}", dry_run, api, f"CREATE TABLE {place.sql} ({DAY} DATE)")
+    probe_table = staging_table_for(tables.staging, f"probe-{uuid.uuid4().hex}")
+    api.call(f"try to make table {probe_table.id}", dry_run, api, f"CREATE TABLE {probe_table.sql} ({DAY} DATE)")
 
 
 def _dry_delete(api: BigQueryApi, table: Any, target: TableRef) -> None:
     if not any(field["name"].lower() == DAY for field in fields_of(table)):
-        return  # it is added, or reported as missing, with the other columns
+        return  # the schema check adds the column or reports it
     condition = f"{TARGET}.{DAY} = {literal(dt.date(1970, 1, 1))} AND {any_partition(filter_column(table), TARGET)}"
     api.call(f"try to change {target.id}", dry_run, api, f"DELETE FROM {target.sql} AS {TARGET} WHERE {condition}")

@@ -1,4 +1,4 @@
-"""The life of a publish into BigQuery: staging table, rows and receipts, one script, and tidying up."""
+"""Publishes into BigQuery: staging table, rows and receipts, one script, cleanup."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ from airflow_provider_connect.sinks._bigquery.differences import count_differenc
 from airflow_provider_connect.sinks._bigquery.erasing.copies import remaining_copies
 from airflow_provider_connect.sinks._bigquery.erasing.eraser import TableEraser
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger
+from airflow_provider_connect.sinks._bigquery.load_methods.load_job import choose_load_method, run_load_jobs
+from airflow_provider_connect.sinks._bigquery.load_methods.storage_write import FileReceipt, put_file, stage_rejects
 from airflow_provider_connect.sinks._bigquery.names import POSITION_COLUMN, TABLE_COLUMN, labels
 from airflow_provider_connect.sinks._bigquery.notes import write_note
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, make_publish_plan
@@ -56,8 +58,6 @@ from airflow_provider_connect.sinks._bigquery.template_tables import (
     template_table_problems,
 )
 from airflow_provider_connect.sinks._bigquery.turns import publish_or_keep_staging, run_confirmation
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import choose_load_method, run_load_jobs
-from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import FileReceipt, put_file, stage_rejects
 from airflow_provider_connect.stage.erase_list import Erasure, ShapingDigest, no_shaping
 from airflow_provider_connect.stage.rejects import DayRejects, Tolerance
 from airflow_provider_connect.window import ONE_DAY, Day, SourceKind
@@ -72,18 +72,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 CLEANUP_SECONDS = 15.0
-SWEPT_AFTER = ONE_DAY
-"""How long nobody has changed a staging table whose attempt is taken for dead."""
+SWEEP_AGE = ONE_DAY
+"""Age of the last change after which a staging table counts as abandoned."""
 
 
 class BigQueryPublisher(
     Publisher, StagesByExecutors, CommitCountsDifferences, Confirms, Erases, KeepsNotes, KeepsRejects, Sweeps
 ):
-    """Publishes days of one stream into one table, or into the tables of a template (:mod:`.split`).
+    """Publishes days of one stream into one table, or into the tables of a template (:mod:`.template_tables`).
 
-    Threads may share it, and so its sign-in.
-
-    :param connection: of the type ``google_cloud_platform``.
+    Threads may share it and its client.
     """
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:
@@ -95,7 +93,7 @@ class BigQueryPublisher(
 
     @property
     def api(self) -> BigQueryApi:
-        """BigQuery, signed in when it is first needed."""
+        """Client of BigQuery, created on first use."""
         with self._lock:
             if self._api is None:
                 options = self.options
@@ -111,12 +109,12 @@ class BigQueryPublisher(
 
     @cached_property
     def tables(self) -> TargetTables:
-        """Where the target and the tables beside it lie."""
+        """The target and the sink's other tables."""
         return TargetTables(self.options, self.api.project)
 
     @property
     def ledger(self) -> BigQueryLedger:
-        """The stream's ledger, beside the target."""
+        """Ledger of the stream."""
         refuses = self.options.write_mode == "append" and self.options.on_published_day == "refuse"
         tables = self.tables
         return BigQueryLedger(
@@ -129,12 +127,12 @@ class BigQueryPublisher(
         )
 
     def note(self, note: LedgerNote) -> None:
-        """Add a note to the table beside the ledger unless it exists, by a call and a query."""
+        """Add a note to the table of notes unless it exists, by a call and a query."""
         self.api.locate(self.tables.target)
         write_note(self.api, self.tables.target, self.key, note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Find what would fail the publish; make the table and the ledger when nothing would."""
+        """Return the problems that would fail the publish. Creates the table and the ledger if there are none."""
         dates = sorted(day.date for day in days)
         try:
             return (
@@ -146,60 +144,60 @@ class BigQueryPublisher(
             return [str(error)]
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield what the table of dead letters has of each published day; of all publishes, where they add."""
+        """Yield the rejects of each published day. In append mode, those of all its publishes."""
         rows = self.ledger.between(first, last)
-        place = self.tables.rejects
-        found = rejects_by_day(self.api, place, self.key, (first, last), records) if rows else {}
+        rejects_table = self.tables.rejects
+        rejects = rejects_by_day(self.api, rejects_table, self.key, (first, last), records) if rows else {}
         adds = self.options.write_mode == "append"
         for row in rows:
-            counted, kept = None if adds else row.counts.get("rejected"), found.get(row.day, [])
-            if counted or kept:
-                yield DayRejects(row.day, row.generation, counted, f"table {place.id}", kept)
+            counted, day_rejects = None if adds else row.counts.get("rejected"), rejects.get(row.day, [])
+            if counted or day_rejects:
+                yield DayRejects(row.day, row.generation, counted, f"table {rejects_table.id}", day_rejects)
 
     def begin(self, publish: Publish) -> StagingLayout:
-        """Bring the table to hold the source's columns, and make this attempt's staging tables."""
+        """Prepare the target for the source's columns, and create the attempt's staging tables."""
         api, tables, options, schema = self.api, self.tables, self.options, publish.schema
         api.locate(tables.target)
         ready = ensure_target(api, tables.target, options, schema)
-        softly = options.deletes_softly(publish.kind)
-        if softly:
+        deletes_softly = options.deletes_softly(publish.kind)
+        if deletes_softly:
             ensure_delete_marks(api, tables.target)
         if ready.discarded:
-            _log.warning("%s lacks columns, which are left out: %s", tables.target.id, ", ".join(ready.discarded))
-        every = make_columns(schema, fields_of(ready.table))
-        method = choose_load_method(options, publish.stage, schema, every)
-        parts = table_changes_of(api, tables, self.ledger, publish, ready)
-        table_column = None if parts is None else TABLE_COLUMN
-        # A retry publishes what an earlier driver froze, under the same attempt's name. The rows and load jobs that
-        # driver left must not count as ours, nor may it drop our table when it comes back late.
-        place = new_staging_table(tables.staging, publish.manifest.attempt)
+            _log.warning("%s lacks columns. They are left out: %s", tables.target.id, ", ".join(ready.discarded))
+        all_columns = make_columns(schema, fields_of(ready.table))
+        method = choose_load_method(options, publish.stage, schema, all_columns)
+        table_changes = table_changes_of(api, tables, self.ledger, publish, ready)
+        table_column = None if table_changes is None else TABLE_COLUMN
+        # A retry publishes the rows that an earlier driver staged, under the same attempt's name. Rows and load jobs
+        # of that driver must not count here, and it must not drop this table if it comes back late.
+        staging_table = new_staging_table(tables.staging, publish.manifest.attempt)
         sets_aside = options.errors_tolerance == "all" or publish.manifest.polled.rejects
-        made = StagingLayout(
-            table=place,
-            rejects=place.sibling(f"{place.table}{REJECTS_SUFFIX}") if sets_aside else None,
+        layout = StagingLayout(
+            table=staging_table,
+            rejects=staging_table.sibling(f"{staging_table.table}{REJECTS_SUFFIX}") if sets_aside else None,
             columns=ready.columns,
-            # Files go in as they are, with the columns that the target does not take.
-            staged_columns=every if method == "load_job" else ready.columns,
+            # Load jobs also load the columns that the target lacks.
+            staged_columns=all_columns if method == "load_job" else ready.columns,
             discarded_sources=ready.discarded,
             load_method=method,
             position_column=POSITION_COLUMN if options.write_mode == "merge" else None,
             table_column=table_column,
             filter_column=ready.filter_column,
-            table_changes=parts,
-            has_delete_marks=softly or has_delete_marks(ready.table, ready.columns),
+            table_changes=table_changes,
+            has_delete_marks=deletes_softly or has_delete_marks(ready.table, ready.columns),
         )
-        if (kept := reuse_filled(api, publish, made)) is not None:
-            _log.info("day %s: its rows are in %s already, and are published from there", publish.day, kept.table.id)
-            return kept
-        own = self._labels(publish)
-        # Each table's INSERT then reads its own rows alone.
-        create_staging_table(api, made.table, made.fields, own, [table_column] if table_column else [])
-        if made.rejects is not None:
-            create_staging_table(api, made.rejects, STAGED_REJECT_FIELDS, own)
-        return made
+        if (filled := reuse_filled(api, publish, layout)) is not None:
+            _log.info("day %s: its rows are already in %s and are published from there", publish.day, filled.table.id)
+            return filled
+        job_labels = self._labels(publish)
+        # Clustered, so that each table's INSERT reads only its own rows.
+        create_staging_table(api, layout.table, layout.fields, job_labels, [table_column] if table_column else [])
+        if layout.rejects is not None:
+            create_staging_table(api, layout.rejects, STAGED_REJECT_FIELDS, job_labels)
+        return layout
 
     def put(self, token: StagingLayout, stage: str, share: tuple[StagedFile, ...]) -> FileReceipt | None:
-        """Append a staged file to the staging table, in a write stream of its own; nothing where files are loaded."""
+        """Append a staged file to the staging table, in its own write stream. Returns None with load jobs."""
         if token.load_method == "load_job" or token.filled is not None:
             return None
         (file,) = share
@@ -207,22 +205,24 @@ class BigQueryPublisher(
         return put_file(self.api, token, stage, file.path, tolerance)
 
     def commit(self, publish: Publish, token: StagingLayout, receipts: Sequence[FileReceipt | None]) -> LedgerRow:
-        """Show what was staged, put the day in place, drop the staging tables; may be repeated after a lost answer."""
-        sent = [receipt for receipt in receipts if receipt is not None]
-        streams = [receipt.rows.name for receipt in sent if receipt.rows.name]
+        """Commit the staged rows, publish the day, drop the staging tables. May be repeated after a lost response."""
+        file_receipts = [receipt for receipt in receipts if receipt is not None]
+        streams = [receipt.rows.name for receipt in file_receipts if receipt.rows.name]
         job_labels = self._labels(publish)
         try:
             self.api.locate(self.tables.target)
             if token.filled is None:
-                self._fill(publish, token, sent, job_labels)
-            rejects = stage_rejects(self.api, self.tables, publish, token, [receipt.rejects for receipt in sent])
+                self._fill(publish, token, file_receipts, job_labels)
+            rejects = stage_rejects(
+                self.api, self.tables, publish, token, [receipt.rejects for receipt in file_receipts]
+            )
             plan = make_publish_plan(self.tables, publish, token, streams, rejects)
-            self._require_nothing_gone(plan)
+            self._require_rows_left(plan)
             require_no_rejects(plan)
             plan = count_differences(self.api, plan, job_labels)
             published = publish_or_keep_staging(self.api, plan, job_labels)
         except GoneError:
-            # The staging table is gone: it is dropped once the day is published.
+            # The staging table may be gone because the day is published already.
             row = self.ledger.published(publish.day.date, publish.intent.token)
             if row is None:
                 raise
@@ -233,7 +233,7 @@ class BigQueryPublisher(
         return published
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Repeat the day's row in the ledger with one check more, by one script; no other table is touched."""
+        """Copy the day's ledger row with one check more, by one script that changes no other table."""
         self.api.locate(self.tables.target)
         tables = self.tables
         step = LedgerStep(target=tables.target, staging=tables.staging, ledger=tables.ledger, publish=publish)
@@ -246,18 +246,18 @@ class BigQueryPublisher(
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Put values on the erase list, and take their rows out of every day, hundreds of days in a transaction."""
+        """Put values on the erase list and delete their rows, hundreds of days in one transaction."""
         return self._eraser(column).erase(values, kind, shaping)
 
     def _eraser(self, column: str) -> TableEraser:
         return TableEraser(self.api, self.tables, self.ledger, column)
 
     def copies(self) -> list[str]:
-        """Return the target's rejects, its staging tables and Google's copies of deleted rows."""
+        """Describe the rejects, the staging tables and Google's copies of deleted rows."""
         return remaining_copies(self.api, self.tables)
 
     def abort(self, publish: Publish, token: StagingLayout) -> None:
-        """Drop this attempt's staging tables, unless they are kept for the next one.
+        """Drop the attempt's staging tables, unless they are kept for the next attempt.
 
         A transaction that still reads them fails as a whole.
         """
@@ -265,74 +265,75 @@ class BigQueryPublisher(
             self._drop(token)
 
     def sweep(self) -> int:
-        """Drop staging tables that nobody has changed for :data:`SWEPT_AFTER`."""
+        """Drop staging tables that have not changed for :data:`SWEEP_AGE`."""
         with self.api.time_limit(CLEANUP_SECONDS):
-            return drop_abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEPT_AFTER)
+            return drop_abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEEP_AGE)
 
     def leftovers(self) -> list[str]:
         """Return the staging tables that :meth:`sweep` would drop."""
         self.api.locate(self.tables.target)
-        old = abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEPT_AFTER)
-        return sorted(place.id for place in old)
+        tables = abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEEP_AGE)
+        return sorted(table_ref.id for table_ref in tables)
 
     def close(self) -> None:
-        """Let go of the connections to BigQuery."""
+        """Close the connections to BigQuery."""
         with self._lock:
             api, self._api = self._api, None
         if api is not None:
             api.close()
 
-    def _drop(self, made: StagingLayout) -> None:
+    def _drop(self, layout: StagingLayout) -> None:
         with self.api.time_limit(CLEANUP_SECONDS):
-            for place in (made.table, made.rejects):
-                if place is not None:
-                    drop_table(self.api, place)
+            for table_ref in (layout.table, layout.rejects):
+                if table_ref is not None:
+                    drop_table(self.api, table_ref)
 
     def _labels(self, publish: Publish) -> dict[str, str]:
-        """Return the labels of jobs and staging tables: the user's own, then where to look in Airflow."""
         names = ("dag_id", "task_id", "run_id")
-        own = {name: publish.labels[name] for name in names if name in publish.labels}
-        return labels({**self.options.labels, **own, "day": str(publish.day)})
+        task_labels = {name: publish.labels[name] for name in names if name in publish.labels}
+        return labels({**self.options.labels, **task_labels, "day": str(publish.day)})
 
     def _fill(
-        self, publish: Publish, staging: StagingLayout, receipts: Sequence[FileReceipt], job_labels: dict[str, str]
+        self, publish: Publish, layout: StagingLayout, receipts: Sequence[FileReceipt], job_labels: dict[str, str]
     ) -> None:
-        """Load all files into the staging table, or commit their streams once every staged row was sent."""
-        files, table = publish.manifest.polled.files, staging.table
-        if staging.load_method == "load_job":
+        files, table = publish.manifest.polled.files, layout.table
+        if layout.load_method == "load_job":
             paths = [f"{publish.stage.rstrip('/')}/{file.path}" for file in files]
-            fields = [column.staging for column in staging.staged_columns]
+            fields = [column.staging for column in layout.staged_columns]
             run_load_jobs(self.api, table, paths, fields, labels=job_labels, attempt=table.table)
             return
-        staged = sum(file.rows for file in files)
-        sent = sum(receipt.rows.rows + receipt.rejects.rows for receipt in receipts)
-        if sent != staged:
-            raise RetriableError(f"day {publish.day}: {staged:,} rows are staged and {sent:,} were sent to BigQuery")
+        staged_rows = sum(file.rows for file in files)
+        sent_rows = sum(receipt.rows.rows + receipt.rejects.rows for receipt in receipts)
+        if sent_rows != staged_rows:
+            raise RetriableError(
+                f"day {publish.day}: {staged_rows:,} rows are staged, but {sent_rows:,} were sent to BigQuery"
+            )
         finalize_and_commit(self.api, table, [receipt.rows for receipt in receipts])
 
-    def _require_nothing_gone(self, plan: PublishPlan) -> None:
-        """Refuse to empty a published day because BigQuery can hold none of the new rows.
-
-        :raises DataError: saying how many rows would be gone.
-        """
+    def _require_rows_left(self, plan: PublishPlan) -> None:
         publish = plan.publish
-        came = any(file.rows for file in publish.manifest.polled.files)
-        if plan.row.rows or not came or publish.on_empty == "accept" or not self.options.replaces(publish.kind):
+        has_staged_rows = any(file.rows for file in publish.manifest.polled.files)
+        if (
+            plan.row.rows
+            or not has_staged_rows
+            or publish.on_empty == "accept"
+            or not self.options.replaces(publish.kind)
+        ):
             return
         row = self.ledger.newest(publish.day.date, publish.kind)
         if row is not None and row.rows and row.day <= publish.day.date:
             raise DataError(
-                f"day {publish.day}: BigQuery can hold none of the rows that came, and {row.rows:,} rows are published "
-                f"(generation {row.generation}), which would be gone: mend the source; if that is right, set the "
-                "operator's on_empty='accept' and clear the task"
+                f"day {publish.day}: BigQuery can hold none of the polled rows, but {row.rows:,} rows are "
+                f"published (generation {row.generation}) and would be deleted. Correct the source. If the day is "
+                "to be empty, set the operator's on_empty='accept' and clear the task"
             )
 
 
 class TablePublisher(BigQueryPublisher, InspectsTarget):
-    """Publishes days of one stream into one table. Of a template only a day's rows tell which tables there will be."""
+    """Publishes days of one stream into one table. The tables of a template are known only after the poll."""
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Find what would fail the publish, as far as columns, what is there and dry runs tell."""
+        """Return the problems that columns, existing tables and dry runs show."""
         try:
             return inspection_problems(self.api, self.tables, schema, kind=kind, creates_probe=False)
         except (ConfigError, DataError) as error:

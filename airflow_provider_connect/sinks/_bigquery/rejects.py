@@ -1,4 +1,4 @@
-"""Dead letters: rows that could not be loaded, in a table beside the target, put there with the day itself."""
+"""Rejects: rows that BigQuery cannot hold or the source set aside. The day's transaction writes their table."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -31,7 +31,7 @@ STAGED_REJECT_FIELDS = sink_fields(
     ("reason", "STRING", "Why."),
     ("record", "BYTES", "The record: as the source sent it, or the row as JSON."),
 )
-"""What an attempt stages of its rejects."""
+"""Fields of an attempt's staged rejects."""
 
 REJECT_FIELDS = [
     *STAGED_REJECT_FIELDS,
@@ -42,13 +42,13 @@ REJECT_FIELDS = [
         ("generation", "INTEGER", "The generation of the day it was left out of."),
     ),
 ]
-"""What a table of rejects has."""
+"""Fields of a table of rejects."""
 
 
 def ensure_rejects_table(api: BigQueryApi, table_ref: TableRef, target: TableRef) -> None:
-    """Make the table of a target's dead letters if it is missing, so that a day's are found without reading all.
+    """Create the table of a target's rejects if missing, partitioned so that one day can be read alone.
 
-    :raises ConfigError: there is a table of that name that this sink did not make.
+    :raises ConfigError: a table of that name exists that this sink did not create.
     """
     ensure_table(
         api,
@@ -61,7 +61,7 @@ def ensure_rejects_table(api: BigQueryApi, table_ref: TableRef, target: TableRef
 
 
 def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
-    """Count a target's dead letters, of all streams; 0 if there is no table of them."""
+    """Count a target's rejects of all streams. 0 if the table does not exist."""
     api.locate(table_ref)
     sql = f"SELECT COUNT(*) AS found FROM {table_ref.sql} AS {REJECT}"
     try:
@@ -74,10 +74,9 @@ def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
 def rejects_by_day(
     api: BigQueryApi, table_ref: TableRef, key: StreamKey, days: tuple[dt.date, dt.date], records: int
 ) -> dict[dt.date, list[RejectedRecord]]:
-    """Read a stream's dead letters of some days, by one query; {} if there is no table of them.
+    """Read a stream's rejects of some days, by one query. Empty if the table does not exist.
 
-    :param days: the first and the last.
-    :param records: of how many of a day's the record itself is read; 0 leaves that column out.
+    :param records: number of rejects of each day whose record is read. 0 leaves the column out.
     """
     api.locate(table_ref)
     day = f"{REJECT}.`day`"
@@ -87,16 +86,17 @@ def rejects_by_day(
     columns = column_list((DAY, "origin", "position", "column", "reason"), REJECT)
     sql = (
         f"SELECT {columns}, {record} AS `record` FROM {table_ref.sql} AS {REJECT} "
-        f"WHERE {_of_stream(key)} AND {day} BETWEEN {literal(days[0])} AND {literal(days[1])} ORDER BY {day}, {sort}"
+        f"WHERE {_stream_condition(key)} AND {day} BETWEEN {literal(days[0])} AND {literal(days[1])} "
+        f"ORDER BY {day}, {sort}"
     )
     try:
         rows, _ = api.query(sql, action=f"read the rejects in {table_ref.id}", labels={"connect": "rejects"})
     except MissingError:
         return {}
-    found: dict[dt.date, list[RejectedRecord]] = {}
+    by_day: dict[dt.date, list[RejectedRecord]] = {}
     for row in rows:
-        found.setdefault(row["day"], []).append(_as_set_aside(row))
-    return found
+        by_day.setdefault(row["day"], []).append(_as_set_aside(row))
+    return by_day
 
 
 def _as_set_aside(row: dict[str, Any]) -> RejectedRecord:
@@ -105,17 +105,17 @@ def _as_set_aside(row: dict[str, Any]) -> RejectedRecord:
     return RejectedRecord(row["origin"], row["position"], row["reason"], row["column"] or "", digest, record)
 
 
-def _of_stream(key: StreamKey) -> str:
+def _stream_condition(key: StreamKey) -> str:
     return f"{REJECT}.connector = {literal(key.connector)} AND {REJECT}.stream = {literal(key.stream)}"
 
 
 @dataclass(frozen=True)
 class RejectTables:
-    """The dead letters of a day.
+    """Tables of a day's rejects.
 
-    :param target: the table of dead letters, which exists.
-    :param staging: where this attempt's are staged; None when it has none, and those of an earlier publish just go.
-    :param rows: how many are staged.
+    :param target: the existing table of rejects.
+    :param staging: this attempt's staging table. None if the attempt has no rejects, and only those of an earlier
+        publish are deleted.
     """
 
     target: TableRef
@@ -124,25 +124,25 @@ class RejectTables:
 
     @property
     def staged_count_sql(self) -> str:
-        """SQL that counts what is staged."""
+        """SQL that counts the staged rejects."""
         return f"(SELECT COUNT(*) FROM {self.staging.sql})" if self.staging else "0"
 
     def statements(self, key: StreamKey, day: dt.date, *, generation: str, keep_old: bool) -> list[str]:
-        """Return the statements that put a day's rejects in the place of those it had.
+        """Return the statements that replace a day's rejects.
 
-        :param generation: SQL for the generation that is being published.
-        :param keep_old: append mode, where earlier rows of the day stay as well.
+        :param generation: SQL for the new generation.
+        :param keep_old: append mode, which keeps the day's earlier rows.
         """
-        own = {DAY: literal(day), "connector": literal(key.connector), "stream": literal(key.stream)}
+        key_values = {DAY: literal(day), "connector": literal(key.connector), "stream": literal(key.stream)}
         statements = []
         if not keep_old:
-            condition = " AND ".join(f"{column_list([name], REJECT)} = {value}" for name, value in own.items())
+            condition = " AND ".join(f"{column_list([name], REJECT)} = {value}" for name, value in key_values.items())
             statements.append(f"DELETE FROM {self.target.sql} AS {REJECT} WHERE {condition}")
         if self.staging is not None:
             staged = [field["name"] for field in STAGED_REJECT_FIELDS]
             statements.append(
-                f"INSERT INTO {self.target.sql} ({column_list([*staged, *own, 'generation'])})\n"
-                f"  SELECT {column_list(staged, REJECT)}, {', '.join(own.values())}, {generation}\n"
+                f"INSERT INTO {self.target.sql} ({column_list([*staged, *key_values, 'generation'])})\n"
+                f"  SELECT {column_list(staged, REJECT)}, {', '.join(key_values.values())}, {generation}\n"
                 f"  FROM {self.staging.sql} AS {REJECT}"
             )
         return statements

@@ -1,12 +1,15 @@
-"""The script that puts a staged day in place together with its ledger row, as text: no client, no network.
+"""The script that publishes a staged day together with its ledger row, as text. No client, no network.
 
-One multi-statement transaction of about a dozen statements (three more with rejects, four with tombstones), and no DDL.
-It first updates the stream's fence row in the ledger: of two publishers at once BigQuery aborts one there, before any
-data has changed; snapshot isolation alone would let both insert. Then it decides: the day's generation in the ledger
-has to be the one seen before the poll (:mod:`airflow_provider_connect.publishing` says why that is enough), and the
-staging table has to hold all rows, counted by the snapshot that INSERT reads. It raises nothing: the answer's
-``outcome`` says what was decided. A token that is published already, under whatever generation, changes nothing, so the
-script may be run again after it was aborted or its answer was lost.
+One multi-statement transaction of about a dozen statements (three more with rejects, four with tombstones), without
+DDL:
+
+1. Update the stream's fence row in the ledger. BigQuery aborts one of two concurrent publishers there, before any data
+   changes. Snapshot isolation alone would let both insert.
+2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`
+   explains why), and the staging table must hold all rows, counted in the snapshot that INSERT reads.
+3. Change data and ledger only if all conditions hold. No error is raised: ``outcome`` holds the decision.
+
+A token that is already published changes nothing, so the script may run again after an abort or a lost response.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
 """
@@ -66,17 +69,18 @@ MAX_SCRIPT_BYTES = 1_000_000
 """BigQuery takes a query of at most 1 MB (https://cloud.google.com/bigquery/quotas#query_jobs)."""
 
 RESERVED_BYTES = 64_000
-"""Room for what is known only when a day is published: counts, digest, names of the run and of streams."""
+"""Reserve for values that are known only at the publish: counts, digest, names of the run and of streams."""
 
 MAX_STREAM_NAMES = 10
-"""How many names of write streams the ledger keeps: a day of many files has thousands."""
+"""Number of write streams whose names the ledger keeps: a day of many files has thousands."""
 
 MIN_BILLED_BYTES_PER_TABLE = 10 * 1024 * 1024
-"""What a statement is billed for at least, for each table that it names, however small:
-https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11)."""
+"""Least bill of a statement for each table that it names, however small:
+https://cloud.google.com/bigquery/pricing#on_demand_pricing (2026-11).
+"""
 
 MAX_TABLES_PER_STATEMENT = 3
-"""How many tables one statement names at the most: ledger and both staging tables, or the three of a merge."""
+"""Most tables that one statement names: ledger and both staging tables, or the three of a merge."""
 
 _DECLARED = f"""DECLARE day_rows INT64;
 DECLARE {NEWEST_DAY} DATE;
@@ -87,15 +91,15 @@ ANSWER_COLUMNS = (
     "outcome, seen.staged_rows AS staged_rows, seen.staged_rejects AS staged_rejects,\n"
     "  seen.keyless_rows + keyless AS keyless_rows, kept_rows, seen.definition AS in_force"
 )
-"""What the script's last SELECT says beside the ledger row."""
+"""Columns of the script's last SELECT, besides the ledger row."""
 
 
 class IncompleteError(RetriableError):
-    """The staging table does not hold what was sent: it must be sent again."""
+    """The staging table lacks rows that were sent. All rows must be sent again."""
 
 
 def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") -> Publish:
-    """Return a day that nobody polled, for :func:`rehearse_script`."""
+    """Return a made-up day for :func:`rehearse_script`."""
     day = Day(date=dt.date(1970, 1, 1))
     manifest = Manifest(day=day, attempt="", fingerprint="", polled=PollResult())
     intent = Intent(token="", run="")
@@ -103,21 +107,21 @@ def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") 
 
 
 def publish_script(plan: PublishPlan) -> str:
-    """Return the script; its last statement answers with one row for :func:`published_row`.
+    """Return the publish script. Its last statement returns one row for :func:`published_row`.
 
     :raises ConfigError: the script is longer than BigQuery takes.
     """
     rejects: list[str] = []
     if plan.rejects is not None:
         keep_old = plan.write_mode == "append"
-        rejects = plan.rejects.statements(plan.key, plan.row.day, generation=_generation(plan), keep_old=keep_old)
+        rejects = plan.rejects.statements(plan.key, plan.row.day, generation=_generation_sql(plan), keep_old=keep_old)
     fence = f"{own_rows_condition(plan)} AND {LEDGER}.day IS NULL"
     newest = f"{followed_rows_condition(plan)} AND {LEDGER}.generation = {LEDGER}.newest"
     script = transaction_script(
         plan,
         "published",
-        outcome_cases=_cases(plan),
-        changes=[*_data(plan), *rejects, *definition_statements(plan), _ledger_row(plan)],
+        outcome_cases=_outcome_cases(plan),
+        changes=[*_data_statements(plan), *rejects, *definition_statements(plan), _ledger_statement(plan)],
         seen_columns={
             "day_rows": ("INT64", f"MAX(IF({newest}, {LEDGER}.row_count, NULL))"),
             "strangers": ("INT64", f"COUNTIF(NOT ({own_rows_condition(plan)}) AND {LEDGER}.day IS NOT NULL)"),
@@ -128,7 +132,7 @@ def publish_script(plan: PublishPlan) -> str:
             "task": ("STRING", f"MAX(IF({fence}, {LEDGER}.run, NULL))"),
         },
         declarations=_DECLARED,
-        lookups=_look_for_newest(plan),
+        lookups=_lookup_statements(plan),
         answer_columns=ANSWER_COLUMNS,
     )
     _check_length(plan, script, MAX_SCRIPT_BYTES)
@@ -136,11 +140,10 @@ def publish_script(plan: PublishPlan) -> str:
 
 
 def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
-    """Make the script before there is anything to publish, to find out whether it is too long.
+    """Make the script of a made-up day, to check its length and its least bill.
 
-    :param plan: with the real tables and columns, about what :func:`sample_publish` made up.
-    :param maximum_bytes_billed: the sink's option.
-    :raises ConfigError: the script could become longer than BigQuery takes, or may not be billed for what it must be.
+    :param plan: real tables and columns, with the day of :func:`sample_publish`.
+    :raises ConfigError: the script could exceed BigQuery's limit, or its least bill exceeds the option.
     """
     script = publish_script(plan)
     _check_length(plan, script, MAX_SCRIPT_BYTES - RESERVED_BYTES)
@@ -148,16 +151,16 @@ def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) 
 
 
 def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
-    """Refuse a bound under which no publish can pass.
+    """Check that the bound allows a publish at all.
 
-    :raises ConfigError: with the least that may do.
+    :raises ConfigError: with the least sufficient bound.
     """
     least = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
     if maximum_bytes_billed is not None and maximum_bytes_billed < least:
         raise ConfigError(
-            f"maximum_bytes_billed={maximum_bytes_billed:,} lets no day into {target.id}: a statement of the publish "
-            f"names {MAX_TABLES_PER_STATEMENT} tables, and BigQuery bills 10 MiB of each: at least {least:,}, and more where the "
-            "table is read"
+            f"maximum_bytes_billed={maximum_bytes_billed:,} is too small for any publish into {target.id}: a "
+            f"statement names {MAX_TABLES_PER_STATEMENT} tables, and BigQuery bills 10 MiB for each. Set at least "
+            f"{least:,}, and more if the table itself is read"
         )
 
 
@@ -165,22 +168,22 @@ def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
     if len(script.encode()) > limit:
         into = f" of {len(plan.layout.table_changes):,} tables" if plan.layout.table_changes else ""
         raise ConfigError(
-            f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes and BigQuery takes 1 MB: "
-            f"the {len(plan.layout.columns)} columns{into} are too many or their names too long; select fewer in the "
-            "source"
+            f"publishing {plan.target.id} takes a query of {len(script.encode()):,} bytes, but BigQuery accepts 1 "
+            f"MB: the {len(plan.layout.columns)} columns{into} are too many or their names too long. Select fewer "
+            "in the source"
         )
 
 
 def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
-    """Return the ledger row of a script that published, or found the token published already.
+    """Return the ledger row of a script that published the day, or found its token in the ledger.
 
     :raises SupersededError: a snapshot of a later day is published.
-    :raises OvertakenError: somebody else has published this day since it was looked at, before the poll; or another
+    :raises OvertakenError: another writer has published the day since it was looked up, before the poll, or another
         definition came into force.
-    :raises IncompleteError: the staging table does not hold what was sent.
+    :raises IncompleteError: the staging table lacks rows that were sent.
     :raises RetriableError: the ledger lost its fence row.
-    :raises ConfigError: append mode, and the day is published; or another stream's rows are in the table; or rows that
-        a snapshot must not delete.
+    :raises ConfigError: append mode and the day is published, or the table holds rows of another stream, or rows that a
+        snapshot must not delete.
     :raises DataError: merge mode, and a row has no key.
     """
     outcome = answer["outcome"]
@@ -191,18 +194,19 @@ def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
         raise superseded_error(plan.publish, newest)
     if outcome == "redefined":
         require_definition(plan.publish, DefinitionInForce(answer["in_force"], task=""))
-    where = f"{plan.key} {plan.row.day} into {plan.target.id}"
+    publish_text = f"{plan.key} {plan.row.day} into {plan.target.id}"
     errors: dict[str, ConnectError] = {
         "overtaken": overtaken_error(plan.publish, newest, int(answer["erased"] or 0)),
         "incomplete": IncompleteError(
-            f"{where}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were sent, but "
-            f"{answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table; nothing was changed"
+            f"{publish_text}: {plan.row.rows:,} rows and {plan.rejects.rows if plan.rejects else 0:,} rejects were "
+            f"sent, but {answer['staged_rows']:,} and {answer['staged_rejects']:,} are in the staging table. "
+            "Nothing was changed"
         ),
         "unfenced": missing_fence_error(plan),
         "keyless": DataError(
-            f"{where}: {answer['keyless_rows']:,} rows have NULL in the key "
-            f"({', '.join(plan.merge.key) if plan.merge else ''}); nothing was changed. Choose a key that is "
-            "always there, or mend it in the source"
+            f"{publish_text}: {answer['keyless_rows']:,} rows have NULL in the key "
+            f"({', '.join(plan.merge.key) if plan.merge else ''}). Nothing was changed. Correct the source, or "
+            "choose a key that is never NULL"
         ),
         "refused": append_refused_error(plan.key, plan.row.day, plan.target, answer["newest"]),
         "kept": protected_rows_error(plan.target, answer["kept_rows"], newest.day if newest else None),
@@ -212,21 +216,21 @@ def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     raise errors[outcome]
 
 
-def _look_for_newest(plan: PublishPlan) -> str:
+def _lookup_statements(plan: PublishPlan) -> str:
     if not plan.follows_stream:
         return ""
-    look = {NEWEST_DAY: newest_day_sql(plan)}
+    lookups = {NEWEST_DAY: newest_day_sql(plan)}
     if plan.publish.kind != "increment":
-        look["kept_rows"] = protected_rows_sql(plan.target, plan.write_mode, plan.layout.filter_column)
+        lookups["kept_rows"] = protected_rows_sql(plan.target, plan.write_mode, plan.layout.filter_column)
         if plan.deletes_softly:
-            look["keyless"] = keyless_published_sql(plan)
-    return "".join(f"SET {name} = {found};\n" for name, found in look.items())
+            lookups["keyless"] = keyless_published_sql(plan)
+    return "".join(f"SET {name} = {sql};\n" for name, sql in lookups.items())
 
 
-def _cases(plan: PublishPlan) -> list[tuple[str, str]]:
+def _outcome_cases(plan: PublishPlan) -> list[tuple[str, str]]:
     rejects = plan.rejects.rows if plan.rejects else 0
     compared = overtaken_cases(plan)
-    if plan.write_mode == "append":  # one that only adds refuses any day that somebody has published
+    if plan.write_mode == "append":  # append refuses any published day
         refused = [("seen.newest IS NOT NULL", "refused")] if plan.on_published_day == "refuse" else []
         compared = [(list_changed_condition(plan.publish.manifest.seen), "overtaken"), *refused]
     cases = [
@@ -245,11 +249,13 @@ def _cases(plan: PublishPlan) -> list[tuple[str, str]]:
     return cases
 
 
-def _data(plan: PublishPlan) -> list[str]:
+def _data_statements(plan: PublishPlan) -> list[str]:
     if plan.layout.table_changes is not None:
-        changes = [statement for part in plan.layout.table_changes for statement in _part(plan, part)]
+        changes = [
+            statement for part in plan.layout.table_changes for statement in _table_change_statements(plan, part)
+        ]
         return [*changes, "SET day_rows = seen.staged_rows"]
-    this_day = _this_day(plan, plan.layout.filter_column)
+    this_day = _day_condition(plan, plan.layout.filter_column)
     if plan.replaces_whole:
         this_day = any_partition(plan.layout.filter_column, TARGET)
     if plan.deletes_softly:
@@ -259,7 +265,7 @@ def _data(plan: PublishPlan) -> list[str]:
         if plan.deletes_softly:
             vanished = soft_delete_statements(plan)
         elif plan.replaces_whole:
-            # By a key that comes back, a row that was deleted softly would stay deleted.
+            # Otherwise a soft-deleted row whose key comes back would stay deleted.
             vanished = [
                 *([purge_soft_deleted_statement(plan)] if plan.layout.has_delete_marks else []),
                 *delete_vanished_statements(plan),
@@ -269,12 +275,12 @@ def _data(plan: PublishPlan) -> list[str]:
             *merge_statements(plan, plan.merge),
             f"SET day_rows = (SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {this_day})",
         ]
-    insert = _insert(plan, plan.target)
+    insert = _insert_statement(plan, plan.target)
     if plan.write_mode == "append":
         return [insert, "SET day_rows = seen.staged_rows + COALESCE(seen.day_rows, 0)"]
     if plan.deletes_softly:
         return [*soft_delete_statements(plan), insert, "SET day_rows = seen.staged_rows"]
-    # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
+    # Checked first, because even a DELETE without rows conflicts with other changes of the table.
     delete = (
         f"IF EXISTS (SELECT 1 FROM {plan.target.sql} AS {TARGET} WHERE {this_day}) THEN\n"
         f"    DELETE FROM {plan.target.sql} AS {TARGET} WHERE {this_day};\n  END IF"
@@ -282,22 +288,23 @@ def _data(plan: PublishPlan) -> list[str]:
     return [delete, insert, "SET day_rows = seen.staged_rows"]
 
 
-def _part(plan: PublishPlan, part: TableChange) -> list[str]:
-    """Return what changes one of several tables, which no other stream's publish can change meanwhile."""
-    place, changes = plan.target.sibling(part.name), []
-    if part.had_rows:
-        changes.append(f"DELETE FROM {place.sql} AS {TARGET} WHERE {_this_day(plan, part.filter_column)}")
-    if part.has_rows:
-        changes.append(f"{_insert(plan, place)}\n  WHERE {STAGED}.{quoted(TABLE_COLUMN)} = {literal(part.name)}")
+def _table_change_statements(plan: PublishPlan, change: TableChange) -> list[str]:
+    table_ref, changes = plan.target.sibling(change.name), []
+    if change.had_rows:
+        changes.append(f"DELETE FROM {table_ref.sql} AS {TARGET} WHERE {_day_condition(plan, change.filter_column)}")
+    if change.has_rows:
+        changes.append(
+            f"{_insert_statement(plan, table_ref)}\n  WHERE {STAGED}.{quoted(TABLE_COLUMN)} = {literal(change.name)}"
+        )
     return changes
 
 
-def _this_day(plan: PublishPlan, filter_column: str | None) -> str:
+def _day_condition(plan: PublishPlan, filter_column: str | None) -> str:
     this_day = f"{TARGET}.`day` = {literal(plan.row.day)}"
     return this_day if filter_column in (None, "day") else f"{this_day} AND {any_partition(filter_column, TARGET)}"
 
 
-def _insert(plan: PublishPlan, into: TableRef) -> str:
+def _insert_statement(plan: PublishPlan, into: TableRef) -> str:
     live = [DELETED] if plan.deletes_softly else []
     written = column_list([*(column.name for column in plan.layout.columns), "day", *live])
     selected = ", ".join(
@@ -306,7 +313,7 @@ def _insert(plan: PublishPlan, into: TableRef) -> str:
     return f"INSERT INTO {into.sql} ({written})\n  SELECT {selected} FROM {plan.staging.sql} AS {STAGED}"
 
 
-def _ledger_row(plan: PublishPlan) -> str:
+def _ledger_statement(plan: PublishPlan) -> str:
     tables = {}
     if plan.layout.table_changes is not None:
         tables["tables"] = string_array(part.name for part in plan.layout.table_changes if part.has_rows)
@@ -314,9 +321,9 @@ def _ledger_row(plan: PublishPlan) -> str:
         plan.target,
         plan.key,
         plan.row,
-        generation=_generation(plan),
+        generation=_generation_sql(plan),
         row_count="day_rows",
-        counts=_counts(plan),
+        counts=_counts_sql(plan),
         load_method=literal(plan.layout.load_method),
         stream_count=literal(plan.stream_count),
         streams=string_array(plan.streams[:MAX_STREAM_NAMES]),
@@ -326,15 +333,14 @@ def _ledger_row(plan: PublishPlan) -> str:
     return f"INSERT INTO {plan.ledger.sql} ({', '.join(map(quoted, values))})\n  SELECT {selected}"
 
 
-def _generation(plan: PublishPlan) -> str:
-    """Return SQL for the generation to be: one more than the day's newest."""
+def _generation_sql(plan: PublishPlan) -> str:
     newest = "seen.newest"
     if plan.follows_stream:
         newest = f"IF({NEWEST_DAY} = {literal(plan.row.day)}, seen.newest, 0)"
     return f"COALESCE({newest}, 0) + 1"
 
 
-def _counts(plan: PublishPlan) -> str:
+def _counts_sql(plan: PublishPlan) -> str:
     counts = json.dumps(plan.row.counts)
     if not plan.deletes_softly and not (plan.merge and plan.replaces_whole):
         return f"PARSE_JSON({literal(counts)})"

@@ -1,9 +1,9 @@
-"""SQL of snapshots that take the place of the whole table: what else they look at, what they refuse and delete.
+"""SQL of snapshots that replace the whole table: their additional lookups, refusals and deletes.
 
-A snapshot follows the stream's newest published one, of whatever day. ``replace`` deletes every row, or with soft
-deletes those that come again. ``merge`` deletes
-the rows whose key the snapshot lacks, in a statement of their own: they are counted that way, and a row that stays
-because it is newer than the snapshot's, or than a tombstone, is not taken for one that vanished.
+A snapshot follows the stream's newest published snapshot, of any day. ``replace`` deletes every row, or with soft
+deletes the rows that the snapshot has again. ``merge`` deletes the rows whose key the snapshot lacks in a separate
+statement. So they can be counted, and a row that stays because it is newer than the snapshot's row, or than a
+tombstone, does not count as vanished.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def newest_day_sql(plan: PublishPlan) -> str:
-    """Return SQL for the day of the stream's newest publish, or of the increment that this day's next one follows.
+    """Return SQL for the day of the stream's newest publish, or of the increment that the day's next one follows.
 
-    That is the day's own increment, else the stream's newest.
+    The followed increment is the day's own, else the stream's newest.
     """
     rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {stream_condition(plan.target, plan.key)}"
     if plan.publish.kind != "increment":
@@ -43,10 +43,10 @@ def newest_day_sql(plan: PublishPlan) -> str:
 def protected_rows_sql(
     target: TableRef, write_mode: WriteMode, filter_column: str | None, newest: str = NEWEST_DAY
 ) -> str:
-    """Return SQL that counts rows which no snapshot brought, or which are kept as a history by day.
+    """Return SQL that counts the rows that a snapshot must not delete: foreign rows and histories by day.
 
-    :param newest: SQL for the day of the newest published snapshot. A merge leaves rows of earlier days where they are,
-        so there only the rows of a table that nobody has published into count.
+    :param newest: SQL for the day of the newest published snapshot. A merge leaves rows of earlier days in place. So
+        for a merge, rows only count if nothing has been published into the table.
     """
     others = f"{newest} IS NULL"
     if write_mode == "replace":
@@ -57,16 +57,16 @@ def protected_rows_sql(
 
 
 def protected_rows_error(target: TableRef, rows: int, newest: dt.date | None) -> ConfigError:
-    """Return the error for a snapshot that would delete rows of others, or a history."""
-    kept = f"besides the newest snapshot ({newest})" if newest else "that no publish of this stream brought"
+    """Return the error for a snapshot that would delete foreign rows or a history."""
+    rows_text = f"besides the newest snapshot ({newest})" if newest else "that no publish of this stream brought"
     return ConfigError(
-        f"table {target.id} holds {rows:,} rows {kept}, and snapshot='replace' would delete them: set "
+        f"table {target.id} holds {rows:,} rows {rows_text}, and snapshot='replace' would delete them. Set "
         "snapshot='daily' to keep them, choose another table, or delete those rows by hand first"
     )
 
 
 def stream_changed_condition(seen: SeenPublish) -> str:
-    """Return the condition under which the newest snapshot, or increment, is not the one seen before the poll."""
+    """Return the SQL condition that the newest snapshot or increment is not the one seen before the poll."""
     if seen.day is None:
         return f"{NEWEST_DAY} IS NOT NULL"
     same = f"seen.newest = {seen.generation} AND seen.checks = {seen.checks}"
@@ -75,62 +75,63 @@ def stream_changed_condition(seen: SeenPublish) -> str:
 
 def delete_vanished_statements(plan: PublishPlan) -> list[str]:
     """Return the statements that count and delete the rows whose key the staged snapshot lacks."""
-    gone = (
+    vanished_rows = (
         f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)}\n"
-        f"    AND NOT EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
+        f"    AND NOT EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row_condition(plan)})"
     )
     return [
-        f"SET vanished = (SELECT COUNT(*) {gone})",
-        # Asked first, since a DELETE of nothing would still keep others from changing the table meanwhile.
-        f"IF vanished > 0 THEN\n    DELETE {gone};\n  END IF",
+        f"SET vanished = (SELECT COUNT(*) {vanished_rows})",
+        # Checked first, because even a DELETE without rows conflicts with other changes of the table.
+        f"IF vanished > 0 THEN\n    DELETE {vanished_rows};\n  END IF",
     ]
 
 
 IS_DELETED = f"COALESCE({TARGET}.{quoted(DELETED)}, FALSE)"
-"""The condition that a row of the target is soft-deleted: a row from before soft deletes is not."""
+"""SQL condition that a row of the target is soft-deleted. Rows without the mark are not."""
 SOFT_COUNTS = {SOFT_DELETED: "vanished", RESTORED: "restored", SOFT_DELETED_TOTAL: "soft_deleted"}
-"""Names of counts, and the variables of the script that have them."""
+"""Names of counts, and the script variables that hold them."""
 
 
 def soft_delete_statements(plan: PublishPlan) -> list[str]:
-    """Return the statements that mark what the staged snapshot lacks, and unmark what came back; and count both.
+    """Return the statements that mark rows missing in the staged snapshot, unmark rows that came back, and count both.
 
-    ``replace`` also deletes the rows that the snapshot brings anew, and moves all others to its day: they are shown
-    with it, and a partition that expires would take them away. ``merge`` leaves every row where it is, and its own rule
-    says whose values count.
+    ``replace`` also deletes the rows that the snapshot has again, and moves all others to its day: they are shown with
+    it, and an expiring partition would delete them. ``merge`` leaves every row in its day, and its own rule decides
+    whose values count.
     """
     target, any_ = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
     rows = f"FROM {target} AS {TARGET} WHERE {any_}"
-    came = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row(plan)})"
+    is_staged = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row_condition(plan)})"
     polled_at = plan.publish.manifest.polled_at
     at = timestamp(polled_at or dt.datetime.combine(plan.row.day, dt.time(), tzinfo=dt.UTC))
     mark = f"{quoted(DELETED)} = TRUE, {quoted(DELETED_AT)} = {at}"
-    counted = [
-        f"SET vanished = (SELECT COUNT(*) {rows}\n    AND NOT {IS_DELETED} AND NOT {came})",
-        f"SET restored = (SELECT COUNT(*) {rows}\n    AND {IS_DELETED} AND {came})",
+    counts = [
+        f"SET vanished = (SELECT COUNT(*) {rows}\n    AND NOT {IS_DELETED} AND NOT {is_staged})",
+        f"SET restored = (SELECT COUNT(*) {rows}\n    AND {IS_DELETED} AND {is_staged})",
     ]
     update = f"UPDATE {target} AS {TARGET} SET"
     if plan.merge is not None:
         unmark = f"{quoted(DELETED)} = FALSE, {quoted(DELETED_AT)} = NULL"
         changes = [
             f"IF vanished > 0 THEN\n    {update} {mark}\n"
-            f"    WHERE {any_} AND NOT {IS_DELETED} AND NOT {came};\n  END IF",
-            # Rows from before soft deletes say so from now on, too.
+            f"    WHERE {any_} AND NOT {IS_DELETED} AND NOT {is_staged};\n  END IF",
+            # Also marks rows that were written before soft deletes.
             f"IF EXISTS (SELECT 1 {rows} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE)) THEN\n    {update} {unmark}\n"
-            f"    WHERE {any_} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE) AND {came};\n  END IF",
+            f"    WHERE {any_} AND COALESCE({TARGET}.{quoted(DELETED)}, TRUE) AND {is_staged};\n  END IF",
         ]
     else:
-        kept = f"COALESCE(IF({IS_DELETED}, {TARGET}.{quoted(DELETED_AT)}, NULL), {at})"
+        deleted_at = f"COALESCE(IF({IS_DELETED}, {TARGET}.{quoted(DELETED_AT)}, NULL), {at})"
         changes = [
-            f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows}\n    AND {came};\n"
-            f"    {update} {quoted(DELETED_AT)} = {kept}, {quoted(DELETED)} = TRUE, `day` = {literal(plan.row.day)}\n"
+            f"IF EXISTS (SELECT 1 {rows}) THEN\n    DELETE {rows}\n    AND {is_staged};\n"
+            f"    {update} {quoted(DELETED_AT)} = {deleted_at}, {quoted(DELETED)} = TRUE, "
+            f"`day` = {literal(plan.row.day)}\n"
             f"    WHERE {any_};\n  END IF",
         ]
-    return [*counted, *changes, f"SET soft_deleted = (SELECT COUNT(*) {rows} AND {IS_DELETED})"]
+    return [*counts, *changes, f"SET soft_deleted = (SELECT COUNT(*) {rows} AND {IS_DELETED})"]
 
 
 def purge_soft_deleted_statement(plan: PublishPlan) -> str:
-    """Return the statement that deletes what was soft-deleted: a row of theirs that comes back is a new one."""
+    """Return the statement that deletes soft-deleted rows, so that a key that comes back becomes a new row."""
     rows = (
         f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)} AND {IS_DELETED}"
     )
@@ -138,10 +139,10 @@ def purge_soft_deleted_statement(plan: PublishPlan) -> str:
 
 
 def keyless_published_sql(plan: PublishPlan) -> str:
-    """Return SQL that counts published rows without a key: they would seem to have vanished."""
+    """Return SQL that counts published rows without a key, which would seem to have vanished."""
     if plan.merge is not None:
         return "0"
-    key = f"{TARGET}.{quoted(_record_key(plan).name)}"
+    key = f"{TARGET}.{quoted(_record_key_column(plan).name)}"
     rows = f"{any_partition(plan.layout.filter_column, TARGET)} AND {key} IS NULL AND NOT {IS_DELETED}"
     return f"(SELECT COUNT(*) FROM {plan.target.sql} AS {TARGET} WHERE {rows})"
 
@@ -149,31 +150,30 @@ def keyless_published_sql(plan: PublishPlan) -> str:
 def keyless_published_error(target: TableRef, rows: int) -> ConfigError:
     """Return the error for published rows without a key."""
     return ConfigError(
-        f"table {target.id} holds {rows:,} rows without {RECORD_KEY}, and deletes='soft' cannot tell which of them "
-        "have vanished: publish one snapshot with deletes='hard' first"
+        f"table {target.id} holds {rows:,} rows without {RECORD_KEY}, so deletes='soft' cannot tell which of them "
+        "have vanished. Publish one snapshot with deletes='hard' first"
     )
 
 
-def _same_row(plan: PublishPlan) -> str:
-    """Return the condition that a staged row has the key of a row of the target."""
+def _same_row_condition(plan: PublishPlan) -> str:
     if plan.merge is None:
-        key = _record_key(plan)
+        key = _record_key_column(plan)
         return f"{key.expression} = {TARGET}.{quoted(key.name)}"
     return " AND ".join(f"{plan.expressions[name]} = {TARGET}.{quoted(name)}" for name in plan.merge.key)
 
 
-def _record_key(plan: PublishPlan) -> TargetColumn:
+def _record_key_column(plan: PublishPlan) -> TargetColumn:
     return next(column for column in plan.layout.columns if column.source == RECORD_KEY)
 
 
 def require_no_rejects(plan: PublishPlan) -> None:
-    """Check that no row of a merged snapshot, or of one with soft deletes, was set aside: it would seem to be gone.
+    """Check that no row of a merged or softly deleting snapshot was set aside. A row set aside would count as vanished.
 
     :raises DataError: with the number of such rows.
     """
-    aside = plan.row.counts.get("rejected", 0)
-    if plan.replaces_whole and (plan.merge is not None or plan.deletes_softly) and aside:
+    rejected = plan.row.counts.get("rejected", 0)
+    if plan.replaces_whole and (plan.merge is not None or plan.deletes_softly) and rejected:
         raise DataError(
-            f"table {plan.target.id}: {aside:,} rows of the snapshot were set aside; without their keys nobody knows "
-            "which ones have vanished. Mend them in the source"
+            f"table {plan.target.id}: {rejected:,} rows of the snapshot were set aside. Without their keys, the "
+            "vanished rows cannot be determined. Correct them in the source"
         )

@@ -1,10 +1,9 @@
-"""Staging tables: their names, what one attempt has in its own, and the sweep of those that dead attempts left.
+"""Staging tables: their names, an attempt's tables, and the sweep of tables that dead attempts left.
 
-Rows that were staged whole, but not put in place, are published by the next attempt from where they are. A note beside
-the day's manifest names the staging table and has a digest of how its rows were staged. An attempt that would stage
-them differently, or finds no note, makes a table of its own. Others may write where the stage lies, and what a note
-names is dropped at the end: so only names of this attempt's staging tables count, and only tables that carry their
-label. The note goes with the manifest; the publish script counts the staged rows in any case.
+If all rows were staged but not published, the next attempt publishes them from the same staging table. A note in the
+day's stage names that table and holds a digest of the layout. An attempt with another layout, or without a note,
+creates its own table. Others may write to the stage, and the table of a note is dropped at the end. So only names of
+this attempt's staging tables count, and only tables with their label. The publish script counts the rows in any case.
 """
 
 from __future__ import annotations
@@ -35,21 +34,14 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
 
 STAGING_LIFE = dt.timedelta(days=1)
-"""When BigQuery itself drops a staging table that nobody has dropped."""
-_MARK = "__stage_"
+"""Time after which BigQuery itself drops a staging table."""
+_STAGING_MARK = "__stage_"
 REJECTS_SUFFIX = "_rejects"
 _LABEL = {"connect": "staging"}
 
 
 class FilledStaging(Wire):
-    """What an earlier attempt has staged whole.
-
-    :param table: name of the staging table.
-    :param rejects_table: name of that of the rejects.
-    :param digest: of the way the rows were staged.
-    :param rejects: rows of the day that were set aside.
-    :param streams: how many write streams filled the table.
-    """
+    """Staging table that an earlier attempt has filled completely."""
 
     table: str
     rejects_table: str | None
@@ -60,37 +52,30 @@ class FilledStaging(Wire):
 
 @dataclass(frozen=True)
 class TableChange:
-    """One of several tables that a day's rows go into.
+    """One of several tables that a day changes.
 
-    :param name: the table's name, which the staged rows carry.
-    :param filter_column: the column that queries on it must name; None if none.
-    :param had_rows: whether the publish that is replaced may have put rows there.
-    :param has_rows: whether this one does.
-    :param is_by_day: whether it has a partition for each day.
+    :param name: of the table. The staged rows carry it.
+    :param filter_column: the column that queries on it must filter by, or None.
+    :param had_rows: whether the replaced publish may have put rows there.
+    :param has_rows: whether this publish does.
     """
 
     name: str
     filter_column: str | None
     had_rows: bool
     has_rows: bool
-    is_by_day: bool = False
+    is_partitioned_by_day: bool = False
 
 
 @dataclass(frozen=True)
 class StagingLayout:
-    """Where one attempt's rows go, and as what: made by ``begin``, carried to every ``put`` and to ``commit``.
+    """Staging tables of one attempt and their columns. ``begin`` creates it, every ``put`` and ``commit`` receive it.
 
-    :param table: the staging table.
-    :param rejects: the staging table of rejects; None where there can be none.
-    :param columns: what is written to the target.
-    :param staged: what the staging table has; more than ``columns`` only where files are loaded as they are.
-    :param discarded: source columns that are left out.
-    :param position_column: holds the row's place in the day; None where it is not needed.
-    :param table_column: holds the name of the row's table; None where all rows go into one.
-    :param parts: the tables that the day changes, where there are several.
-    :param filter_column: the column that queries on the target must name; None if none.
-    :param marked: whether the target has the columns of soft deletes.
-    :param kept: what an earlier attempt has staged; nothing is sent then.
+    :param staged_columns: of the staging table. More than ``columns`` only if files are loaded unchanged.
+    :param position_column: holds the row's position in the day. None if not needed.
+    :param table_column: holds the name of the row's table. None if all rows go into one.
+    :param filter_column: the column that queries on the target must filter by, or None.
+    :param filled: the table that an earlier attempt filled. Then no rows are sent.
     """
 
     table: TableRef
@@ -108,7 +93,7 @@ class StagingLayout:
 
     @property
     def fields(self) -> list[Field]:
-        """The staging table's fields."""
+        """Fields of the staging table."""
         fields = [column.staging for column in self.staged_columns]
         if self.position_column:
             fields.append({"name": self.position_column, "type": "INTEGER", "mode": "NULLABLE"})
@@ -118,38 +103,38 @@ class StagingLayout:
 
 
 def staging_prefix(target: TableRef, dataset: str | None = None) -> TableRef:
-    """Return where a target's staging tables lie, and what their names begin with.
+    """Return the common prefix of a target's staging tables.
 
-    :param dataset: another dataset than the target's, ``[project.]dataset``: the name then tells whose they are.
+    :param dataset: another dataset than the target's, ``[project.]dataset``. The names then contain the target's id.
     """
     if dataset is None:
-        return target.sibling(f"{target.table}{_MARK}")
-    return TableRef.parse(f"{dataset}.{legal_table_suffix(target.id)}{_MARK}", target.project)
+        return target.sibling(f"{target.table}{_STAGING_MARK}")
+    return TableRef.parse(f"{dataset}.{legal_table_suffix(target.id)}{_STAGING_MARK}", target.project)
 
 
 def staging_table_for(prefix: TableRef, attempt: str) -> TableRef:
-    """Return where an attempt stages its rows; its rejects are staged in the same name and :data:`REJECTS_SUFFIX`."""
+    """Return an attempt's staging table. Its rejects have the same name with :data:`REJECTS_SUFFIX`."""
     return prefix.sibling(f"{prefix.table}{legal_table_suffix(attempt)}")
 
 
 def new_staging_table(prefix: TableRef, attempt: str) -> TableRef:
-    """Return a place of its own for each time that an attempt begins to publish."""
+    """Return a new name each time that an attempt begins to publish."""
     return staging_table_for(prefix, f"{attempt}-{uuid.uuid4().hex[:12]}")
 
 
 def is_staging_table_of(staging_table: TableRef, attempt: str, table_name: str) -> bool:
-    """Tell whether :func:`new_staging_table` could have named a table so, for this attempt and the target of ``stage``."""
+    """Return True if :func:`new_staging_table` could return the name for this attempt and target."""
     name = re.escape(staging_table_for(prefix_of(staging_table), f"{attempt}-").table)
     return re.fullmatch(f"{name}[0-9a-f]{{12}}", table_name) is not None
 
 
 def prefix_of(staging_table: TableRef) -> TableRef:
-    """Return what :func:`staging_prefix` gives for the target of a staging table."""
-    return staging_table.sibling("".join(staging_table.table.rpartition(_MARK)[:2]))
+    """Return the :func:`staging_prefix` of a staging table."""
+    return staging_table.sibling("".join(staging_table.table.rpartition(_STAGING_MARK)[:2]))
 
 
 def is_staging(table: Any) -> bool:
-    """Tell by its label whether a table, or its line in a listing, is a staging table."""
+    """Return True if a table, or its entry in a listing, has the label of staging tables."""
     return bool(_LABEL.items() <= table.labels.items())
 
 
@@ -160,88 +145,88 @@ def create_staging_table(
     labels: Mapping[str, str] = MappingProxyType({}),
     cluster_by: Sequence[str] = (),
 ) -> None:
-    """Make a staging table, which BigQuery drops by itself after :data:`STAGING_LIFE`."""
+    """Create a staging table, which BigQuery drops after :data:`STAGING_LIFE`."""
     expires = dt.datetime.now(dt.UTC) + STAGING_LIFE
     create_table(api, table_ref, fields, labels={**labels, **_LABEL}, cluster_by=cluster_by, expires_at=expires)
 
 
 def staging_tables(api: BigQueryApi, prefix: TableRef) -> dict[TableRef, dt.datetime]:
-    """Return the staging tables of a target that are there, and when each was last changed.
+    """Return a target's staging tables with the time of their last change.
 
-    One listing (a page for each 1,000 tables of the dataset), and one look at each.
+    One listing (a page for each 1,000 tables of the dataset), and one read of each table.
     """
     try:
-        places = list_staging_tables(api, prefix)
+        table_refs = list_staging_tables(api, prefix)
     except MissingError:
         return {}
-    tables = [(place, find_table(api, place)) for place in places]
-    return {place: table.modified or table.created for place, table in tables if table and is_staging(table)}
+    tables = [(table_ref, find_table(api, table_ref)) for table_ref in table_refs]
+    return {table_ref: table.modified or table.created for table_ref, table in tables if table and is_staging(table)}
 
 
 def list_staging_tables(api: BigQueryApi, prefix: TableRef) -> list[TableRef]:
-    """Return the staging tables whose names begin with that of ``beginning``, by one listing of its dataset."""
+    """Return the staging tables whose names begin with ``prefix``, by one listing of its dataset."""
     name = f"{prefix.project}.{prefix.dataset}"
-    doing = f"list the staging tables {prefix.id}…"
-    found = api.call(doing, lambda **how: list(api.client.list_tables(name, page_size=1000, **how)))
-    places = [prefix.sibling(item.table_id) for item in found if is_staging(item)]
-    return [place for place in places if place.table.startswith(prefix.table)]
+    action = f"list the staging tables {prefix.id}…"
+    items = api.call(action, lambda **how: list(api.client.list_tables(name, page_size=1000, **how)))
+    tables = [prefix.sibling(item.table_id) for item in items if is_staging(item)]
+    return [table_ref for table_ref in tables if table_ref.table.startswith(prefix.table)]
 
 
 def abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.datetime) -> list[TableRef]:
-    """Return the target's staging tables that nobody has changed since ``older_than``.
+    """Return the target's staging tables that have not changed since ``older_than``.
 
-    Rows that wait in a pending stream are no change yet: ``older_than`` has to be longer ago than a put may take.
+    Rows in a pending stream are not yet a change: ``older_than`` must be longer ago than a put may take.
     """
-    return [place for place, changed in staging_tables(api, prefix).items() if changed < older_than]
+    return [table_ref for table_ref, changed in staging_tables(api, prefix).items() if changed < older_than]
 
 
 def drop_abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.datetime) -> int:
-    """Drop :func:`abandoned_tables` staging tables; return how many. What is missed BigQuery drops itself."""
-    old = abandoned_tables(api, prefix, older_than)
-    for place in old:
-        drop_table(api, place)
-    return len(old)
+    """Drop :func:`abandoned_tables` and return their number. BigQuery itself drops any that are missed."""
+    tables = abandoned_tables(api, prefix, older_than)
+    for table_ref in tables:
+        drop_table(api, table_ref)
+    return len(tables)
 
 
 def is_kept_for_retry(publish: Publish, layout: StagingLayout) -> bool:
-    """Tell whether the note names this staging table."""
-    kept = _read(publish)
-    return kept is not None and kept.table == layout.table.table
+    """Return True if the note names this staging table."""
+    note = _read_note(publish)
+    return note is not None and note.table == layout.table.table
 
 
 def reuse_filled(api: BigQueryApi, publish: Publish, layout: StagingLayout) -> StagingLayout | None:
-    """Return what an earlier attempt staged of this manifest, in the same way and still there; None if nothing.
+    """Return the layout of a staging table that an earlier attempt filled from this manifest in the same way, or None.
 
-    :param made: how this attempt would stage it; none of its tables need exist.
+    :param layout: of this attempt. None of its tables need exist.
     """
-    kept = _read(publish)
-    if kept is None or kept.digest != layout_digest(layout):
+    note = _read_note(publish)
+    if note is None or note.digest != layout_digest(layout):
         return None
-    if not is_staging_table_of(layout.table, publish.manifest.attempt, kept.table):
+    if not is_staging_table_of(layout.table, publish.manifest.attempt, note.table):
         return None
-    if kept.rejects_table not in (None, f"{kept.table}{REJECTS_SUFFIX}"):
+    if note.rejects_table not in (None, f"{note.table}{REJECTS_SUFFIX}"):
         return None
-    table = layout.table.sibling(kept.table)
-    rejects = layout.table.sibling(kept.rejects_table) if kept.rejects_table else None
-    if not all(_is_there(api, place) for place in (table, rejects) if place is not None):
+    table = layout.table.sibling(note.table)
+    rejects = layout.table.sibling(note.rejects_table) if note.rejects_table else None
+    if not all(_exists(api, table_ref) for table_ref in (table, rejects) if table_ref is not None):
         return None
-    return replace(layout, table=table, rejects=rejects, filled=kept)
+    return replace(layout, table=table, rejects=rejects, filled=note)
 
 
-def _is_there(api: BigQueryApi, place: TableRef) -> bool:
-    table = find_table(api, place)
+def _exists(api: BigQueryApi, table_ref: TableRef) -> bool:
+    table = find_table(api, table_ref)
     return table is not None and is_staging(table)
 
 
 def layout_digest(layout: StagingLayout) -> str:
-    """Return what tells two ways to stage rows apart."""
+    """Return a digest that distinguishes layouts."""
     columns = [[column.name, column.expression, column.staging] for column in layout.columns]
     staged = [column.staging for column in layout.staged_columns]
     text = json.dumps([columns, staged, layout.position_column, layout.load_method, layout.rejects is not None])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _read(publish: Publish) -> FilledStaging | None:
+def _read_note(publish: Publish) -> FilledStaging | None:
     try:
         return FilledStaging.model_validate_json(Folder(publish.stage).read(note_name(publish)))
     except (FileNotFoundError, ValidationError):
@@ -249,5 +234,5 @@ def _read(publish: Publish) -> FilledStaging | None:
 
 
 def note_name(publish: Publish) -> str:
-    """Return the name of the note about a day's staging table, in its stage."""
+    """Return the name, in the stage, of the note about a day's staging table."""
     return f"{attempt_folder(publish.manifest.attempt)}/bigquery.json"

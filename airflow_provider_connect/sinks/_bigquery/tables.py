@@ -1,4 +1,4 @@
-"""The tables of one target: where ledger, rejects, tombstones and staging tables lie, how they are made and merged."""
+"""Tables of one target: names of ledger, rejects, tombstones and staging tables, their creation, and the merge rule."""
 
 from __future__ import annotations
 
@@ -26,19 +26,16 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
-_NO_KEY = ("FLOAT", "JSON", "RECORD")
-_NO_ORDER = ("JSON", "RECORD")
+_NO_KEY_TYPES = ("FLOAT", "JSON", "RECORD")
+_NO_ORDER_TYPES = ("JSON", "RECORD")
 
 
 @dataclass(frozen=True)
 class MergeRule:
-    """What identifies a row, and which of two rows wins.
+    """Columns that identify a row and decide which of two rows wins.
 
-    :param key: names of columns in the table.
-    :param newest_by: the column whose highest value wins; None: the later day wins, then the later staged row.
-    :param delete_where: a BOOL column; where it is true, the key is deleted.
-    :param tombstones: the table of deletions; None without ``delete_where``.
-    :param may_be_nan: whether ``newest_by`` is a floating-point column.
+    :param newest_by: the column whose highest value wins. Without it the later day wins, then the later staged row.
+    :param delete_where: a BOOL column. Where it is true, the key is deleted.
     """
 
     key: tuple[str, ...]
@@ -49,7 +46,7 @@ class MergeRule:
 
     @property
     def tombstone_columns(self) -> tuple[str, ...]:
-        """The columns that are kept of a deleted row."""
+        """Columns of a deleted row that the tombstones keep."""
         return tuple(dict.fromkeys((*self.key, *((self.newest_by,) if self.newest_by else ()))))
 
     def comparable(self, value: str) -> str:
@@ -64,17 +61,17 @@ def make_merge_rule(
     delete_where: str | None,
     tombstones: TableRef | None,
 ) -> MergeRule:
-    """Return how to merge; the options name columns as the source does.
+    """Return the merge rule of options that name source columns.
 
-    :raises ConfigError: naming every option whose column is missing or has an unsuitable type.
+    :raises ConfigError: with every option whose column is missing or has an unsuitable type.
     """
     by_source = {column.source: column for column in columns}
     problems: list[str] = []
 
-    def find(option: str, source: str, refused: tuple[str, ...]) -> str:
+    def target_name(option: str, source: str, refused: tuple[str, ...]) -> str:
         column = by_source.get(source)
         if column is None:
-            problems.append(f"{option} names {source!r}, which the source lacks; it has {', '.join(sorted(by_source))}")
+            problems.append(f"{option} names {source!r}, which the source lacks. It has {', '.join(sorted(by_source))}")
             return source
         type_name = column.target["type"]
         if column.target.get("mode") == "REPEATED" or type_name in refused:
@@ -87,33 +84,33 @@ def make_merge_rule(
 
     if not key:
         problems.append("write_mode='merge' needs key=(…), the columns that identify a row")
-    found = MergeRule(
-        key=tuple(find("key", source, _NO_KEY) for source in key),
-        newest_by=find("newest_by", newest_by, _NO_ORDER) if newest_by else None,
-        delete_where=find("delete_where", delete_where, ()) if delete_where else None,
+    rule = MergeRule(
+        key=tuple(target_name("key", source, _NO_KEY_TYPES) for source in key),
+        newest_by=target_name("newest_by", newest_by, _NO_ORDER_TYPES) if newest_by else None,
+        delete_where=target_name("delete_where", delete_where, ()) if delete_where else None,
         tombstones=tombstones if delete_where else None,
         may_be_nan=newest_by in by_source and by_source[newest_by].target["type"] == "FLOAT",
     )
     if problems:
         raise ConfigError("; ".join(problems))
-    return found
+    return rule
 
 
 def tombstone_fields(merge: MergeRule, columns: Sequence[TargetColumn]) -> list[dict[str, Any]]:
-    """Return the fields of the table of tombstones: key, ``newest_by``, and the deleting day and stream."""
+    """Return the fields of the tombstones: key, ``newest_by``, and the day and stream of the deletion."""
     by_name = {column.name: column.target for column in columns}
-    own = sink_fields(
+    deletion_fields = sink_fields(
         ("day", "DATE", "The day whose data deleted the key."),
         (STREAM, "STRING", "The stream whose data deleted the key."),
     )
-    return [{**by_name[name], "mode": "NULLABLE"} for name in merge.tombstone_columns] + own
+    return [{**by_name[name], "mode": "NULLABLE"} for name in merge.tombstone_columns] + deletion_fields
 
 
 @dataclass(frozen=True)
 class TargetTables:
-    """What the options say about a target and the tables beside it.
+    """Names of a target and its sibling tables, from the options.
 
-    :param project: of the target, where its name has none.
+    :param project: default project of the target.
     """
 
     options: BigQueryOptions
@@ -121,33 +118,33 @@ class TargetTables:
 
     @cached_property
     def target(self) -> TableRef:
-        """The table that is published into; of a template, the head (:mod:`.split`)."""
+        """Table that is published into. Of a template, the head (:mod:`.template_tables`)."""
         return TableRef.parse(self.options.head, self.project)
 
     @property
     def staging(self) -> TableRef:
-        """Where staging tables lie, and what their names begin with."""
+        """Common prefix of the staging tables."""
         return staging_prefix(self.target, self.options.staging_dataset)
 
     @property
     def ledger(self) -> TableRef:
-        """The table that remembers every publish."""
+        """Table with a row for every publish."""
         return self.target.sibling(f"{self.target.table}__ledger")
 
     @property
     def rejects(self) -> TableRef:
-        """The table of rows that could not be loaded."""
+        """Table of rows that could not be loaded."""
         return self.target.sibling(f"{self.target.table}__rejects")
 
     @property
     def tombstones(self) -> TableRef:
-        """The table of deleted keys, which only merges with ``delete_where`` have."""
+        """Table of deleted keys, for merges with ``delete_where``."""
         return self.target.sibling(f"{self.target.table}__tombstones")
 
     def merge_rule(self, columns: Sequence[TargetColumn]) -> MergeRule | None:
-        """Return how rows of these columns are merged; None in the other write modes.
+        """Return the merge rule, or None in other write modes.
 
-        :raises ConfigError: an option names a column that is missing or cannot serve.
+        :raises ConfigError: an option names a missing or unsuitable column.
         """
         options = self.options
         if options.write_mode != "merge":
@@ -156,7 +153,7 @@ class TargetTables:
 
 
 def ensure_tombstones(api: BigQueryApi, tables: TargetTables, columns: Sequence[TargetColumn]) -> None:
-    """Make the table of deleted keys if merge needs it and it is missing."""
+    """Create the table of deleted keys if the merge needs it and it is missing."""
     merge = tables.merge_rule(columns)
     if merge is not None and merge.tombstones is not None:
         ensure_table(
@@ -177,11 +174,10 @@ def ensure_table(
     partition_by: str | None = None,
     added_later: Collection[str] = (),
 ) -> None:
-    """Make a table beside the target if it is missing: ledger, rejects or tombstones. It never expires.
+    """Create one of the sink's own tables if missing, such as ledger, rejects or tombstones. The table never expires.
 
-    :param partition_by: a DATE column.
-    :param later: columns that earlier versions did not make; a table that lacks no others gets them.
-    :raises ConfigError: it is there, and lacks columns; or it is bound to expire.
+    :param added_later: columns that earlier versions did not create. A table that lacks only these gets them.
+    :raises ConfigError: the table exists and lacks columns, or will expire.
     """
     from google.cloud import bigquery
 
@@ -193,28 +189,27 @@ def ensure_table(
         cluster_by=cluster_by,
         partitioning=bigquery.TimePartitioning(field=partition_by) if partition_by else None,
     )
-    lacking = {one["name"] for one in _lacking(table, fields)}
+    lacking = {field["name"] for field in _missing_fields(table, fields)}
     if lacking and lacking <= {*added_later}:
         table = _with_columns(api, table_ref, table, fields)
     elif lacking:
         raise ConfigError(
-            f"table {table_ref.id} is in the way: it was not made by this sink, since it lacks the columns "
+            f"table {table_ref.id} is in the way: it was not created by this sink, since it lacks the columns "
             f"{', '.join(sorted(lacking - {*added_later}))}. Rename it or drop it"
         )
     remove_expiration(api, table_ref, table)
 
 
-def _lacking(table: Any, fields: Sequence[Field]) -> list[Field]:
-    known = {one["name"].lower() for one in fields_of(table)}
-    return [one for one in fields if one["name"].lower() not in known]
+def _missing_fields(table: Any, fields: Sequence[Field]) -> list[Field]:
+    existing = {field["name"].lower() for field in fields_of(table)}
+    return [field for field in fields if field["name"].lower() not in existing]
 
 
-def _with_columns(api: BigQueryApi, place: TableRef, table: Any, fields: Sequence[Field]) -> Any:
-    """Give a table that an earlier version made the columns that it lacks; return its metadata."""
-    added = [one["name"] for one in _lacking(table, fields)]
+def _with_columns(api: BigQueryApi, table_ref: TableRef, table: Any, fields: Sequence[Field]) -> Any:
+    added = [field["name"] for field in _missing_fields(table, fields)]
 
     def add() -> Any:
-        known = find_table(api, place) or table  # another job adds them, too
-        return patch_schema(api, known, place, [*fields_of(known), *_lacking(known, fields)], added)
+        current = find_table(api, table_ref) or table  # another job may have added columns meanwhile
+        return patch_schema(api, current, table_ref, [*fields_of(current), *_missing_fields(current, fields)], added)
 
-    return retry_if_stale(add, schema_change_failure(place))
+    return retry_if_stale(add, schema_change_failure(table_ref))

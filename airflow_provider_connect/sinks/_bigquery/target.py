@@ -1,7 +1,7 @@
-"""The target: made when it is missing, and brought to hold the source's columns.
+"""Creates the target and adds the source's columns to it.
 
-A day takes one call to read it. A day with new columns takes one schema patch, which is one of the five metadata
-updates that BigQuery allows a table in ten seconds, and one query that waits until the columns are there.
+A day takes one call to read the target. A day with new columns takes one schema patch, one of the five metadata updates
+that BigQuery allows a table in ten seconds, and one query that waits until the columns are visible.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """
@@ -53,18 +53,16 @@ MARK_FIELDS = sink_fields(
 )
 COLUMN_WAIT_SECONDS = 60.0
 NO_DAY_CONDITION = f"{TARGET}.{DAY} = DATE '0001-01-01'"
-# What a query says of a column that it does not know yet: alone, and behind an alias.
+# BigQuery's messages about a column that queries do not know yet, without and with an alias.
 _UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 
 
 @dataclass(frozen=True)
 class PreparedTarget:
-    """A target that holds the source's columns.
+    """Target that has the source's columns.
 
-    :param columns: what to write.
-    :param filter_column: the column every query must name, None if none.
+    :param filter_column: the column that every query must filter by, or None.
     :param discarded: source names of columns that are left out.
-    :param table: its metadata.
     """
 
     columns: list[TargetColumn]
@@ -74,10 +72,10 @@ class PreparedTarget:
 
 
 def ensure_target(api: BigQueryApi, target: TableRef, options: BigQueryOptions, schema: pa.Schema) -> PreparedTarget:
-    """Make the target, or bring it to hold the source's columns; return what to write, and how.
+    """Create the target or add the source's columns to it.
 
-    :raises ConfigError: it is missing and may not be made, or is no table.
-    :raises DataError: naming every column that does not fit.
+    :raises ConfigError: it is missing and may not be created, or is no table.
+    :raises DataError: with every column that does not fit.
     """
     return ensure_columns(api, target, options, lambda existing: make_columns(schema, existing))
 
@@ -93,9 +91,8 @@ def ensure_columns(
 ) -> PreparedTarget:
     """Do the work of :func:`ensure_target`.
 
-    :param wanted: what the columns become in a table that has these fields.
-    :param labels: of a new table.
-    :param require: raises if the table is not to be used, or not to be made, where it is None.
+    :param columns_for: returns the columns for a table with the given fields.
+    :param require: raises if the table, or None for a missing one, must not be used or created.
     """
 
     def compare() -> PreparedTarget:
@@ -103,7 +100,7 @@ def ensure_columns(
         require(table)
         if table is None:
             table = _create_target(api, target, options, columns_for([]), labels)
-            require(table)  # another may have made it first
+            require(table)  # another job may have created it first
         if problem := table_type_problem(table, target):
             raise ConfigError(problem)
         existing = fields_of(table)
@@ -116,15 +113,15 @@ def ensure_columns(
 
 
 def schema_change_failure(target: TableRef) -> str:
-    """Return what is not done if others keep changing a table's columns."""
-    return f"the schema of {target.id}: its columns could not be brought in order"
+    """Describe the failed change if other clients keep changing a table's columns."""
+    return f"the schema of {target.id}, so its columns could not be changed"
 
 
 def _create_target(
     api: BigQueryApi,
     target: TableRef,
     options: BigQueryOptions,
-    made: Sequence[TargetColumn],
+    columns: Sequence[TargetColumn],
     labels: Mapping[str, str],
 ) -> Any:
     if problem := missing_table_problem(target, options):
@@ -132,22 +129,25 @@ def _create_target(
     return create_table(
         api,
         target,
-        new_fields(made),
+        new_fields(columns),
         labels=labels,
-        cluster_by=[target_column_name(name, made) for name in options.cluster_by],
-        partitioning=new_partitioning(target, options, made),
+        cluster_by=[target_column_name(name, columns) for name in options.cluster_by],
+        partitioning=new_partitioning(target, options, columns),
     )
 
 
 def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | None:
-    """Return what is wrong with making the table."""
+    """Return the problem if a missing table must not be created, or None."""
     if options.create_disposition == "never":
-        return f"table {target.id} does not exist and create_disposition='never': make it, or use 'if_needed'"
+        return (
+            f"table {target.id} does not exist and create_disposition='never'. Create it, or set "
+            "create_disposition='if_needed'"
+        )
     return None
 
 
 def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
-    """Give a target the columns of soft deletes, whatever the contract: the sink itself wants them.
+    """Add the columns of soft deletes to a target, whatever the schema contract.
 
     :raises DataError: it has columns of these names and of other types.
     """
@@ -155,93 +155,87 @@ def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
     def compare() -> None:
         table = find_table(api, target)
         existing = {field["name"].lower(): field for field in fields_of(table)} if table is not None else {}
-        wanted = [field for field in MARK_FIELDS if field["name"] not in existing]
-        there = [field for field in MARK_FIELDS if field not in wanted]
-        if wrong := [field["name"] for field in there if not _is_mark(field, existing[field["name"]])]:
+        missing = [field for field in MARK_FIELDS if field["name"] not in existing]
+        present = [field for field in MARK_FIELDS if field not in missing]
+        if wrong := [field["name"] for field in present if not _is_mark(field, existing[field["name"]])]:
             raise DataError(
-                f"table {target.id}: column {wrong[0]!r} has another type than that of deletes='soft': rename it, or "
+                f"table {target.id}: column {wrong[0]!r} has another type than deletes='soft' needs. Rename it, or "
                 "leave deletes out"
             )
-        if table is not None and wanted:  # one that is gone by now is found by whoever writes
-            patch_schema(api, table, target, [*fields_of(table), *wanted], [field["name"] for field in wanted])
+        if table is not None and missing:  # a write reports a target that is gone
+            patch_schema(api, table, target, [*fields_of(table), *missing], [field["name"] for field in missing])
 
     retry_if_stale(compare, schema_change_failure(target))
 
 
 def has_delete_marks(table: Any, written_columns: Sequence[TargetColumn]) -> bool:
-    """Tell whether a table has the columns of soft deletes, and the source has none of their names."""
-    there = {field["name"].lower(): field for field in fields_of(table)}
-    mine = all(field["name"] in there and _is_mark(field, there[field["name"]]) for field in MARK_FIELDS)
-    return mine and not any(column.name.lower() in MARK_COLUMNS for column in written_columns)
+    """Return True if a table has the columns of soft deletes, and they are not the source's."""
+    existing = {field["name"].lower(): field for field in fields_of(table)}
+    has_columns = all(field["name"] in existing and _is_mark(field, existing[field["name"]]) for field in MARK_FIELDS)
+    return has_columns and not any(column.name.lower() in MARK_COLUMNS for column in written_columns)
 
 
-def _is_mark(wanted: Field, found: Field) -> bool:
-    return rest_type(found) == rest_type(wanted) and found.get("mode", "NULLABLE") in ("", "NULLABLE")
+def _is_mark(mark: Field, existing: Field) -> bool:
+    return rest_type(existing) == rest_type(mark) and existing.get("mode", "NULLABLE") in ("", "NULLABLE")
 
 
 def table_type_problem(table: Any, target: TableRef) -> str | None:
-    """Return what is wrong with writing to a thing of this kind."""
+    """Return the problem if the target is no table, or None."""
     if table.table_type != "TABLE":
-        return f"{target.id} is a {table.table_type}, which cannot be written: choose another name for the table"
+        return f"{target.id} is a {table.table_type}, which cannot be written. Choose another name for the table"
     return None
 
 
 def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequence[Field], added: Sequence[str]) -> Any:
-    """Give a table its fields, on top of exactly the version that was compared; wait until queries know them.
+    """Set a table's fields, if it is still the version that was compared. Waits until queries know new columns.
 
-    :param added: names of those that it lacks.
-    :raises StaleError: another changed the table since.
+    :raises StaleError: another client changed the table since.
     """
     from google.cloud import bigquery
 
-    table.schema = [bigquery.SchemaField.from_api_repr(one) for one in fields]
+    table.schema = [bigquery.SchemaField.from_api_repr(field) for field in fields]
     table = api.call(f"change the schema of {target.id}", api.client.update_table, table, ["schema"])
     if added:
-        by_day = any(one["name"] == DAY for one in fields)
-        new = [one for one in fields if one["name"] in added]
+        by_day = any(field["name"] == DAY for field in fields)
+        new = [field for field in fields if field["name"] in added]
         _await_columns(api, target, new, filter_column(table), NO_DAY_CONDITION if by_day else "TRUE")
     return table
 
 
 def _await_columns(
-    api: BigQueryApi, target: TableRef, added: Sequence[Field], filter_by: str | None, of_no_row: str
+    api: BigQueryApi, target: TableRef, added: Sequence[Field], filter_by: str | None, no_row_condition: str
 ) -> None:
-    """Return when queries know the new columns.
-
-    :param filter_by: the column that every query must name, None if none.
-    :param of_no_row: a condition that bounds what is read; TRUE if the table has no day.
-    """
-    listed = column_list(one["name"] for one in added)
-    condition = f"{of_no_row} AND {any_partition(filter_by, TARGET)}"
-    columns = column_list((one["name"] for one in added), TARGET)
-    look = f"SELECT {columns} FROM {target.sql} AS {TARGET} WHERE {condition} LIMIT 0"
+    names = column_list(field["name"] for field in added)
+    condition = f"{no_row_condition} AND {any_partition(filter_by, TARGET)}"
+    columns = column_list((field["name"] for field in added), TARGET)
+    query = f"SELECT {columns} FROM {target.sql} AS {TARGET} WHERE {condition} LIMIT 0"
     patience = Patience(COLUMN_WAIT_SECONDS, doubling_pauses(0.5, 5.0))
-    while not _knows_columns(api, target, look):
+    while not _knows_columns(api, target, query):
         if not patience.wait_and_poll():
             raise RetriableError(
-                f"{target.id}: {listed} were added, and queries do not know them after {COLUMN_WAIT_SECONDS:.0f} s"
+                f"{target.id}: {names} were added, but queries do not know them after {COLUMN_WAIT_SECONDS:.0f} s"
             )
 
 
-def _knows_columns(api: BigQueryApi, target: TableRef, look: str) -> bool:
+def _knows_columns(api: BigQueryApi, target: TableRef, query: str) -> bool:
     from google.api_core.exceptions import BadRequest
 
-    def ask(*, timeout: float, retry: None) -> bool:
+    def try_query(*, timeout: float, retry: None) -> bool:
         try:
-            dry_run(api, look, timeout=timeout, retry=retry)
+            dry_run(api, query, timeout=timeout, retry=retry)
         except BadRequest as error:
             if _UNKNOWN_COLUMN.search(str(error)):
                 return False
             raise
         return True
 
-    return bool(api.call(f"look for the new columns of {target.id}", ask))
+    return bool(api.call(f"look for the new columns of {target.id}", try_query))
 
 
 def has_schema_changed(api: BigQueryApi, target: TableRef, written_columns: Sequence[TargetColumn]) -> bool:
-    """Tell whether the target is no longer as it was when ``written`` were made for it: begin again then.
+    """Return True if ``written_columns`` no longer fit the target. Then the publish starts again.
 
-    A field that another publisher adds inside a struct makes an INSERT fail that did not know it.
+    A field that another publisher adds inside a struct fails an INSERT that does not know it.
     """
     table = find_table(api, target)
     return table is None or not fits_columns(fields_of(table), written_columns)

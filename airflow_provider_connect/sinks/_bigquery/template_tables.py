@@ -1,36 +1,33 @@
-"""Publishes a day into several tables, one for each value of a column, under one ledger: the head's.
+"""Publishes a day into several tables, one for each value of a column, under the ledger of their head.
 
-The head is a table without rows, beside the tables. It has the columns of all of them, its own ledger, rejects and
-staging tables, and everything that a single target has. So whatever is decided about a day is decided there, as for any
-target; only the changes of the data go elsewhere.
+The head is a table without rows. The head has the columns of all tables, and the ledger, rejects and staging tables
+that a single target has. So a day is decided there as for any target, and only the changes of the data go to other
+tables.
 
-**One transaction.** BigQuery's transactions span tables: up to 100 of them
-(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). So the publish script is that of a single
-table, with a DELETE and an INSERT for each table of the day. The Delta sink has to reserve a day, commit to one table
-after the other, and complete it. Here that is one step, and nothing can happen in the middle of it:
+**One transaction** changes all tables, up to 100 of them, with the ledger row
+(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). The script is that of a single table, with a
+DELETE and an INSERT for each table of the day. So there are no intermediate states, unlike in the Delta sink, which
+reserves a day, commits to one table after the other, and completes it:
 
-* **A kill** leaves all tables as they were, or all of them changed. A retry publishes from the staging table that is
-  kept, or from the stage.
-* **Two attempts** meet at the fence row. The later one finds another generation than it has seen, and changes no table.
-* **Readers** see the day switch in all tables at once.
+* A killed driver leaves all tables unchanged or all changed. A retry publishes from the staging table or the stage.
+* Two attempts meet at the fence row. The later one finds a generation that it has not seen, and changes no table.
+* Readers see the day change in all tables at once.
 
-The price is a bound: ledger and rejects are two of the 100 tables, so ``max_tables`` is 98 at the most. Several
-transactions, reserved and completed as in Delta, could go further. They would give up all of the above, for streams
-whose tables nobody could find their way in. For these a single table, clustered by the column, serves better.
+The price is a limit: ledger and rejects are two of the 100 tables, so ``max_tables`` is at most 98. More tables would
+take several transactions, without these guarantees. A single table clustered by the column serves such streams better.
 
-**Which tables.** Rows carry the name of their table into the staging table, which is clustered by it. A ledger row
-lists the tables that have rows of its generation. A publish deletes the day from the tables that the generation which
-it follows has listed, so an event that vanished loses its rows; and it inserts into those that it has rows for. The
-list is read before the transaction. It is right nevertheless: the transaction passes only while that generation is
-the newest, and a generation's list never changes.
+**Which tables.** Staged rows carry the name of their table, by which the staging table is clustered. A ledger row lists
+the tables with rows of its generation. A publish deletes the day from the tables listed by the generation that it
+follows, and inserts into the tables that it has rows for. The list is read before the transaction. The list stays
+correct, because the transaction passes only while that generation is the newest, and a generation's list never changes.
 
-Transactions take no DDL on lasting tables, so tables are made, and get new columns, before. They look like the head,
-and have its label ``connect_ledger``: a table without it belongs to somebody else and is refused, whatever an event is
-called. So is a day whose table is in the ledger, but gone: it held other days, too.
+Transactions take no DDL on permanent tables, so tables are created and widened before. New tables look like the head
+and have its label ``connect_ledger``. A table without that label is foreign and refused. So is a day whose table is in
+the ledger but gone, because the table held other days.
 
-**An erase** (:mod:`.erasing.eraser`) is a publish of many days that only takes away. Its ledger rows list the tables
-that have rows left, so that the next publish finds them. It reads which tables there are after the erase list has
-grown: a table that is new since then was made by a publish under that list, and has no such rows.
+**An erase** (:mod:`.erasing.eraser`) is a publish of many days that only deletes. Its ledger rows list the tables with
+remaining rows. It reads the list of tables after the erase list has grown: a table created since then belongs to a
+publish under that list, and has no such rows.
 """
 
 from __future__ import annotations
@@ -69,21 +66,21 @@ if TYPE_CHECKING:
     from airflow_provider_connect.window import SourceKind
 
 T = TypeVar("T")
-_TOGETHER = 8
-"""How many tables are looked at, or made, at once: that is mostly waiting."""
+_THREADS = 8
+"""Number of tables that are read or created in parallel. The threads mostly wait."""
 
 
 def template_problems(options: BigQueryOptions, schema: pa.Schema, kind: SourceKind) -> list[str]:
-    """Return why a source's rows cannot be split as the options say; [] without a template."""
+    """Return the reasons why a source's rows cannot be split as the options request. Empty without a template."""
     if options.tables is None:
         return []
     column = options.tables.column
     if column == DAY or column not in schema.names:
-        return [f"table: the source has no column {column!r}; it has {', '.join(schema.names)}"]
+        return [f"table: the source has no column {column!r}. It has {', '.join(schema.names)}"]
     if options.replaces_whole(kind):
         return [
-            f"table={options.table!r}: tables of a template keep each day, and take no snapshot in the place of "
-            "the whole: set snapshot='daily', or name a table without a column"
+            f"table={options.table!r}: tables of a template keep every day, so a snapshot cannot replace them. Set "
+            "snapshot='daily', or use a table name without a column"
         ]
     return []
 
@@ -97,36 +94,36 @@ def template_table_problems(
     *,
     kind: SourceKind,
 ) -> list[str]:
-    """Return what is wrong with the tables that had rows before; [] without a template.
+    """Return the problems of the tables that ever had rows. Empty without a template.
 
     :raises ConfigError: the script of a publish into all of them could not be sent.
     """
     if tables.options.tables is None:
         return []
     head = ensure_target(api, tables.target, tables.options, schema)
-    known = frozenset(ledger.tables_with_rows())
-    found = TemplateTables(api, tables, head, known).problems(known, dates)
-    parts = tuple(TableChange(name, None, had_rows=True, has_rows=True) for name in known)
-    rehearse_publish(tables, ledger.key, schema, head, kind, table_changes=parts)
-    return found
+    known_tables = frozenset(ledger.tables_with_rows())
+    problems = TemplateTables(api, tables, head, known_tables).problems(known_tables, dates)
+    table_changes = tuple(TableChange(name, None, had_rows=True, has_rows=True) for name in known_tables)
+    rehearse_publish(tables, ledger.key, schema, head, kind, table_changes=table_changes)
+    return problems
 
 
 def table_changes_of(
     api: BigQueryApi, tables: TargetTables, ledger: BigQueryLedger, publish: Publish, head: PreparedTarget
 ) -> tuple[TableChange, ...] | None:
-    """Make the tables of the day, and return them beside those that the replaced generation has rows in.
+    """Create the tables of the day. Returns them with the tables that have rows of the replaced generation.
 
     Returns None without a template.
     """
     template = tables.options.tables
     if template is None:
         return None
-    known = ledger.tables_with_rows(publish.day.date, publish.manifest.seen.generation)
-    had = {name for name, there in known.items() if there}
+    known_tables = ledger.tables_with_rows(publish.day.date, publish.manifest.seen.generation)
+    had = {name for name, has_rows in known_tables.items() if has_rows}
     has = {table_folder(file.path) for file in publish.manifest.polled.files}
     template.require_room(len(has), f"{publish.key} {publish.day}")
-    template.require_room(len(known.keys() | has), f"table={tables.options.table!r}")
-    targets = TemplateTables(api, tables, head, frozenset(known)).ensure(had | has)
+    template.require_room(len(known_tables.keys() | has), f"table={tables.options.table!r}")
+    targets = TemplateTables(api, tables, head, frozenset(known_tables)).ensure(had | has)
     return tuple(
         TableChange(name, ready.filter_column, name in had, name in has, is_partitioned_by_day(ready.table))
         for name, ready in targets.items()
@@ -135,12 +132,7 @@ def table_changes_of(
 
 @dataclass(frozen=True)
 class TemplateTables:
-    """The tables of one template.
-
-    :param tables: the head, and what lies beside it.
-    :param head: the head, which holds the source's columns.
-    :param known: names of the tables that had rows before.
-    """
+    """Tables of one template."""
 
     api: BigQueryApi
     tables: TargetTables
@@ -148,88 +140,88 @@ class TemplateTables:
     known: frozenset[str]
 
     def ensure(self, names: Iterable[str]) -> dict[str, PreparedTarget]:
-        """Make tables, or bring them to hold the head's columns.
+        """Create tables, or give them the head's columns.
 
-        :raises ConfigError: one is missing that should not be, or is somebody else's.
-        :raises DataError: one has a column of another type.
+        :raises ConfigError: a table that should exist is missing, or a table is foreign.
+        :raises DataError: a table has a column of another type.
         """
-        return self._each(self._ready, names)
+        return self._map_tables(self._ensure, names)
 
     def find_known(self, names: Iterable[str]) -> dict[TableRef, Any]:
-        """Return tables that had rows before, each with its metadata.
+        """Return the metadata of tables that ever had rows.
 
-        :raises ConfigError: one is gone, or is somebody else's.
+        :raises ConfigError: a table is missing or foreign.
         """
-        return {self._place(name): table for name, table in self._each(self._found, names).items()}
+        return {self._table_ref(name): table for name, table in self._map_tables(self._find_known, names).items()}
 
     def problems(self, names: Iterable[str], dates: Sequence[dt.date]) -> list[str]:
-        """Return what is wrong with tables that exist, each with what to do.
+        """Return the problems of existing tables, each with its remedy.
 
-        :raises RetriableError: others stream into one of them.
+        :raises RetriableError: other writers stream into one of them.
         """
-        found = self._each(lambda name: self._problems(name, dates), names)
-        return [problem for problems in found.values() for problem in problems]
+        problems_by_table = self._map_tables(lambda name: self._table_problems(name, dates), names)
+        return [problem for problems in problems_by_table.values() for problem in problems]
 
-    def _place(self, name: str) -> TableRef:
+    def _table_ref(self, name: str) -> TableRef:
         return self.tables.target.sibling(name)
 
-    def _each(self, act: Callable[[str], T], names: Iterable[str]) -> dict[str, T]:
-        """Act on several tables at once; after an error no further one is begun."""
-        wanted = sorted(names)
-        with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="table") as pool:
-            return dict(zip(wanted, pool.map(act, wanted), strict=True))
+    def _map_tables(self, function: Callable[[str], T], names: Iterable[str]) -> dict[str, T]:
+        """Call ``function`` for several tables in parallel. After an error no further call begins."""
+        sorted_names = sorted(names)
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="table") as pool:
+            return dict(zip(sorted_names, pool.map(function, sorted_names), strict=True))
 
-    def _ready(self, name: str) -> PreparedTarget:
-        # What may be new was decided with the head's columns.
+    def _ensure(self, name: str) -> PreparedTarget:
+        # The schema contract was applied to the head's columns.
         options = self.tables.options.model_copy(update={"schema_contract": "evolve"})
         return ensure_columns(
             self.api,
-            self._place(name),
+            self._table_ref(name),
             options,
             lambda existing: self.head.columns,
             labels={LEDGER_LABEL: self._label},
-            require=lambda table: self._require(name, table),
+            require=lambda table: self._require_own(name, table),
         )
 
-    def _found(self, name: str) -> Any:
-        table = find_table(self.api, self._place(name))
-        self._require(name, table)
+    def _find_known(self, name: str) -> Any:
+        table = find_table(self.api, self._table_ref(name))
+        self._require_own(name, table)
         return table
 
-    def _problems(self, name: str, dates: Sequence[dt.date]) -> list[str]:
-        place = self._place(name)
-        table = find_table(self.api, place)
+    def _table_problems(self, name: str, dates: Sequence[dt.date]) -> list[str]:
+        table_ref = self._table_ref(name)
+        table = find_table(self.api, table_ref)
         try:
-            self._require(name, table)
+            self._require_own(name, table)
         except ConfigError as error:
             return [str(error)]
-        if problem := table_type_problem(table, place):
+        if problem := table_type_problem(table, table_ref):
             return [problem]
-        found = table_problems(table, place, self.tables.options, self.head.columns)
+        problems = table_problems(table, table_ref, self.tables.options, self.head.columns)
         today = dt.datetime.now(dt.UTC).date()
-        found += [text for date in dates if (text := expiry_problem(table, date, today))][:1]
+        problems += [text for date in dates if (text := expiry_problem(table, date, today))][:1]
         ready = PreparedTarget(self.head.columns, filter_column(table), (), table)
-        require_no_streamed_rows(self.api, place, ready, dates, "replace")
-        return found
+        require_no_streamed_rows(self.api, table_ref, ready, dates, "replace")
+        return problems
 
     @property
     def _label(self) -> str:
         return distinct_label(self.tables.ledger.table)
 
-    def _require(self, name: str, table: Any) -> None:
-        place, ledger = self._place(name), self.tables.ledger
-        in_bq = f"{place.project}:{place.dataset}.{place.table}"
+    def _require_own(self, name: str, table: Any) -> None:
+        table_ref, ledger = self._table_ref(name), self.tables.ledger
+        in_bq = f"{table_ref.project}:{table_ref.dataset}.{table_ref.table}"
         if table is None:
             if name in self.known:
                 raise ConfigError(
-                    f"table {place.id} is gone, and {ledger.id} says that it held days: restore it (bq cp "
-                    f"…@<milliseconds before it was dropped> {in_bq}); or, to forget it, take its name out of the "
+                    f"table {table_ref.id} is gone, but {ledger.id} says that it held days. Restore it (bq cp "
+                    f"…@<milliseconds before it was dropped> {in_bq}). Or, to forget it, remove its name from the "
                     "column `tables` of that ledger"
                 )
             return
         if (table.labels or {}).get(LEDGER_LABEL) != self._label:
             raise ConfigError(
-                f"table {place.id} is in the way: it was not made for table={self.tables.options.table!r}, which would "
-                "replace days in it. Rename it, or put text around the column; or, if all of its rows may be "
-                f"replaced: bq update --set_label {LEDGER_LABEL}:{self._label} {in_bq}"
+                f"table {table_ref.id} is in the way: it was not created for table={self.tables.options.table!r}, "
+                "which would replace days in it. Rename it, or put text around the column in table=. Or, if all of "
+                f"its rows may be replaced: bq update --set_label {LEDGER_LABEL}:{self._label} {in_bq}"
             )

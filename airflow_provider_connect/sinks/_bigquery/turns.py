@@ -1,10 +1,9 @@
-"""Days of one ledger are put in place one after the other: who loses a turn waits, and for how long.
+"""Publishes the days of one ledger one after the other, and decides how long a loser of a turn waits.
 
-BigQuery takes 25 DML statements in ten seconds on one table, those of aborted transactions among them. A lost turn
-costs one, the change of the fence; a publish costs about two on each of its tables. If losers came back at once, their
-lost turns would use up the limit, and the table would stand still. So a loser counts who else wants a turn (each
-attempt has a staging table), and pauses so long that all of them together stay below the limit: of sixteen, each comes
-back about once in twenty seconds.
+BigQuery takes 25 DML statements in ten seconds on one table, including those of aborted transactions. A lost turn costs
+one, a publish about two on each of its tables. If losers came back immediately, their lost turns would use up the
+limit. So a loser counts its competitors by their staging tables, and pauses long enough that all of them together stay
+below the limit: of sixteen, each comes back about once in twenty seconds.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#data-manipulation-language-statements (2026-11).
 """
@@ -44,65 +43,62 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _log = logging.getLogger(__name__)
 PUBLISH_SECONDS = 600.0
-"""How long a publish goes on losing its turn before it leaves the rest to Airflow's retry."""
+"""Time for which a publish retries lost turns before it leaves the rest to Airflow's retry."""
 DML_STATEMENTS, DML_SECONDS = 25, 10.0
 DML_PER_PUBLISH = 2
-"""On the ledger, its fence and its row; no other table has more. A definition that comes into force costs one more."""
+"""Statements on the ledger, for fence row and ledger row. No other table has more. A new definition in force costs one
+more.
+"""
 _SHARE = 0.7
-"""How much of that limit publishes use; the rest is for chance, and for other people."""
+"""Share of the limit that publishes use. The rest is for chance and other clients."""
 MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
 
 
 def pause_seconds(publishers: int, randomness: float) -> float:
-    """Return how long to pause after a lost turn.
-
-    :param publishers: how many want a turn, this one included.
-    :param chance: from 0 to 1.
-    """
+    """Return the pause after a lost turn."""
     mean = max(publishers, 1) * DML_PER_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
     return min(mean, MAX_PAUSE_SECONDS) * (0.5 + randomness)
 
 
-def publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
-    """Count the attempts that want a turn at the same ledger, by the target's staging tables. One listing.
+def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
+    """Count the attempts that compete for the ledger, by the target's staging tables. One listing.
 
-    Confirmations have none, and nobody can count them. So one that has lost its turn assumes that there are many:
-    sixteen daily runs that look back lose at once, and would come back at once.
+    Confirmations have no staging table and cannot be counted. So a confirmation that lost its turn assumes many more:
+    sixteen daily runs with a lookback lose at once, and would come back at once.
     """
     try:
         found = list_staging_tables(api, prefix_of(ledger_step.staging))
     except ConnectError:
-        return ASSUMED_PUBLISHERS  # a day does not fail for what only tells how long to wait
+        return ASSUMED_PUBLISHERS  # the count only decides the length of a pause, so its error must not fail the day
     staged = sum(not place.table.endswith(REJECTS_SUFFIX) for place in found)
     return staged if isinstance(ledger_step, PublishPlan) else staged + ASSUMED_PUBLISHERS
 
 
 def publish_or_keep_staging(api: BigQueryApi, plan: PublishPlan, labels: dict[str, str]) -> LedgerRow:
-    """Put a staged day in place; note that its staging table is filled when a turn is lost, or what fails may pass.
+    """Publish a staged day. A note keeps the staging table if a turn is lost, or after an error that may pass.
 
-    :param labels: of the job.
-    :raises ConnectError: as :func:`run_publish`.
+    :raises ConnectError: see :func:`run_publish`.
     """
-    folder, name, made = Folder(plan.publish.stage), note_name(plan.publish), plan.layout
+    folder, name, layout = Folder(plan.publish.stage), note_name(plan.publish), plan.layout
 
-    def keep() -> None:
-        kept = FilledStaging(
-            table=made.table.table,
-            rejects_table=made.rejects.table if made.rejects else None,
-            digest=layout_digest(made),
+    def write_note() -> None:
+        note = FilledStaging(
+            table=layout.table.table,
+            rejects_table=layout.rejects.table if layout.rejects else None,
+            digest=layout_digest(layout),
             rejects=plan.rejects.rows if plan.rejects else 0,
             streams=plan.stream_count,
         )
-        # Whatever is wrong with the stage, it is worth less than the error that comes next.
+        # An error of the stage must not hide the error that follows.
         with suppress(ConnectError):
-            folder.write(name, kept.model_dump_json().encode())
+            folder.write(name, note.model_dump_json().encode())
 
     try:
-        return run_publish(api, plan, labels, keep)
+        return run_publish(api, plan, labels, write_note)
     except ConnectError as error:
         if isinstance(error, RetriableError) and not isinstance(error, (OvertakenError, IncompleteError, GoneError)):
-            keep()
+            write_note()
         else:
             with suppress(ConnectError):
                 folder.delete(name)
@@ -117,15 +113,14 @@ def run_publish(
     *,
     clock: Clock | None = None,
 ) -> LedgerRow:
-    """Run the script until it has an outcome; a lost turn only costs another one.
+    """Run the publish script until it has an outcome. A lost turn only takes another one.
 
-    :param labels: of the job.
-    :param keep: called when the first turn is lost: what is staged should outlive this driver.
-    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; a table of this is gone, or the target's
-        columns are others by now; queries do not know its columns yet; or as :func:`~.script.published_row`.
+    :param keep_staging: called when the first turn is lost, so that the staging table outlives this driver.
+    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`, a table of this attempt is gone, the
+        target's columns have changed, queries do not know its columns yet, or see :func:`~.script.published_row`.
     """
 
-    def script(job_id: str) -> str:
+    def script_for_job(job_id: str) -> str:
         row = plan.row.model_copy(update={"reference": job_id, "link": api.console_link(job_id)})
         return publish_script(replace(plan, row=row))
 
@@ -133,24 +128,23 @@ def run_publish(
         job_id = f"connect_publish_{uuid.uuid4().hex}"
         try:
             with missing_as_gone(plan.action):
-                [answer], _ = api.query(script, action=plan.action, labels=labels, job_id=job_id)
+                [answer], _ = api.query(script_for_job, action=plan.action, labels=labels, job_id=job_id)
         except ConfigError as error:
-            if any(has_schema_changed(api, place, plan.layout.columns) for place in plan.changed_tables):
-                raise RetriableError(f"{error}; the target's columns were changed meanwhile") from None
+            if any(has_schema_changed(api, table_ref, plan.layout.columns) for table_ref in plan.changed_tables):
+                raise RetriableError(f"{error}. The target's columns were changed meanwhile") from None
             if not isinstance(error, ColumnError):
                 raise
-            # Who adds columns waits until queries know them; another publisher sees them in the table before that.
-            raise _unknown_columns(error, f"table {plan.target.id}, or its ledger,") from None
+            # The publisher that adds columns waits until queries know them. Others see them in the table earlier.
+            raise _unknown_columns_error(error, f"table {plan.target.id} or its ledger") from None
         return published_row(plan, dict(answer))
 
-    return run_in_turn(plan.action, run, lambda: publishers(api, plan), keep_staging=keep_staging, clock=clock)
+    return run_in_turn(plan.action, run, lambda: count_publishers(api, plan), keep_staging=keep_staging, clock=clock)
 
 
-def _unknown_columns(error: ColumnError, where: str) -> RetriableError:
-    """Return the error for columns that queries do not know yet: Airflow's number of retries is the bound."""
+def _unknown_columns_error(error: ColumnError, table_text: str) -> RetriableError:
     return RetriableError(
-        f"{error}; {where} has these columns, and queries do not know them yet: if it stays, look at the job in "
-        "Google's console, and report it",
+        f"{error}. The columns exist in {table_text}, but queries do not know them yet. If this stays, look at the "
+        "job in Google's console, and report it",
         retry_after_seconds=2 * COLUMN_WAIT_SECONDS,
     )
 
@@ -160,8 +154,7 @@ def run_confirmation(
 ) -> LedgerRow:
     """Run the script of a confirmation until it has an outcome.
 
-    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`; or as
-        :func:`~.decision.confirmed_row`.
+    :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`, or see :func:`~.decision.confirmed_row`.
     """
 
     def run() -> LedgerRow:
@@ -170,10 +163,10 @@ def run_confirmation(
             [answer], _ = api.query(confirm_script(step), action=step.action, labels=labels, job_id=job_id)
         except ColumnError as error:
             # Another job has just added columns to the ledger of an earlier version.
-            raise _unknown_columns(error, "the ledger") from None
+            raise _unknown_columns_error(error, "the ledger") from None
         return confirmed_row(step, dict(answer))
 
-    return run_in_turn(step.action, run, lambda: publishers(api, step), clock=clock)
+    return run_in_turn(step.action, run, lambda: count_publishers(api, step), clock=clock)
 
 
 def run_in_turn(
@@ -184,10 +177,9 @@ def run_in_turn(
     keep_staging: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
 ) -> Answer:
-    """Run what changes the stream's fence row until it has an outcome.
+    """Run a change of the stream's fence row until it has an outcome.
 
-    :param publishers: tells how many want a turn.
-    :param keep: called when the first turn is lost.
+    :param keep_staging: called when the first turn is lost.
     :raises RetriableError: others kept winning for :data:`PUBLISH_SECONDS`.
     """
     patience = Patience(PUBLISH_SECONDS, clock=clock)
@@ -197,16 +189,15 @@ def run_in_turn(
         except RetriableError as error:
             if not _is_lost_turn(error) or patience.is_over:
                 raise
-            after = error.retry_after_seconds or 0.0
+            retry_after = error.retry_after_seconds or 0.0
         if patience.tries == 1:
             keep_staging()
-        together = count_publishers()
-        pause = max(pause_seconds(together, random.random()), patience.pause_as_requested(after))  # noqa: S311
-        lost = "%s: others were faster %d times; %d want a turn, next try in %.1f s"
-        _log.info(lost, action, patience.tries, together, pause)
+        competitors = count_publishers()
+        pause = max(pause_seconds(competitors, random.random()), patience.pause_as_requested(retry_after))  # noqa: S311
+        message = "%s: other publishers were faster %d times. %d compete for a turn, next try in %.1f s"
+        _log.info(message, action, patience.tries, competitors, pause)
         patience.sleep(pause)
 
 
 def _is_lost_turn(error: RetriableError) -> bool:
-    """Tell whether another publisher won, or all of them have come to BigQuery's rate limit."""
     return isinstance(error, ConflictError) or 0 < (error.retry_after_seconds or 0) <= LONG_WAIT_SECONDS

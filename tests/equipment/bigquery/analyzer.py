@@ -97,8 +97,8 @@ class _Reader:
     variables: dict[str, str] = field(default_factory=dict)
     in_transaction: bool = False
 
-    def statements(self, listed: Any) -> Iterator[Statement]:
-        for node in listed.statement_list:
+    def statements(self, statement_list: Any) -> Iterator[Statement]:
+        for node in statement_list.statement_list:
             kind = type(node).__name__.removeprefix("AST")
             if kind == "VariableDeclaration":
                 yield from self._declared(node)
@@ -122,7 +122,7 @@ class _Reader:
         return Statement(text, kind, set_columns, self.in_transaction, frozenset(_bare_names(node)))
 
     def _declared(self, node: Any) -> Iterator[Statement]:
-        names = [one.id_string for one in node.variable_list.identifier_list]
+        names = [variable.id_string for variable in node.variable_list.identifier_list]
         self.variables |= dict.fromkeys(names, self._text(node.type))
         if node.default_value is not None:
             for name in names:
@@ -188,7 +188,9 @@ class Analyzer:
 
     def __init__(self, tables: Mapping[TableRef, Fields]) -> None:
         self.tables = dict(tables)
-        self._known = {paths(place.sql): json.dumps(list(fields), sort_keys=True) for place, fields in tables.items()}
+        self._known = {
+            paths(table_ref.sql): json.dumps(list(fields), sort_keys=True) for table_ref, fields in tables.items()
+        }
         self._catalogs: dict[tuple[tuple[str, str], ...], int] = {}
 
     def check(self, sql: str, *, strict: bool = False) -> None:
@@ -206,7 +208,7 @@ class Analyzer:
 
         :raises RefusedError: the analyzer refuses it.
         """
-        named = tuple(fields for place, fields in self._known.items() if place in statement.text)
+        named = tuple(fields for table_ref, fields in self._known.items() if table_ref in statement.text)
         key = (statement, strict, named, tuple(variables.items()))
         if key not in self._passed:
             _analyze(_with_qualified_sets(statement) if strict else statement.text, self._catalog(variables), strict)
@@ -219,8 +221,8 @@ class Analyzer:
 
     def columns_of(self, text: str) -> set[str]:
         """Return the columns, in lower case, of the tables that a statement names."""
-        places = [place for place in self.tables if paths(place.sql) in text]
-        return {field["name"].lower() for place in places for field in self.tables[place]}
+        places = [table_ref for table_ref in self.tables if paths(table_ref.sql) in text]
+        return {field["name"].lower() for table_ref in places for field in self.tables[table_ref]}
 
     def _catalog(self, variables: Mapping[str, str]) -> int:
         key = tuple(variables.items())
@@ -307,12 +309,12 @@ def _register(tables: Mapping[TableRef, Fields], variables: Mapping[str, Any]) -
     root.builtin_function_options = ZetaSQLBuiltinFunctionOptions(language_options=_language(strict=False))
     projects: dict[str, Any] = {}
     datasets: dict[tuple[str, str], Any] = {}
-    for place, fields in tables.items():
-        project = projects.setdefault(place.project, SimpleCatalog(name=place.project))
-        dataset = datasets.setdefault((place.project, place.dataset), SimpleCatalog(name=place.dataset))
+    for table_ref, fields in tables.items():
+        project = projects.setdefault(table_ref.project, SimpleCatalog(name=table_ref.project))
+        dataset = datasets.setdefault((table_ref.project, table_ref.dataset), SimpleCatalog(name=table_ref.dataset))
         if dataset not in project.catalog:
             project.catalog.append(dataset)
-        dataset.table.append(_table(place.table, ((one["name"], _type(one)) for one in fields)))
+        dataset.table.append(_table(table_ref.table, ((field["name"], _type(field)) for field in fields)))
     root.catalog.extend(projects.values())
     root.constant.extend(SimpleConstant(name_path=[name], type=kind, value=Value()) for name, kind in variables.items())
     root.table.append(_table(ASSIGNED, variables.items()))

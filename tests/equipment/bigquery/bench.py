@@ -90,7 +90,7 @@ class SinkBench:
     def sweep_all(self) -> int:
         """Sweep as if every staging table were old."""
         with pytest.MonkeyPatch.context() as patch, self.open() as publisher:
-            patch.setattr(_publisher, "SWEPT_AFTER", -dt.timedelta(minutes=5))
+            patch.setattr(_publisher, "SWEEP_AGE", -dt.timedelta(minutes=5))
             return publisher.sweep()
 
     def row(self, day: dt.date) -> LedgerRow | None:
@@ -109,38 +109,38 @@ class SinkBench:
             publisher.abort(staged, publisher.begin(staged))
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Run a query as a reader would; ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""
+        """Run a query as a reader. ``{table}`` stands for the table, ``{beside}`` for its unquoted name."""
         with BigQueryApi.open(self.reader) as api:
-            place = TableRef.parse(self.sink.table, api.project)
-            text = sql.replace("{table}", place.sql).replace("{beside}", place.id)
+            table_ref = TableRef.parse(self.sink.table, api.project)
+            text = sql.replace("{table}", table_ref.sql).replace("{beside}", table_ref.id)
             return api.query(text, action="reading", labels={"connect": "test"})[0]
 
     def rows(self, day: dt.date, column: str = "event") -> list[Any]:
         """Return a column of a day, sorted."""
-        found = self.query(f"SELECT `{column}` AS v FROM {{table}} WHERE day = DATE '{day}'")
-        return sorted(row["v"] for row in found)
+        rows = self.query(f"SELECT `{column}` AS v FROM {{table}} WHERE day = DATE '{day}'")
+        return sorted(row["v"] for row in rows)
 
     def table(self, end: str = "") -> Any:
-        """Return the metadata of the table, or of a table beside it."""
+        """Return the metadata of the table or one of its sibling tables."""
         with BigQueryApi.open(self.reader) as api:
-            place = TableRef.parse(f"{self.sink.table}{end}", api.project)
-            return api.client.get_table(place.id, timeout=30, retry=None)
+            table_ref = TableRef.parse(f"{self.sink.table}{end}", api.project)
+            return api.client.get_table(table_ref.id, timeout=30, retry=None)
 
     def staging_tables(self) -> list[str]:
         with BigQueryApi.open(self.reader) as api:
-            place = TableRef.parse(self.sink.table, api.project)
-            found = api.client.list_tables(f"{place.project}.{place.dataset}", timeout=30, retry=None)
-            return [item.table_id for item in found if item.table_id.startswith(f"{place.table}__stage_")]
+            table_ref = TableRef.parse(self.sink.table, api.project)
+            tables = api.client.list_tables(f"{table_ref.project}.{table_ref.dataset}", timeout=30, retry=None)
+            return [item.table_id for item in tables if item.table_id.startswith(f"{table_ref.table}__stage_")]
 
     def holds_exactly(self, day: dt.date, *names: str) -> list[str]:
-        """Fail unless a day has these events once each, and the ledger says so; return the tokens in the ledger."""
-        found = self.query(
+        """Check that a day has each of these events once and that the ledger agrees. Returns the ledger's tokens."""
+        rows = self.query(
             f"SELECT event, NULL AS token, 0 AS generation, 0 AS row_count FROM {{table}} WHERE day = DATE '{day}' "
             "UNION ALL SELECT NULL, token, generation, row_count "
             f"FROM `{{beside}}__ledger` WHERE day = DATE '{day}' ORDER BY generation"
         )
-        book = [row for row in found if row["generation"]]
-        assert Counter(row["event"] for row in found if not row["generation"]) == Counter(names)
+        book = [row for row in rows if row["generation"]]
+        assert Counter(row["event"] for row in rows if not row["generation"]) == Counter(names)
         assert book[-1]["row_count"] == len(names)
         assert [row["generation"] for row in book] == list(range(1, len(book) + 1))
         return [row["token"] for row in book]

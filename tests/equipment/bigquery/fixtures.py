@@ -92,10 +92,10 @@ def fresh_table(api: BigQueryApi, dataset: str, fields: list[dict[str, Any]]) ->
     """
     from google.cloud import bigquery
 
-    place = TableRef(api.project, dataset, "rows")
+    table_ref = TableRef(api.project, dataset, "rows")
     columns = [bigquery.SchemaField.from_api_repr(field) for field in fields]
-    api.call("making the table", api.client.create_table, bigquery.Table(place.id, columns))
-    return place
+    api.call("making the table", api.client.create_table, bigquery.Table(table_ref.id, columns))
+    return table_ref
 
 
 @dataclass
@@ -109,8 +109,8 @@ class Target:
         """Run a query as a reader would; ``{table}`` in it stands for the table."""
         connection = self.connections[self.sink.conn_id]
         with BigQueryApi.open(connection) as api:
-            place = TableRef.parse(self.sink.table, api.project)
-            return api.query(sql.format(table=place.sql), action="reading", labels={"connect": "test"})[0]
+            table_ref = TableRef.parse(self.sink.table, api.project)
+            return api.query(sql.format(table=table_ref.sql), action="reading", labels={"connect": "test"})[0]
 
     def rows(self) -> list[Any]:
         """Return day and event of every row."""

@@ -33,11 +33,11 @@ _UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_l
 
 
 def written_out(text: str) -> str:
-    return re.sub(r"[^\x00-\x7f]", lambda found: f"_u{ord(found[0]):x}_", text)
+    return re.sub(r"[^\x00-\x7f]", lambda match: f"_u{ord(match[0]):x}_", text)
 
 
 def read_back(text: str) -> str:
-    return re.sub(r"_u([0-9a-f]{2,6})_", lambda found: chr(int(found[1], 16)), text)
+    return re.sub(r"_u([0-9a-f]{2,6})_", lambda match: chr(int(match[1], 16)), text)
 
 
 class Letters:

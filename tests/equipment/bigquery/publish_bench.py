@@ -69,14 +69,14 @@ class Bench:
         return ready
 
     def stage(self, ready: PreparedTarget, attempt: str, rows: Sequence[tuple[Any, ...]]) -> TableRef:
-        place = staging_table_for(staging_prefix(self.target), attempt)
+        staging_table = staging_table_for(staging_prefix(self.target), attempt)
         position = {"name": POSITION_COLUMN, "type": "INTEGER", "mode": "NULLABLE"}
-        create_staging_table(self.api, place, [*(column.staging for column in ready.columns), position])
+        create_staging_table(self.api, staging_table, [*(column.staging for column in ready.columns), position])
         if rows:
             values = ", ".join(f"({', '.join(map(sql, (*row, i)))})" for i, row in enumerate(rows))
             names = ", ".join(f"`{column.name}`" for column in ready.columns)
-            self.query(f"INSERT INTO {place.sql} ({names}, {POSITION_COLUMN}) VALUES {values}")
-        return place
+            self.query(f"INSERT INTO {staging_table.sql} ({names}, {POSITION_COLUMN}) VALUES {values}")
+        return staging_table
 
     def plan(
         self,
@@ -103,36 +103,38 @@ class Bench:
         ready = ready or self.prepare()
         attempt, date = f"a{next(COUNT)}", dt.date(2026, 9, day)
         if seen is None:
-            before = seen_publish(BigQueryLedger(self.api, self.target, self.ledger, key).newest(date, "day"))
+            seen_publish_before = seen_publish(
+                BigQueryLedger(self.api, self.target, self.ledger, key).newest(date, "day")
+            )
         else:
-            before = SeenPublish(day=date, generation=seen) if seen else SeenPublish()
+            seen_publish_before = SeenPublish(day=date, generation=seen) if seen else SeenPublish()
         polled = PollResult(rows_read=len(rows), counts={"duplicates": 1}, digest="d'1")
         manifest = Manifest(
             day=Day(date=date),
             attempt=attempt,
             fingerprint="f",
             polled=polled,
-            seen=before,
+            seen=seen_publish_before,
             polled_at=NOON,
         )
         run = run or f"dag/run'{number}/task"
         intent = Intent(token=token or f"token-{day}-{number}", run=run, clear_number=clear_number)
-        whose: dict[str, Any] = {"key": key, "intent": intent, "answer": answer, "definition": definition}
+        identity: dict[str, Any] = {"key": key, "intent": intent, "answer": answer, "definition": definition}
         if definition is not None:
             in_force = BigQueryLedger(self.api, self.target, self.ledger, key).definition_in_force()
-            whose["definition_seen"] = in_force and in_force.digest
-        publish = Publish(day=manifest.day, manifest=manifest, schema=self.schema, stage="", **whose)
+            identity["definition_seen"] = in_force and in_force.digest
+        publish = Publish(day=manifest.day, manifest=manifest, schema=self.schema, stage="", **identity)
         counts = {"rows_read": len(rows), "duplicates": 1}
         row = ledger_row(publish, 0, rows=len(rows), counts=counts, reference="job", link="https://example.com/?a=b")
         staging = self.stage(ready, attempt, rows)
-        made = StagingLayout(staging, None, ready.columns, ready.columns, "storage_write")
+        layout = StagingLayout(staging, None, ready.columns, ready.columns, "storage_write")
         plan = PublishPlan(
             target=self.target,
             staging=staging,
             ledger=self.ledger,
             publish=publish,
             row=row,
-            layout=replace(made, filter_column=ready.filter_column or self.filter_column),
+            layout=replace(layout, filter_column=ready.filter_column or self.filter_column),
             write_mode=self.write_mode,
             streams=("s1", "s2"),
             stream_count=2,
@@ -159,8 +161,8 @@ class Bench:
         return run_confirmation(self.api, step, {})
 
     def rows(self) -> list[tuple[Any, ...]]:
-        found = self.query(f"SELECT id, version, day FROM {self.target.sql} ORDER BY day, id, version")
-        return [(row["day"].day, row["id"], row["version"]) for row in found]
+        rows = self.query(f"SELECT id, version, day FROM {self.target.sql} ORDER BY day, id, version")
+        return [(row["day"].day, row["id"], row["version"]) for row in rows]
 
     def book(self, **changes: Any) -> BigQueryLedger:
         return BigQueryLedger(self.api, self.target, self.ledger, KEY, **changes)
@@ -192,5 +194,5 @@ def publish_api(google_connection: Connection) -> Iterator[BigQueryApi]:
 @pytest.fixture
 def bench(publish_api: BigQueryApi, dataset: str) -> Bench:
     """A dataset in which nothing is published yet."""
-    place = TableRef(publish_api.project, dataset, "events")
-    return Bench(publish_api, place, place.sibling("connect_ledger"))
+    table_ref = TableRef(publish_api.project, dataset, "events")
+    return Bench(publish_api, table_ref, table_ref.sibling("connect_ledger"))

@@ -1,4 +1,4 @@
-"""A stand-in for the sink's way to BigQuery that keeps each query, and lets the analyzer refuse it."""
+"""Stand-in for BigQuery's client that records each query and lets the analyzer refuse it."""
 
 from __future__ import annotations
 

@@ -91,16 +91,16 @@ _WIDER = {"wide": "NUMERIC", "widened": "BIGNUMERIC"}
 
 @dataclass(frozen=True)
 class World:
-    """A target of some name and options, what lies beside it, and the SQL that a stream's days need there.
+    """Target of some name and options, its sibling tables, and the SQL that a stream's days need there.
 
-    :param table: the target's name; of a template, the head's is made from it.
-    :param names: of the source's columns, beside those of every type.
-    :param kind: what the source's rows are.
-    :param filter_column: the column that every query on the target must name.
-    :param options: the sink's, without ``table``.
+    :param table: the target's name. The head of a template has a name made from it.
+    :param names: of the source's columns, besides those of every type.
+    :param kind: of the source's rows.
+    :param filter_column: the column that every query on the target must filter by.
+    :param options: of the sink, without ``table``.
     :param parts: the tables of a template.
     :param rejects: whether rows were set aside.
-    :param marked: whether the target has the columns of soft deletes although nobody deletes softly.
+    :param marked: whether the target has the columns of soft deletes although no publish deletes softly.
     :param fields: the columns that are not texts.
     """
 
@@ -122,7 +122,7 @@ class World:
 
     @cached_property
     def tables(self) -> TargetTables:
-        """The target and what lies beside it."""
+        """The target and its sibling tables."""
         table = f"some-project.d.{self.table}"
         if self.parts:
             table = "some-project.d.{event}"
@@ -141,15 +141,15 @@ class World:
 
     @cached_property
     def staging(self) -> StagingLayout:
-        """What an attempt stages."""
+        """Staging layout of an attempt."""
         target = self.tables.target
         plan = compare_schema(target.id, self.existing, make_columns(self.schema, self.existing), "evolve")
-        place = staging_table_for(self.tables.staging, "a1")
+        staging_table = staging_table_for(self.tables.staging, "a1")
         softly = self.tables.options.deletes_softly(self.kind)
         parts = tuple(TableChange(name, self.filter_column, True, True, True) for name in self.parts)
         return StagingLayout(
-            place,
-            place.sibling(f"{place.table}_rejects") if self.rejects else None,
+            staging_table,
+            staging_table.sibling(f"{staging_table.table}_rejects") if self.rejects else None,
             plan.written_columns,
             plan.written_columns,
             "storage_write",
@@ -178,7 +178,7 @@ class World:
 
     @cached_property
     def plan(self) -> PublishPlan:
-        """What the publish changes."""
+        """Changes of the publish."""
         made = self.staging
         rejects = RejectTables(self.tables.rejects, made.rejects, 2) if self.rejects else None
         return make_publish_plan(self.tables, self.publish, made, ("a/stream",), rejects)
@@ -194,7 +194,7 @@ class World:
             made.table: made.fields,
             erase_list_table(tables.target): LIST_FIELDS,
             notes_table(tables.target): NOTE_FIELDS,
-            **{place: [*self.existing, *marks, *pseudo] for place in plan.changed_tables},
+            **{table_ref: [*self.existing, *marks, *pseudo] for table_ref in plan.changed_tables},
         }
         if made.rejects is not None:
             known[made.rejects] = STAGED_REJECT_FIELDS
@@ -231,14 +231,14 @@ class World:
     @property
     def recorder(self) -> Recorder:
         """A BigQuery with the world's tables."""
-        return Recorder({place.id: self._table(place, fields) for place, fields in self.known().items()})
+        return Recorder({table_ref.id: self._table(table_ref, fields) for table_ref, fields in self.known().items()})
 
-    def _table(self, place: TableRef, fields: list[Field]) -> Any:
+    def _table(self, table_ref: TableRef, fields: list[Field]) -> Any:
         from google.cloud import bigquery
 
-        table = bigquery.Table(place.id, [bigquery.SchemaField.from_api_repr(one) for one in fields])
+        table = bigquery.Table(table_ref.id, [bigquery.SchemaField.from_api_repr(field) for field in fields])
         table._properties["type"] = "TABLE"
-        if place in self.plan.changed_tables and self.filter_column is not None:
+        if table_ref in self.plan.changed_tables and self.filter_column is not None:
             by = None if self.filter_column == "_PARTITIONTIME" else self.filter_column
             if self.tables.options.partition_type == "range":
                 ranges = bigquery.PartitionRange(start=0, end=100, interval=10)
@@ -279,7 +279,7 @@ class World:
         yield from api.queries
 
     def of_preflight(self) -> Iterator[str]:
-        """Yield the SQL that looks for problems before the poll, and makes a table fit."""
+        """Yield the SQL of the checks before the poll and of schema changes."""
         api, tables, target = self.recorder, self.tables, self.tables.target
         table = api.tables[target.id]
         ready = PreparedTarget(self.staging.columns, self.filter_column, (), table)
@@ -296,24 +296,26 @@ class World:
         yield from api.queries
 
     def of_erase(self, column: str) -> Iterator[str]:
-        """Yield the SQL that takes people's rows out.
+        """Yield the SQL of an erase.
 
-        :param column: of the target, says whose a row is.
+        :param column: of the target, identifies people.
         """
         api, tables, plan = self.recorder, self.tables, self.plan
-        places = [place for place in plan.changed_tables if place != tables.target or not self.parts]
+        places = [table_ref for table_ref in plan.changed_tables if table_ref != tables.target or not self.parts]
         softly = self.staging.has_delete_marks
         kind = next(field["type"] for field in self.existing if field["name"] == column)
         searched = [
-            SearchedTable(place, column, self.filter_column, row_partition_sql(api.tables[place.id]), softly, kind)
-            for place in places
+            SearchedTable(
+                table_ref, column, self.filter_column, row_partition_sql(api.tables[table_ref.id]), softly, kind
+            )
+            for table_ref in places
         ]
         searched.append(SearchedTable(tables.rejects, None))  # a table without the column
         wanted = EraseSearch(tables.target, tuple(searched), "5a17", ("u'1", "u2"))
         yield count_query(wanted)
         counted = {
             DAY: MatchCount(
-                1, 1, matching_tables=tuple(place.table for place in places), other_tables=(places[0].table,)
+                1, 1, matching_tables=tuple(table_ref.table for table_ref in places), other_tables=(places[0].table,)
             )
         }
         before = LedgerRow(day=DAY, generation=4, checks=2, token="t", rows=9, polled_at=NOON)

@@ -22,7 +22,7 @@ _DML = re.compile(r"\b(?:INSERT INTO|DELETE FROM|MERGE INTO|UPDATE) `([^`]+)`")
 
 
 def without_literals(script: str) -> str:
-    """Return a script with nothing in its strings: what a text says is no SQL."""
+    """Return a script without the content of its strings, which is not SQL."""
     return _LITERAL.sub("''", script)
 
 
@@ -92,8 +92,8 @@ def _query(body: bytes) -> str:
 
 
 def _fence(body: bytes) -> str | None:
-    found = re.search(r"BEGIN TRANSACTION;\nUPDATE `([^`]+)`", _query(body))
-    return found[1] if found else None
+    match = re.search(r"BEGIN TRANSACTION;\nUPDATE `([^`]+)`", _query(body))
+    return match[1] if match else None
 
 
 @dataclass

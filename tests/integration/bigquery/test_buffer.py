@@ -29,9 +29,7 @@ def streamed(table: Any) -> Any:
     return table | {"streamingBuffer": {"estimatedRows": "1200", "oldestEntryTime": "1793613600000"}}
 
 
-def test_rows_just_streamed_make_the_reload_of_a_day_wait_before_it_is_polled(
-    sink: SinkBench, proxy: BigQueryProxy
-) -> None:
+def test_streamed_rows_delay_the_reload_of_a_day_before_its_poll(sink: SinkBench, proxy: BigQueryProxy) -> None:
     assert sink.preflight() == []
     sink.publish(sink.stage(MONDAY, events("a")))
     proxy.breaks(TARGET, Change(streamed))
@@ -44,7 +42,7 @@ def test_rows_just_streamed_make_the_reload_of_a_day_wait_before_it_is_polled(
         sink.having(write_mode="merge", key=("event",)).preflight(TUESDAY)
 
 
-def test_a_publish_that_meets_streamed_rows_is_for_later(sink: SinkBench, proxy: BigQueryProxy) -> None:
+def test_a_publish_that_meets_streamed_rows_is_retriable(sink: SinkBench, proxy: BigQueryProxy) -> None:
     assert sink.preflight() == []
     staged = sink.stage(MONDAY, events("a"))
     proxy.breaks("POST /projects/[^/]+/jobs$", Refuse(400, "invalidQuery", SAYS))

@@ -89,7 +89,7 @@ def test_rows_are_counted_then_erased_and_a_later_load_cannot_bring_them_back(be
     assert bench.ledger.row(MONDAY).counts["erased"] == 3  # type: ignore[union-attr]
 
 
-def test_a_fence_row_that_is_put_back_keeps_out_whom_the_lost_one_did(bench: Bench) -> None:
+def test_a_restored_fence_row_has_the_erase_lists_version(bench: Bench) -> None:
     erased(bench, "a")
     publisher: Any = bench.publisher
     publisher.api.query(f"DELETE FROM {publisher.tables.ledger.sql} WHERE day IS NULL", doing="lose it", labels={})
@@ -97,7 +97,7 @@ def test_a_fence_row_that_is_put_back_keeps_out_whom_the_lost_one_did(bench: Ben
     assert bench.ledger.erased().names(["a", "b"]) == [True, False]
 
 
-def test_a_ledger_that_was_restored_to_before_an_erase_keeps_out_whom_the_list_names(bench: Bench) -> None:
+def test_a_ledger_restored_to_before_an_erase_gets_the_erase_lists_version(bench: Bench) -> None:
     """What is restored is a fence row of that time; the next erase is a version of its own all the same."""
     erased(bench, "a")
     publisher: Any = bench.publisher
@@ -117,10 +117,10 @@ def test_a_ledger_that_was_restored_to_before_an_erase_keeps_out_whom_the_list_n
     assert generations(bench)[MONDAY] == (4, 1)
 
 
-def test_what_a_killed_erase_has_left_the_next_one_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_erase_finishes_a_killed_one(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies after the list, then after the first of two transactions; a list of many values comes in pieces."""
-    monkeypatch.setattr(eraser, "MOST_AT_ONCE", 2)
-    monkeypatch.setattr(eraser, "DAYS_AT_ONCE", 1)
+    monkeypatch.setattr(eraser, "MAX_DIGESTS_PER_VERSION", 2)
+    monkeypatch.setattr(eraser, "MAX_DAYS_PER_TRANSACTION", 1)
     runs = 0
     run = eraser.TableEraser._run
 
@@ -156,23 +156,21 @@ def test_a_table_by_the_hour_is_rewritten_within_the_partitions_of_one_job(
     assert publisher.preflight(SCHEMA, DAYS, "day") == []
     for number, day in enumerate((MONDAY, TUESDAY, WEDNESDAY)):
         made.publish(made.stage(day, ["a", "b"], number))
-    monkeypatch.setattr(eraser, "PARTITIONS_AT_ONCE", 4)
+    monkeypatch.setattr(eraser, "MAX_PARTITIONS_PER_TRANSACTION", 4)
     groups: list[int] = []
-    rewritten = eraser.TableEraser._rewritten
+    rewritten = eraser.TableEraser._run_erase
 
     def seen(self: Any, script: Any, counted: Any, token: str) -> bool:
         groups.append(len(counted))
         return rewritten(self, script, counted, token)
 
-    monkeypatch.setattr(eraser.TableEraser, "_rewritten", seen)
+    monkeypatch.setattr(eraser.TableEraser, "_run_erase", seen)
     assert erased(made, "a") == {MONDAY: 1, TUESDAY: 1, WEDNESDAY: 1}
     assert groups == [2, 1], "each day may be in two partitions: that of its hour, and that of rows without a time"
     publisher.close()
 
 
-def test_a_day_that_is_published_while_it_is_erased_is_looked_at_again(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_day_published_during_its_erase_is_counted_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other run polled under the list, so it brings no such row: its day is left as it is."""
     count = eraser.TableEraser._count
 
@@ -188,7 +186,7 @@ def test_a_day_that_is_published_while_it_is_erased_is_looked_at_again(
     assert bench.readable() == [(MONDAY, "b"), (MONDAY, "c"), (TUESDAY, "b")]
 
 
-def test_a_source_without_the_column_is_told_how_to_go_on(bench: Bench) -> None:
+def test_a_source_without_the_erased_column_is_refused_with_the_remedy(bench: Bench) -> None:
     """The next preflight says it, before anything is polled; and what it says to do works."""
     erased(bench, "a")
     lacking = SCHEMA.remove(SCHEMA.get_field_index("event"))
@@ -201,7 +199,7 @@ def test_a_source_without_the_column_is_told_how_to_go_on(bench: Bench) -> None:
     assert bench.ledger.erased().version == 0
 
 
-def test_a_newer_day_does_not_make_it_look_again_nor_do_long_scripts_stop_it(
+def test_a_newer_day_does_not_repeat_the_erase_and_long_scripts_are_split(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A day after the last one is published while it counts; and no script may take rows out of three days at once."""
@@ -221,19 +219,19 @@ def test_a_newer_day_does_not_make_it_look_again_nor_do_long_scripts_stop_it(
     assert erased(bench, "b") == {MONDAY: 1, TUESDAY: 1}
     assert counted == 2, "once for the days, and once that finds none left"
     sizes: list[int] = []
-    rewritten = eraser.TableEraser._rewritten
+    rewritten = eraser.TableEraser._run_erase
 
     def seen(self: Any, script: Any, counted: Any, token: str) -> bool:
         sizes.append(len(counted))
         return rewritten(self, script, counted, token)
 
-    monkeypatch.setattr(eraser.TableEraser, "_rewritten", seen)
+    monkeypatch.setattr(eraser.TableEraser, "_run_erase", seen)
     monkeypatch.setattr(eraser, "MAX_SCRIPT_BYTES", 0)
     assert erased(bench, "a") == {MONDAY: 2, WEDNESDAY: 1}
     assert sizes == [1, 1]
 
 
-def test_rejects_that_nobody_looks_into_are_named(bench: Bench) -> None:
+def test_rejects_are_named_as_remaining_copies(bench: Bench) -> None:
     publisher: Any = bench.publisher
     [kept] = publisher.copies()
     assert "time travel" in kept, "no table of them"
@@ -247,19 +245,19 @@ def test_rejects_that_nobody_looks_into_are_named(bench: Bench) -> None:
     assert again == kept
 
 
-def test_days_that_are_staged_and_not_published_are_named(bench: Bench) -> None:
+def test_staging_tables_are_named_as_remaining_copies(bench: Bench) -> None:
     publisher: Any = bench.publisher
     publisher.begin(bench.stage(TUESDAY, ["a"], 9))
     staged, _ = publisher.copies()
     assert re.match(r"days that are staged and not published \(1 tables: .*__stage_", staged)
 
 
-def test_a_list_that_is_gone_stops_every_load(bench: Bench) -> None:
+def test_a_lost_erase_list_stops_every_load(bench: Bench) -> None:
     erased(bench, "a")
     publisher: Any = bench.publisher
     place = erase_list.erase_list_table(publisher.tables.target)
     publisher.api.query(f"DELETE FROM {place.sql} WHERE TRUE", doing="lose it", labels={})
-    with pytest.raises(ConfigError, match=r"is not whole in .*__erased: restore that table"):
+    with pytest.raises(ConfigError, match=r"is not complete in .*__erased\. Restore that table"):
         bench.ledger.erased()
 
 
@@ -270,9 +268,7 @@ def test_a_list_that_is_gone_stops_every_load(bench: Bench) -> None:
         ({"write_mode": "merge", "key": ("time",)}, "'merge'.* by column 'event', which is not in the key"),
     ],
 )
-def test_where_rows_of_others_would_go_or_come_back_it_is_refused(
-    bench: Bench, options: dict[str, Any], text: str
-) -> None:
+def test_an_erase_that_could_affect_other_rows_is_refused(bench: Bench, options: dict[str, Any], text: str) -> None:
     sink = bench.target.sink.model_copy(update=options)
     publisher = sink.open(KEY, bench.target.connections)
     with pytest.raises(ConfigError, match=text):
@@ -307,7 +303,7 @@ def test_merged_rows_are_erased_by_their_key_and_deleted_keys_with_them(bigquery
         sink.publish(stale)
 
 
-def test_the_newest_of_merged_snapshots_counts_all_rows_that_are_left(bigquery_target: Table, tmp_path: Path) -> None:
+def test_the_newest_merged_snapshot_counts_all_remaining_rows(bigquery_target: Table, tmp_path: Path) -> None:
     """A row that is newer than a later snapshot's stays where it is, with an earlier day: it is one of its rows."""
     sink = bench_of(bigquery_target, tmp_path).having(MERGED, write_mode="merge", key=("event",), newest_by="amount")
     with sink.open() as publisher:
@@ -326,8 +322,8 @@ def test_the_newest_of_merged_snapshots_counts_all_rows_that_are_left(bigquery_t
     assert (sink.rows(MONDAY), sink.rows(TUESDAY)) == ([], ["c"])
 
 
-def test_columns_that_cannot_say_whose_a_row_is_are_refused(bench: Bench) -> None:
+def test_columns_that_cannot_identify_people_are_refused(bench: Bench) -> None:
     with pytest.raises(ConfigError, match="no column 'evnt'; did you mean 'event'"):
         bench.publisher.find("evnt", ["a"])
-    with pytest.raises(ConfigError, match=r"'amount' is FLOAT.*, not one STRING or whole number"):
+    with pytest.raises(ConfigError, match=r"'amount' is FLOAT.*, but must be one STRING or whole number"):
         bench.publisher.find("amount", ["a"])

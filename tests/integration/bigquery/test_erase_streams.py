@@ -36,7 +36,7 @@ RENAMED = StreamKey(connector=KEY.connector, stream="renamed.export")
 """The same stream once its connection has another name."""
 
 
-def test_a_stream_under_another_name_keeps_to_the_tables_list(bigquery_target: Table, tmp_path: Path) -> None:
+def test_a_stream_under_another_name_follows_the_targets_erase_list(bigquery_target: Table, tmp_path: Path) -> None:
     """The list was by stream: a renamed conn_id brought everybody back."""
     sink = merge_bench(bigquery_target, tmp_path)
     with sink.sink.open(RENAMED, {sink.sink.conn_id: sink.connection}) as other:
@@ -57,9 +57,7 @@ def test_a_stream_under_another_name_keeps_to_the_tables_list(bigquery_target: T
     assert (sink.rows(MONDAY), sink.rows(TUESDAY)) == (["b"], [])
 
 
-def test_a_stream_that_comes_after_the_erase_is_under_the_list_from_its_first_preflight(
-    bigquery_target: Table, tmp_path: Path
-) -> None:
+def test_a_new_stream_follows_the_erase_list_from_its_first_preflight(bigquery_target: Table, tmp_path: Path) -> None:
     sink = merge_bench(bigquery_target, tmp_path)
     with sink.open() as publisher:
         publisher.erase("event", ["a"], "day")
@@ -77,9 +75,7 @@ def _shares(publisher: Any, staged: Publish) -> Any:
     return publisher.shares(staged.manifest.polled.files)
 
 
-def test_lists_of_earlier_versions_are_the_tables_although_each_names_a_stream(
-    bigquery_target: Table, tmp_path: Path
-) -> None:
+def test_stream_lists_of_earlier_versions_count_for_the_whole_target(bigquery_target: Table, tmp_path: Path) -> None:
     """Such a list has no column for the shapes' digest, and a fence row of one stream alone has its version."""
     sink = merge_bench(bigquery_target, tmp_path)
     names = [field["name"] for field in erase_list.LIST_FIELDS if field["name"] not in erase_list.ADDED_LIST_FIELDS]

@@ -134,7 +134,7 @@ def test_a_fault_that_stays_is_an_error_within_the_budget(
         ("billingNotEnabled", ConfigError, None),
     ],
 )
-def test_b13_what_will_not_pass_is_not_tried_again(
+def test_b13_a_final_error_is_not_retried(
     api: BigQueryApi,
     table: TableRef,
     proxy: BigQueryProxy,
@@ -222,12 +222,12 @@ def test_a_job_that_never_ends_is_cancelled(
     monkeypatch.setattr(_bigquery_access, "JOB_SECONDS", 1.0)
     proxy.breaks(f"{JOBS}|{ONE_JOB}", Change(running))
     proxy.breaks("POST .*/cancel$", Answer({"job": {"status": {"state": "RUNNING"}}}))
-    with pytest.raises(RetriableError, match=f"job {job_of(table)} is not done after 1 s; cancelled"):
+    with pytest.raises(RetriableError, match=f"job {job_of(table)} was not done after 1 s and has been cancelled"):
         insert(api, table)
     assert proxy.count("POST .*/cancel$") == 1
 
 
-def test_making_a_table_whose_answer_is_lost_finds_it_made(
+def test_a_lost_response_to_a_tables_creation_returns_the_table(
     api: BigQueryApi, dataset: str, proxy: BigQueryProxy
 ) -> None:
     from google.cloud import bigquery

@@ -30,7 +30,7 @@ def test_a_lost_fence_row_stops_a_publish(bench: Bench) -> None:
     bench.publish(2, 1, [row(2)])
     plan = bench.plan(1, 1, [row(1)])
     bench.query(f"DELETE FROM {bench.ledger.sql} WHERE day IS NULL")
-    with pytest.raises(RetriableError, match="no fence row"):
+    with pytest.raises(RetriableError, match="lost the fence row"):
         bench.run(plan)
     bench.prepare()
     assert bench.run(plan).generation == 1
@@ -47,7 +47,7 @@ def test_two_streams_do_not_delete_each_others_days(bench: Bench) -> None:
     assert bench.rows() == [(1, 1, 1)]
 
 
-def test_the_ledger_of_what_is_not_there_is_empty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_of_a_missing_table_is_empty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bench.book().row(dt.date(2026, 9, 1)) is None
     assert len(bench.book().days()) == 0
     monkeypatch.setattr(_bigquery_ledger, "SETTLE_SECONDS", 0.2)
@@ -57,7 +57,7 @@ def test_the_ledger_of_what_is_not_there_is_empty(bench: Bench, monkeypatch: pyt
     assert elsewhere.published(dt.date(2026, 9, 1), "t") is None
 
 
-def test_the_ledger_tells_what_was_published(bench: Bench) -> None:
+def test_the_ledger_returns_published_days_and_intents(bench: Bench) -> None:
     old = bench.publish(1, 1, [row(1)], token="old")
     new = bench.publish(1, 2, [row(1), row(2)], token="new")
     day = dt.date(2026, 9, 1)
@@ -103,7 +103,7 @@ def test_a_confirmation_repeats_the_row_and_touches_no_other_table(bench: Bench)
     assert (reloaded.generation, reloaded.checks) == (2, 0)
 
 
-def test_a_ledger_of_an_earlier_version_is_read_brought_up_to_date_and_confirms_nothing(bench: Bench) -> None:
+def test_a_ledger_of_an_earlier_version_is_read_and_upgraded_and_confirms_nothing(bench: Bench) -> None:
     day, earlier = dt.date(2026, 9, 1), [field for field in LEDGER_FIELDS if field["name"] not in LATER]
     ready = ensure_target(bench.api, bench.target, bench.options, bench.schema)
     create_table(bench.api, bench.ledger, earlier)
@@ -150,7 +150,7 @@ def test_a_lost_ledgers_message_knows_that_time_travel_may_be_short(bench: Bench
 
 def test_a_table_in_the_ledgers_place_is_refused(bench: Bench) -> None:
     bench.query(f"CREATE TABLE {bench.ledger.sql} (a INT64)")
-    with pytest.raises(ConfigError, match="not made by this sink, since it lacks the columns attempt"):
+    with pytest.raises(ConfigError, match="not created by this sink, since it lacks the columns attempt"):
         bench.prepare()
 
 
@@ -174,7 +174,7 @@ def test_a_lost_ledger_is_never_taken_for_an_empty_one(bench: Bench, loss: str, 
     assert names_its_ledger(bench) == "connect_ledger"
     bench.write_mode = write_mode
     bench.query(loss.format(bench.ledger.sql))
-    with pytest.raises(ConfigError, match=r"is gone, or holds nothing about it.*bq cp .*--clear_label connect_ledger"):
+    with pytest.raises(ConfigError, match=r"is gone or has no row about it.*bq cp .*--clear_label connect_ledger"):
         bench.prepare()
     clear_label(bench)  # a person's decision
     bench.prepare()
@@ -195,7 +195,7 @@ def test_a_ledger_that_is_gone_does_not_erase_what_was_published(bench: Bench) -
             read()
 
 
-def test_a_ledger_that_a_query_misses_though_it_is_there_is_asked_again(bench: Bench) -> None:
+def test_an_existing_ledger_that_a_query_misses_is_retriable(bench: Bench) -> None:
     class Forgetful(BigQueryApi):
         def query(self, *args: Any, **kwargs: Any) -> Any:
             raise MissingError("Not found: Table")
@@ -225,7 +225,7 @@ def test_a_second_ledger_of_one_table_is_refused(bench: Bench) -> None:
         replace(bench, ledger=bench.target.sibling("other")).book().days()
 
 
-def test_the_label_leaves_others_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_label_keeps_other_labels(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.api, "labels", {"team": "x"})
     bench.prepare()
     bench.prepare()

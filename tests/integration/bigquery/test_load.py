@@ -18,8 +18,8 @@ import pytest
 from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
-from airflow_provider_connect.sinks._bigquery.ways_in import load_job as _load_job
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import PACE_SECONDS, run_load_jobs
+from airflow_provider_connect.sinks._bigquery.load_methods import load_job as _load_job
+from airflow_provider_connect.sinks._bigquery.load_methods.load_job import PACE_SECONDS, run_load_jobs
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import Answer, BigQueryProxy, Change, Lose, Refuse, RefuseAfter
 
@@ -118,7 +118,7 @@ def test_more_files_than_a_job_takes_are_several_jobs_at_a_pace(
 
 
 @pytest.mark.parametrize("fault", [Lose(), RefuseAfter(503, "backendError"), RefuseAfter(500, "internalError")])
-def test_b8_a_lost_answer_leads_to_the_job_that_was_started(
+def test_b8_a_lost_response_leads_to_the_job_that_was_started(
     api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy, fault: Any
 ) -> None:
     proxy.breaks(UPLOAD, fault, 1)
@@ -148,7 +148,7 @@ def failed(reason: str, message: str = "made by the test", *, bad_records: int =
     return Change(change)
 
 
-def test_b9_a_job_that_failed_of_what_passes_is_followed_by_another(
+def test_b9_a_job_with_a_transient_error_is_followed_by_another(
     api: BigQueryApi, table: TableRef, tmp_path: Path, proxy: BigQueryProxy
 ) -> None:
     gone = {
@@ -210,7 +210,7 @@ def test_b10_records_that_were_left_out_are_a_failure(
     ("reason", "error", "retry_after"),
     [("quotaExceeded", RetriableError, 3600), ("accessDenied", ConfigError, None)],
 )
-def test_b13_jobs_that_fail_are_told_apart(
+def test_b13_failed_jobs_are_classified(
     api: BigQueryApi,
     table: TableRef,
     tmp_path: Path,
@@ -233,11 +233,11 @@ def test_a_table_that_is_gone_is_made_again_by_the_next_attempt(
     proxy.breaks(UPLOAD, failed("notFound"), 1)  # not known yet
     assert run(api, table, file) == [job(table, "a1_0_1")]
     proxy.breaks(UPLOAD, failed("notFound"))
-    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+    with pytest.raises(RetriableError, match="the table, stream or job of this attempt is gone"):
         run(api, table, file, attempt="a2")
     api.retry_budget_seconds = 1
     proxy.breaks("POST /upload/", Refuse(404, "notFound"))
-    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+    with pytest.raises(RetriableError, match="the table, stream or job of this attempt is gone"):
         run(api, table, file, attempt="a3")
 
 

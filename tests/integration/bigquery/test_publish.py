@@ -54,7 +54,7 @@ def test_replace_on_a_table_that_requires_a_filter_on_another_column(bench: Benc
     assert [r["id"] for r in found] == [3]
 
 
-def test_the_same_intent_again_changes_nothing(bench: Bench) -> None:
+def test_publishing_the_same_intent_again_changes_nothing(bench: Bench) -> None:
     first = bench.publish(1, 1, [row(1)], token="t")
     again = bench.publish(1, 1, [row(1), row(2)], token="t")
     assert again == first
@@ -81,7 +81,7 @@ def test_the_newer_answer_wins_whoever_started_first(bench: Bench) -> None:
     assert bench.rows() == [(1, 2, 1)]
 
 
-def test_who_lost_to_a_later_clear_of_its_run_is_not_to_poll_again(bench: Bench) -> None:
+def test_an_attempt_overtaken_by_a_later_clear_of_its_run_does_not_poll_again(bench: Bench) -> None:
     zombie = bench.plan(1, 1, [row(1)])
     cleared = bench.publish(1, 1, [row(2)], token="cleared", clear_number=1)
     assert (cleared.generation, cleared.clear_number) == (1, 1)
@@ -93,7 +93,7 @@ def test_who_lost_to_a_later_clear_of_its_run_is_not_to_poll_again(bench: Bench)
     assert bench.rows() == [(1, 3, 1)]
 
 
-def test_a_ledger_that_forgot_what_was_seen_is_no_licence(bench: Bench) -> None:
+def test_a_ledger_that_lost_the_seen_generation_refuses_the_publish(bench: Bench) -> None:
     with pytest.raises(OvertakenError, match="generation 4 was there before the poll, and the ledger has none now"):
         bench.publish(1, 1, [row(1)], seen=4)
     assert bench.rows() == []
@@ -176,7 +176,7 @@ def test_merge_by_a_column_lets_its_highest_value_win_over_days_too(bench: Bench
     assert bench.rows() == [(1, 1, 6), (3, 2, 1), (3, 3, 5)]
 
 
-def test_a_number_replaces_what_is_not_one(bench: Bench) -> None:
+def test_a_number_replaces_nan(bench: Bench) -> None:
     fields = [pa.field("id", pa.int64()), pa.field("gone", pa.bool_()), pa.field("version", pa.float64())]
     bench.schema = pa.schema(fields)
     merge = merging(bench, newest_by="version")

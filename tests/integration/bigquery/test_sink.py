@@ -62,7 +62,7 @@ GOOD, TOO_LATE = int(LATER.timestamp()) * 1_000_000, 300_000_000_000_000_000  # 
 # Modes
 
 
-def test_merge_goes_by_the_place_in_the_day_over_files_and_by_the_day(bench: SinkBench) -> None:
+def test_merge_prefers_the_later_position_in_the_day_and_the_later_day(bench: SinkBench) -> None:
     sink = bench.having(KEYED, write_mode="merge", key=("id",))
     assert sink.preflight() == []
     first, second = keyed((1, "a", 9, False), (2, "b", 9, False)), keyed((1, "later file", 1, False))
@@ -120,7 +120,7 @@ def rejected(sink: SinkBench) -> list[tuple[Any, ...]]:
     return [(row["origin"], row["position"], row["column"], row["generation"]) for row in found]
 
 
-def test_rows_that_source_or_sink_refuse_lie_beside_the_table_and_go_with_their_day(bench: SinkBench) -> None:
+def test_rejects_of_source_and_sink_are_published_and_deleted_with_their_day(bench: SinkBench) -> None:
     sink = bench.having(TIMED, errors_tolerance="all", max_rejects=2)
     assert sink.preflight() == []
     row = sink.publish(sink.stage(MONDAY, timed(GOOD, TOO_LATE, GOOD), timed(TOO_LATE), rejects=[b"{", b"}"]))
@@ -144,7 +144,7 @@ def test_a_day_that_has_rows_is_not_replaced_by_rejects_alone(bench: SinkBench) 
     sink = bench.having(TIMED, errors_tolerance="all")
     assert sink.preflight() == []
     row = sink.publish(sink.stage(MONDAY, timed(GOOD)))
-    with pytest.raises(DataError, match=r"none of the rows that came, and 1 rows are published"):
+    with pytest.raises(DataError, match=r"none of the polled rows, but 1 rows are published"):
         sink.publish(sink.stage(MONDAY, timed(TOO_LATE), order=2, seen=1))
     assert sink.rows(MONDAY) == ["e0"]
     assert sink.row(MONDAY) == row
@@ -188,7 +188,7 @@ def test_b3_one_row_of_500_that_bigquery_refuses(fronted: SinkBench, proxy: BigQ
     proxy.breaks("AppendRows", row_error(123), 1)
     staged = sink.stage(MONDAY, events(*names))
     if tolerance == "none":
-        with pytest.raises(DataError, match="BigQuery refuses 1 rows, the first is row 123; columns: event"):
+        with pytest.raises(DataError, match=r"BigQuery refuses 1 rows \(columns: event\)\. The first is row 123"):
             sink.publish(staged)
         assert sink.rows(MONDAY) == []
         return
@@ -200,7 +200,7 @@ def test_b3_one_row_of_500_that_bigquery_refuses(fronted: SinkBench, proxy: BigQ
 # Load jobs
 
 
-def test_files_go_in_by_load_jobs(bench: SinkBench) -> None:
+def test_load_jobs_publish_staged_files(bench: SinkBench) -> None:
     sink = bench.having(load_method="load_job")
     assert sink.preflight() == []
     row = sink.publish(sink.stage(MONDAY, events("a", "b"), events("c"), rejects=[b"{"]))
@@ -216,16 +216,16 @@ def test_files_go_in_by_load_jobs(bench: SinkBench) -> None:
     [
         (SCHEMA.append(pa.field("a.b", pa.int64())), {}, "'a.b' has another name in the staging table"),
         (SCHEMA.append(pa.field("s", pa.struct([("x", pa.int64())]))), {}, "'s' is nested"),
-        (SCHEMA, {"errors_tolerance": "all"}, "errors_tolerance='all' looks at every row"),
-        (SCHEMA, {"write_mode": "merge", "key": ("n",)}, "write_mode='merge' needs each row's place"),
+        (SCHEMA, {"errors_tolerance": "all"}, "errors_tolerance='all' checks every row"),
+        (SCHEMA, {"write_mode": "merge", "key": ("n",)}, "write_mode='merge' needs each row's position"),
     ],
 )
-def test_what_load_jobs_cannot_take_is_said_before_the_poll(
+def test_rows_that_load_jobs_cannot_take_are_refused_before_the_poll(
     bench: SinkBench, schema: pa.Schema, options: dict[str, Any], message: str
 ) -> None:
     [problem] = bench.having(schema, load_method="load_job", **options).preflight()
     assert message in problem
-    assert "use 'storage_write'" in problem
+    assert "Use load_method='storage_write'" in problem
 
 
 # Schemas
@@ -268,7 +268,7 @@ def test_b12_a_changed_type_fails_with_the_column_and_both_types(bench: SinkBenc
 # Preflight and tables
 
 
-def test_b14_what_a_person_must_mend_is_a_text_before_anything_is_sent(
+def test_b14_problems_that_a_person_must_correct_are_reported_before_the_poll(
     bench: SinkBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_bigquery_access, "SETTLE_SECONDS", 0.2)
@@ -293,15 +293,13 @@ def test_b14_a_day_that_its_partition_would_not_outlive_is_refused(bench: SinkBe
 
 
 @pytest.mark.parametrize("call", ["GET .*/datasets/[^/]+$", "GET .*/tables/", "POST .*/tables$", "POST .*/jobs$"])
-def test_rights_that_are_missing_are_a_text_before_anything_is_sent(
-    fronted: SinkBench, proxy: BigQueryProxy, call: str
-) -> None:
+def test_missing_rights_are_reported_before_the_poll(fronted: SinkBench, proxy: BigQueryProxy, call: str) -> None:
     if call.endswith("/jobs$"):
         assert fronted.preflight() == []
     proxy.breaks(call, Refuse(403, "accessDenied"))
     problems = fronted.preflight()
     assert problems
-    assert all("accessDenied" in text and "the right it lacks" in text for text in problems)
+    assert all("accessDenied" in text and "the missing right" in text for text in problems)
 
 
 def test_a_new_table_is_made_as_the_options_say(bench: SinkBench) -> None:
@@ -375,7 +373,7 @@ def test_a_publish_costs_the_same_calls_whatever_its_size_and_the_docs_say_how_m
     assert f"{said}, and {other_grpc_calls + 1} gRPC calls" in page
 
 
-def test_a_table_that_was_dropped_is_not_quietly_begun_anew(bench: SinkBench) -> None:
+def test_a_dropped_table_with_a_ledger_is_refused(bench: SinkBench) -> None:
     assert bench.preflight() == []
     bench.publish(bench.stage(MONDAY, events("a")))
     with _bigquery_access.BigQueryApi.open(bench.reader) as api:

@@ -132,7 +132,7 @@ def test_a_publish_survives_a_fault_of_any_call(
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_tables_are_made_and_changed_whatever_breaks(bench: SinkBench, front: BigQueryProxy, fault: str) -> None:
+def test_tables_are_created_and_changed_despite_faults(bench: SinkBench, front: BigQueryProxy, fault: str) -> None:
     sink = patient(bench, fault, table=f"{bench.sink.table}_{FAULTS.index(fault)}")
     made = breaks(front, TABLES, fault, 3)  # preflight's probe, the target and the ledger
     assert sink.preflight() == []
@@ -160,7 +160,7 @@ def old_day(shared: SinkBench, front: BigQueryProxy) -> dt.date:
 
 
 @pytest.mark.parametrize(("method", "call"), [case for case in CALLS if case[1] not in ("FinalizeWriteStream", DROP)])
-def test_b13_a_used_up_quota_is_for_later_and_the_old_day_stands(
+def test_b13_an_exhausted_quota_is_retriable_and_the_old_day_stays(
     bench: SinkBench, front: BigQueryProxy, old_day: dt.date, method: str, call: str
 ) -> None:
     sink = bench.having(load_method=method)

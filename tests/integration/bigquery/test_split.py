@@ -111,7 +111,7 @@ def test_a_day_is_split_reloaded_and_emptied_under_one_row_of_the_ledger(lake: L
     assert lake.bench.ledger.tables(TUESDAY, 1) == {name: name != "mp_buy" for name in lake.tables()}
 
 
-def test_what_fails_between_two_tables_changes_none_and_the_retry_changes_all(lake: Lake) -> None:
+def test_a_failure_between_two_tables_changes_none_and_the_retry_changes_all(lake: Lake) -> None:
     lake.put(OLD)
     staged = lake.stage(["a new one", *NEW])
     token, receipts = lake.bench.send(staged)
@@ -141,7 +141,7 @@ def test_of_two_attempts_the_later_one_changes_no_table(lake: Lake) -> None:
     assert lake.shown() == Counter(NEW)
 
 
-def test_what_a_reload_changes_is_counted_over_all_tables(lake: Lake) -> None:
+def test_changes_of_a_reload_are_counted_over_all_tables(lake: Lake) -> None:
     DifferencesCases().test_what_a_reload_changes_is_counted_and_nothing_is_changed_by_that(lake.bench)
 
 
@@ -157,7 +157,7 @@ def test_the_ledger_of_the_head_keeps_definitions_of_days_in_all_tables(lake: La
     case(DefinitionCases(), lake.bench)
 
 
-def test_people_are_erased_from_all_tables_and_the_next_publish_replaces_what_stayed(
+def test_people_are_erased_from_all_tables_and_the_next_publish_replaces_the_rest(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It dies between two days, and the next call does the rest."""
@@ -165,7 +165,7 @@ def test_people_are_erased_from_all_tables_and_the_next_publish_replaces_what_st
     lake.put(["login", "buy"], TUESDAY)
     assert lake.publisher.find("event", ["login", "nobody"]) == {MONDAY: 2, TUESDAY: 1}
     stale = lake.stage(["login", "buy"], TUESDAY)
-    monkeypatch.setattr(eraser, "DAYS_AT_ONCE", 1)
+    monkeypatch.setattr(eraser, "MAX_DAYS_PER_TRANSACTION", 1)
     run, scripts = eraser.TableEraser._run, 0
 
     def dying(self: Any, script: Any, doing: str) -> Any:
@@ -204,7 +204,7 @@ def test_new_columns_reach_a_table_when_it_has_rows(lake: Lake) -> None:
     assert [row["amount"] for row in found] == [0.0]
 
 
-def test_tables_of_others_and_lost_ones_are_left_alone(lake: Lake) -> None:
+def test_foreign_and_lost_tables_are_refused(lake: Lake) -> None:
     create_table(lake.api, lake.place("mp_buy"), [{"name": "event", "type": "STRING", "mode": "NULLABLE"}, DAY_FIELD])
     lake.query(f"INSERT INTO {lake.place('mp_buy').sql} (event, day) VALUES ('mine', DATE '{MONDAY}')")
     with pytest.raises(ConfigError, match=r"mp_buy is in the way: .*bq update --set_label connect_ledger:"):
@@ -219,7 +219,7 @@ def test_tables_of_others_and_lost_ones_are_left_alone(lake: Lake) -> None:
     assert find_table(lake.api, lake.place("mp_login")) is None
 
 
-def test_bounds_and_what_the_source_must_have(lake: Lake) -> None:
+def test_limits_and_missing_columns_are_refused(lake: Lake) -> None:
     few = Lake(lake.connections["google_cloud_default"], lake.dataset, lake.root, max_tables=3)
     few.numbers = lake.numbers
     few.put(OLD)
@@ -229,5 +229,5 @@ def test_bounds_and_what_the_source_must_have(lake: Lake) -> None:
     (problem,) = few.publisher.preflight(SCHEMA.remove(0), DAYS, "day")
     assert "the source has no column 'event'" in problem
     (problem,) = few.publisher.preflight(SCHEMA, DAYS, "snapshot")
-    assert "set snapshot='daily'" in problem
+    assert "Set snapshot='daily'" in problem
     few.publisher.close()

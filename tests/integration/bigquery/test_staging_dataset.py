@@ -79,12 +79,12 @@ def test_a_staging_dataset_that_is_missing_or_far_away_is_named_before_the_poll(
     fronted = SinkBench(bench.sink, connection_to(proxy), bench.reader, bench.root)
     proxy.breaks(f"GET .*/datasets/{aside}$", Change(lambda body: body | {"location": "EU"}))
     [problem] = fronted.preflight()
-    assert "lies in EU, and the table in US" in problem
+    assert "lies in EU, but the table lies in US" in problem
 
 
 @pytest.mark.parametrize("name", ["", "a.b.c", "a b", "größe", "d`", "A.d"])
-def test_what_is_no_dataset_is_refused(name: str) -> None:
+def test_text_that_names_no_dataset_is_refused(name: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"staging_dataset: .* is not a dataset: write 'dataset' or 'project.dataset'"
+        ConfigError, match=r"staging_dataset: .* is not a dataset\. Write 'dataset' or 'project.dataset'"
     ):
         BigQuerySink(table="d.t", staging_dataset=name)

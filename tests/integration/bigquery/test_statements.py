@@ -52,7 +52,7 @@ def test_every_column_stands_after_an_alias_that_its_statement_gives() -> None:
         analyzer.check_statement(statement, variables, strict=True)
 
 
-def test_taking_any_alias_out_is_found() -> None:
+def test_removing_any_alias_is_detected() -> None:
     """Each column that stands after an alias is put there without it, once for each kind of statement."""
     tried: set[tuple[str, str]] = set()
     for analyzer, statement, _ in plain():
@@ -92,7 +92,7 @@ def test_names_and_types_are_right_in_a_table_of_any_name(table: str) -> None:
             analyzer.check(sql)
 
 
-def test_the_analyzer_finds_what_hides_what() -> None:
+def test_the_analyzer_detects_hidden_names() -> None:
     """The faults for which it is asked: both emulators pass them."""
     world = World("day", ("t", "connect_newest_day"))
     analyzer = Analyzer(world.known())

@@ -68,7 +68,7 @@ def test_rows_of_several_streams_appear_together(api: BigQueryApi, table: TableR
     assert stored(api, table) == list(range(2007))
 
 
-def test_an_appender_left_early_leaves_nothing_visible(api: BigQueryApi, table: TableRef) -> None:
+def test_an_appender_that_ends_early_leaves_nothing_visible(api: BigQueryApi, table: TableRef) -> None:
     def fail_halfway() -> None:
         with Appender(api, table, SCHEMA, request_bytes=SMALL) as appender:
             appender.append(batch())
@@ -79,7 +79,7 @@ def test_an_appender_left_early_leaves_nothing_visible(api: BigQueryApi, table: 
     assert stored(api, table) == []
 
 
-def test_a_request_of_the_real_size_is_taken(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
+def test_a_request_of_the_real_size_is_accepted(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     rows = batch(0, 30_000, "x" * 1000)
     with Appender(api, table, SCHEMA) as appender:
         appender.append(rows)
@@ -114,7 +114,7 @@ def test_b1_b5_an_append_that_fails_is_sent_again_and_stored_once(
     assert stored(api, table) == list(range(2000))
 
 
-def test_b1_several_answers_lost_on_the_way(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
+def test_b1_several_lost_responses_store_each_row_once(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     proxy.breaks("AppendRows", Lose(), 2, 3, 7, 12)
     finalize_and_commit(api, table, [append(api, table, batch(0), batch(1000))])
     assert stored(api, table) == list(range(2000))
@@ -137,7 +137,7 @@ def test_b2_a_request_lost_inside_a_connection_leaves_no_gap(
     assert stored(api, table) == list(range(2000))
 
 
-def test_b2_rows_that_were_answered_and_are_gone_need_a_new_stream(
+def test_b2_confirmed_rows_that_are_lost_need_a_new_stream(
     api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
 ) -> None:
     from google.cloud.bigquery_storage_v1 import types
@@ -149,7 +149,7 @@ def test_b2_rows_that_were_answered_and_are_gone_need_a_new_stream(
         append(api, table, batch())
 
 
-def test_a_connection_that_goes_away_is_opened_again(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
+def test_a_closed_connection_is_reopened(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     with Appender(api, table, SCHEMA, request_bytes=SMALL) as appender:
         appender.append(batch(0))
         proxy.go_away()
@@ -187,7 +187,7 @@ def test_b3_refused_rows_are_named_by_position_and_column_and_never_shown(
 
 def test_b4_a_row_larger_than_a_request_is_named(api: BigQueryApi, table: TableRef) -> None:
     rows = pa.record_batch([pa.array([1, 2, 3]), pa.array(["a", "b" * 20_000, "c"])], schema=SCHEMA)
-    with pytest.raises(DataError, match=r"row 1 is \d+ bytes large"):
+    with pytest.raises(DataError, match=r"row 1 has \d+ bytes"):
         append(api, table, rows)
 
 
@@ -198,7 +198,7 @@ def test_b4_uneven_rows_are_split_until_they_fit(api: BigQueryApi, table: TableR
     assert proxy.count("AppendRows") >= sum(map(len, texts)) / SMALL
 
 
-def test_what_is_unanswered_is_bounded(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
+def test_unanswered_bytes_are_bounded(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     api.retry_budget_seconds, api.timeout_seconds = 1, 0.5
     proxy.breaks("AppendRows", Silent(20))
     with Appender(api, table, SCHEMA, request_bytes=SMALL, in_flight_bytes=2 * SMALL) as appender:
@@ -222,14 +222,14 @@ def test_b5_a_service_that_never_recovers_is_an_error_within_the_budget(
     assert time.monotonic() - started < 4
 
 
-def test_b6_a_lost_answer_to_the_commit_is_decided(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
+def test_b6_a_lost_response_to_the_commit_is_resolved(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     receipts = [append(api, table, batch(0)), append(api, table, batch(1000))]
     proxy.breaks("BatchCommit", Lose(), 1)
     finalize_and_commit(api, table, receipts)
     assert stored(api, table) == list(range(2000))
 
 
-def test_b6_a_lost_answer_is_decided_by_the_streams_commit_time(
+def test_b6_a_lost_response_is_resolved_by_the_streams_commit_time(
     api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
 ) -> None:
     receipts = [append(api, table, batch(0))]
@@ -241,7 +241,7 @@ def test_b6_a_lost_answer_is_decided_by_the_streams_commit_time(
     assert stored(api, table) == list(range(1000))
 
 
-def test_streams_are_sealed_side_by_side(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
+def test_streams_are_finalized_in_parallel(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     receipts = [append(api, table, batch(1000 * n)) for n in range(4)]
     let_go = threading.Event()
     proxy.breaks("FinalizeWriteStream", Hold(let_go))
@@ -304,14 +304,14 @@ def test_b6_errors_of_some_streams_mean_that_nothing_is_committed(
 def test_b6_a_stream_that_has_expired_must_be_appended_again(api: BigQueryApi, table: TableRef) -> None:
     gone = StreamReceipt(f"{table.resource_name}/streams/0123456789abcdef", 5)
     api.retry_budget_seconds = 1
-    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+    with pytest.raises(RetriableError, match="the table, stream or job of this attempt is gone"):
         finalize_and_commit(api, table, [append(api, table, batch()), gone])
     assert stored(api, table) == []
 
 
 def test_b7_another_number_of_rows_is_not_committed(api: BigQueryApi, table: TableRef) -> None:
     receipt = append(api, table, batch())
-    with pytest.raises(RetriableError, match="BigQuery has 1000 rows where 1001 were appended"):
+    with pytest.raises(RetriableError, match="BigQuery has 1000 rows, but 1001 were appended"):
         finalize_and_commit(api, table, [StreamReceipt(receipt.name, 1001)])
     assert stored(api, table) == []
 
@@ -331,7 +331,7 @@ HIDDEN = Fail(
 
 
 @pytest.mark.parametrize("fault", [Fail(grpc.StatusCode.NOT_FOUND), HIDDEN], ids=["missing", "hidden"])
-def test_what_is_unknown_for_a_while_is_asked_for_again(
+def test_a_resource_unknown_for_a_while_is_retried(
     api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, fault: Any
 ) -> None:
     for method, nth in {"CreateWriteStream": 1, "AppendRows": 4, "Finalize": 1, "BatchCommit": 1}.items():
@@ -341,32 +341,30 @@ def test_what_is_unknown_for_a_while_is_asked_for_again(
     assert stored(api, table) == list(range(2000))
 
 
-def test_a_stream_unknown_in_an_answer_is_asked_for_again(
-    api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
-) -> None:
+def test_a_stream_unknown_in_a_response_is_retried(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     proxy.breaks("AppendRows", Answer(error_answer(5)), 3)
     finalize_and_commit(api, table, [append(api, table, batch(0), batch(1000))])
     assert stored(api, table) == list(range(2000))
 
 
 @pytest.mark.parametrize("method", ["CreateWriteStream", "AppendRows", "Finalize", "BatchCommit"])
-def test_b14_what_this_attempt_has_made_and_stays_missing_is_made_again_by_the_next(
+def test_b14_a_missing_table_of_this_attempt_is_left_to_the_next_attempt(
     api: BigQueryApi, table: TableRef, proxy: BigQueryProxy, method: str
 ) -> None:
     api.retry_budget_seconds = 1
     proxy.breaks(method, Fail(grpc.StatusCode.NOT_FOUND))
-    with pytest.raises(RetriableError, match="what this attempt made there is gone"):
+    with pytest.raises(RetriableError, match="the table, stream or job of this attempt is gone"):
         finalize_and_commit(api, table, [append(api, table, batch())])
 
 
 def test_rights_that_stay_missing_are_a_config_error(api: BigQueryApi, table: TableRef, proxy: BigQueryProxy) -> None:
     api.retry_budget_seconds = 1
     proxy.breaks("CreateWriteStream", HIDDEN)
-    with pytest.raises(ConfigError, match="the right it lacks"):
+    with pytest.raises(ConfigError, match="the missing right"):
         append(api, table, batch())
 
 
-def test_a_commit_that_is_asked_about_in_vain_keeps_within_its_budget(
+def test_a_commit_lookup_without_success_ends_within_its_budget(
     api: BigQueryApi, table: TableRef, proxy: BigQueryProxy
 ) -> None:
     receipts = [append(api, table, batch())]

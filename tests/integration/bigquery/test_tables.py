@@ -94,7 +94,7 @@ def test_a_missing_table_is_made_as_the_options_say(bench: Bench, monkeypatch: p
     assert made.labels == {"team": "x", "connect_ledger": "connect_ledger"}
 
 
-def test_a_view_is_no_target(bench: Bench) -> None:
+def test_a_view_is_refused_as_target(bench: Bench) -> None:
     bench.query(f"CREATE VIEW {bench.target.sql} AS SELECT 1 AS id")
     with pytest.raises(ConfigError, match="is a VIEW, which cannot be written"):
         bench.prepare()
@@ -194,7 +194,7 @@ class Contended(BigQueryApi):
         return super().call(doing, *args, **kwargs)
 
 
-def test_a_schema_that_others_change_too_is_brought_in_order(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schema_that_others_change_too_gets_the_columns(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.prepare()
     bench.schema = with_field(pa.field("extra", pa.string()))
     busy = Contended(bench.api.connection, bench.api.project, bench.api.credentials)

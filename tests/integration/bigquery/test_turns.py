@@ -47,7 +47,7 @@ def sink(bigquery_target: Target, tmp_path: Path, proxy: BigQueryProxy) -> SinkB
     return SinkBench(direct.sink, connection_to(proxy), direct.reader, direct.root)
 
 
-def test_sixteen_days_at_once_all_get_through_below_the_limit_of_statements(
+def test_sixteen_concurrent_days_all_publish_below_the_dml_limit(
     api: BigQueryApi, dataset: str, proxy: BigQueryProxy
 ) -> None:
     place = TableRef(api.project, dataset, "events")
@@ -93,7 +93,7 @@ def test_a_rate_limit_in_a_script_is_waited_out_and_costs_no_more_statements(
     assert [pause >= 30 for pause in clock.pauses] == [True, True]
 
 
-def test_who_may_not_list_tables_pauses_as_if_there_were_many(
+def test_without_the_right_to_list_tables_many_publishers_are_assumed(
     api: BigQueryApi, dataset: str, proxy: BigQueryProxy
 ) -> None:
     place = TableRef(api.project, dataset, "events")
@@ -123,7 +123,7 @@ def attempt(sink: SinkBench, staged: Publish) -> None:
 
 
 @pytest.mark.parametrize("method", ["storage_write", "load_job"])
-def test_rows_that_found_no_turn_are_not_sent_again(
+def test_rows_of_a_publish_that_got_no_turn_are_not_sent_again(
     sink: SinkBench, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     sink = sink.having(load_method=method)
@@ -143,7 +143,7 @@ def test_rows_that_found_no_turn_are_not_sent_again(
     assert (found["stream_count"], found["load_method"]) == (2 if method == "storage_write" else 0, method)
 
 
-def test_rows_that_are_kept_for_another_layout_are_staged_anew(
+def test_rows_kept_with_another_layout_are_staged_again(
     sink: SinkBench, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staged = sink.stage(MONDAY, events("a"), rejects=[b"{"])
@@ -158,9 +158,7 @@ def test_rows_that_are_kept_for_another_layout_are_staged_anew(
     assert len(sink.staging_tables()) == 2  # a sweep's, or they expire
 
 
-def test_kept_rejects_go_beside_the_table_too(
-    sink: SinkBench, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kept_rejects_are_published_too(sink: SinkBench, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     staged = sink.stage(MONDAY, events("a"), rejects=[b"{", b"}"])
     loses_every_turn(monkeypatch, proxy)
     with pytest.raises(ConflictError):
@@ -174,7 +172,7 @@ def test_kept_rejects_go_beside_the_table_too(
     assert sink.staging_tables() == []
 
 
-def test_a_kept_table_that_is_gone_or_short_is_staged_anew(
+def test_a_kept_table_that_is_missing_or_incomplete_is_staged_again(
     sink: SinkBench, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staged = sink.stage(MONDAY, events("a", "b"))
@@ -192,7 +190,7 @@ def test_a_kept_table_that_is_gone_or_short_is_staged_anew(
     sink.holds_exactly(MONDAY, "a", "b")
 
 
-def test_a_note_that_names_the_table_itself_costs_no_row(
+def test_a_note_that_names_the_target_deletes_no_row(
     sink: SinkBench, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt(sink, sink.stage(MONDAY, events("a"), order=1))
@@ -208,7 +206,7 @@ def test_a_note_that_names_the_table_itself_costs_no_row(
     assert sink.rows(MONDAY) == ["b", "c"]
 
 
-def test_what_is_final_or_stale_is_not_kept(
+def test_a_final_or_outdated_publish_keeps_no_staging_table(
     sink: SinkBench, proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stale = sink.stage(MONDAY, events("old"))

@@ -17,16 +17,16 @@ from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.errors import GoneError
 from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import RetriableError
-from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
-from airflow_provider_connect.sinks._bigquery.ways_in.load_job import run_load_jobs
-from airflow_provider_connect.sinks._bigquery.ways_in.upload import merge_files
+from airflow_provider_connect.sinks._bigquery.load_methods import upload as _bigquery_upload
+from airflow_provider_connect.sinks._bigquery.load_methods.load_job import run_load_jobs
+from airflow_provider_connect.sinks._bigquery.load_methods.upload import merge_files
 from tests.equipment.bigquery.fixtures import connection_to, fresh_table
 from tests.equipment.bigquery.proxy import BigQueryProxy, Cut, Lose, Refuse, RefuseAfter
 
 pytestmark = pytest.mark.slow
 
 FIELDS = [{"name": "n", "type": "INTEGER", "mode": "NULLABLE"}, {"name": "text", "type": "STRING", "mode": "NULLABLE"}]
-PIECE_BYTES = 256 * 1024
+CHUNK_BYTES = 256 * 1024
 FILES, GROUPS, ROWS = 3, 2, 4_000
 PIECE = "PUT /upload/"
 
@@ -34,7 +34,7 @@ PIECE = "PUT /upload/"
 @pytest.fixture
 def api(proxy: BigQueryProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[BigQueryApi]:
     monkeypatch.setattr(_bigquery_access, "_PAUSES", (0.05, 0.1))
-    monkeypatch.setattr(_bigquery_upload, "PIECE_BYTES", PIECE_BYTES)
+    monkeypatch.setattr(_bigquery_upload, "CHUNK_BYTES", CHUNK_BYTES)
     with BigQueryApi.open(connection_to(proxy), timeout_seconds=30, retry_budget_seconds=30) as opened:
         yield opened
 
@@ -71,7 +71,7 @@ def run(api: BigQueryApi, table: TableRef, files: list[str]) -> list[str]:
     return run_load_jobs(api, table, files, FIELDS, labels={}, attempt=table.dataset)
 
 
-def test_a_day_goes_in_pieces(api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy) -> None:
+def test_a_day_is_uploaded_in_chunks(api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy) -> None:
     assert len(run(api, table, files)) == 1
     assert loaded_once(api, table)
     assert proxy.count(PIECE) > 3
@@ -81,7 +81,7 @@ def test_a_day_goes_in_pieces(api: BigQueryApi, table: TableRef, files: list[str
 @pytest.mark.parametrize(
     "fault", [Cut(), Lose(), Refuse(503, "backendError"), RefuseAfter(503, "backendError")], ids=lambda f: str(f)[:16]
 )
-def test_a_piece_that_breaks_is_taken_up_where_it_was(
+def test_a_broken_chunk_is_resumed(
     api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy, fault: Any
 ) -> None:
     proxy.breaks(PIECE, fault, 1, 3, 6)
@@ -90,7 +90,7 @@ def test_a_piece_that_breaks_is_taken_up_where_it_was(
     assert proxy.count("POST /upload/") == 1, "the day was sent again from its beginning"
 
 
-def test_the_question_how_far_it_is_may_break_too(
+def test_the_status_request_is_retried_too(
     api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy
 ) -> None:
     proxy.breaks(PIECE, Lose(), 2, 3, 4)
@@ -98,7 +98,7 @@ def test_the_question_how_far_it_is_may_break_too(
     assert loaded_once(api, table)
 
 
-def test_the_last_piece_that_was_lost_leads_to_its_job(
+def test_a_lost_response_to_the_last_chunk_leads_to_the_job(
     api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy
 ) -> None:
     run(api, table, files)
@@ -113,7 +113,7 @@ def test_the_last_piece_that_was_lost_leads_to_its_job(
 
 @pytest.mark.parametrize("reason", ["", "backendError"])
 @pytest.mark.parametrize("piece", [2, None], ids=["in the middle", "the last"])
-def test_an_upload_that_is_gone_is_not_asked_about_again(
+def test_a_lost_upload_is_not_asked_about_again(
     api: BigQueryApi, table: TableRef, files: list[str], proxy: BigQueryProxy, piece: int | None, reason: str
 ) -> None:
     if piece is None:

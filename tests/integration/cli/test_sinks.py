@@ -52,7 +52,7 @@ def test_a_listing_names_the_staging_tables_that_a_sweep_drops(
     with bench.open() as publisher:
         token = publisher.begin(bench.stage(MONDAY, events("a")))
         assert publisher.leftovers() == []  # it may still live
-        monkeypatch.setattr("airflow_provider_connect.sinks._bigquery.publisher.SWEPT_AFTER", -dt.timedelta(minutes=5))
+        monkeypatch.setattr("airflow_provider_connect.sinks._bigquery.publisher.SWEEP_AGE", -dt.timedelta(minutes=5))
         assert publisher.leftovers() == [token.table.id]
         assert token.table.table in tables(publisher)
         assert publisher.sweep() == 1
@@ -84,7 +84,7 @@ def test_the_right_to_make_a_table_is_asked_for_without_making_one(
         proxy.breaks("POST .*/jobs$", Refuse(403, "accessDenied"))
         [problem] = publisher.inspect(bench.schema, DAYS, "day") or ()
     assert "try to make table" in problem
-    assert "the right it lacks" in problem
+    assert "the missing right" in problem
     assert proxy.count("POST .*/tables$") == made
 
 

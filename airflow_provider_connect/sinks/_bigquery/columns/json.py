@@ -1,8 +1,8 @@
 r"""Prepares JSON documents for ``PARSE_JSON``.
 
 A parser may accept less than JSON's grammar: no lone surrogate (``\ud800`` without its other half), no number beyond
-float64, a limited depth; https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One such
-document would fail the whole publish and show its text in the message; this module prevents that.
+float64, a limited depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One such
+document would fail the whole publish and show its text in the message. This module prevents that.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_HIGH, _LOW, _REST = r"\\u[dD][89abAB]", r"\\u[dD][c-fC-F]", "[0-9a-fA-F]{2}"
-_ESCAPE = re.compile(rf"{_HIGH}{_REST}{_LOW}{_REST}|(\\u[dD][89a-fA-F]{_REST})|\\.", re.DOTALL)
+_HIGH, _LOW, _HEX_END = r"\\u[dD][89abAB]", r"\\u[dD][c-fC-F]", "[0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rf"{_HIGH}{_HEX_END}{_LOW}{_HEX_END}|(\\u[dD][89a-fA-F]{_HEX_END})|\\.", re.DOTALL)
 
 
 def parse_json_sql(text: str) -> str:
-    """Return SQL for the JSON value of ``text``; text that BigQuery cannot parse becomes a JSON string."""
+    """Return SQL for the JSON value of ``text``. Text that BigQuery cannot parse becomes a JSON string."""
     parsed = f"SAFE.PARSE_JSON({text}, wide_number_mode=>'round')"
     return f"IF({text} IS NULL, NULL, IFNULL({parsed}, TO_JSON({text})))"
 
 
 def repair_surrogates(array: pa.Array) -> pa.Array:
-    r"""Return the documents with ``\ufffd`` for every lone surrogate; the same array if there is none."""
+    r"""Replace every lone surrogate by ``\ufffd``. Returns the same array if there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -33,30 +33,30 @@ def repair_surrogates(array: pa.Array) -> pa.Array:
     if not len(rows):
         return array
     texts = array.take(rows).to_pylist()
-    mended = [_ESCAPE.sub(lambda found: r"\ufffd" if found[1] else found[0], text) for text in texts]
-    if texts == mended:
+    repaired = [_ESCAPE.sub(lambda match: r"\ufffd" if match[1] else match[0], text) for text in texts]
+    if texts == repaired:
         return array
     mask = pc.is_in(pa.array(range(len(array)), rows.type), rows)
-    return pc.replace_with_mask(array, mask, pa.array(mended, array.type))
+    return pc.replace_with_mask(array, mask, pa.array(repaired, array.type))
 
 
 def _maybe_lone(texts: pa.Array) -> pa.Array:
-    r"""Return a mask of texts where a surrogate may be lone, or the backslash before it escaped: ``\\ud800``."""
+    r"""Return a mask of texts with a possibly lone surrogate or with an escaped backslash before one: ``\\ud800``."""
     import pyarrow.compute as pc
 
     pairs, highs, lows = (
-        pc.count_substring_regex(texts, pattern) for pattern in (f"{_HIGH}{_REST}{_LOW}", _HIGH, _LOW)
+        pc.count_substring_regex(texts, pattern) for pattern in (f"{_HIGH}{_HEX_END}{_LOW}", _HIGH, _LOW)
     )
     paired = pc.and_(pc.equal(pairs, highs), pc.equal(pairs, lows))
     return pc.or_(pc.invert(paired), pc.match_substring_regex(texts, r"\\\\u[dD]"))
 
 
 def find_unparsable(array: pa.Array) -> list[int]:
-    """Return the rows whose text is not a JSON document; NULL is not checked."""
+    """Return the rows whose text is not a JSON document. NULL is not checked."""
     import msgspec
 
     decoder = msgspec.json.Decoder(strict=False)
-    bad = []
+    unparsable = []
     for row, text in enumerate(array.to_pylist()):
         if text is None:
             continue
@@ -64,10 +64,10 @@ def find_unparsable(array: pa.Array) -> list[int]:
             decoder.decode(text)
         except (msgspec.ValidationError, RecursionError):  # beyond the decoder's numbers or depth, but perhaps JSON
             if not is_json(text):
-                bad.append(row)
+                unparsable.append(row)
         except msgspec.DecodeError:
-            bad.append(row)
-    return bad
+            unparsable.append(row)
+    return unparsable
 
 
 _TOKEN = re.compile(
@@ -83,12 +83,12 @@ _TOKEN = re.compile(
 
 
 def is_json(text: str) -> bool:
-    """Tell whether a text is a JSON document by grammar alone, with any numbers and any depth."""
+    """Return True if the text is JSON by grammar alone, with any numbers and any depth."""
     closers: list[str] = []
     expected, at = "value", 0
-    while found := _TOKEN.match(text, at):
-        at, mark = found.end(), found["mark"]
-        if found["end"] is not None:
+    while token := _TOKEN.match(text, at):
+        at, mark = token.end(), token["mark"]
+        if token["end"] is not None:
             return expected == "end"
         if mark in ("]", "}"):
             if not closers or closers.pop() != mark or expected not in ("next", f"value or {mark}"):
@@ -99,7 +99,7 @@ def is_json(text: str) -> bool:
             expected = f"value or {closers[-1]}"
         elif mark is None and expected in ("value", "value or ]"):
             expected = "next" if closers else "end"
-        elif found["string"] is not None and expected in ("key", "value or }"):
+        elif token["string"] is not None and expected in ("key", "value or }"):
             expected = "colon"
         elif mark == ":" and expected == "colon":
             expected = "value"

@@ -1,7 +1,7 @@
 """Converts rows for BigQuery column by column, and examines single rows only where something is wrong.
 
 A single bad row would make BigQuery refuse a request or a whole publish, so bad rows are found here. Arrays are cast
-without loss, within BigQuery's ranges, with no NULL inside a list; one that needs no change is returned as it is.
+without loss, within BigQuery's ranges, with no NULL inside a list. An array that needs no change is returned unchanged.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 MAX_ROW_BYTES = 8_000_000
 """Below the 10 MB of one AppendRows request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
 MAX_RECORD_BYTES = 1_000_000
-"""The most that is kept of a bad row: the rejects table has BigQuery's limits too."""
+"""Bytes kept of a rejected row: BigQuery's limits also hold for the rejects table."""
 NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
 
 
 @dataclass(frozen=True)
 class ConvertedBatch:
-    """A batch for the staging table, and the rows that were left out."""
+    """Batch for the staging table, and the rejected rows."""
 
     batch: pa.RecordBatch
     rejects: list[Reject]
@@ -62,108 +62,104 @@ def convert_batch(
     refused_rows: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     max_row_bytes: int = MAX_ROW_BYTES,
 ) -> ConvertedBatch:
-    """Convert a batch of a staged file to the staging table's types; a column of the right type is not copied.
+    """Convert a batch of a staged file to the staging table's types. A column of the right type is not copied.
 
-    :param start: position of the batch's first row.
     :param position_column: name of an INT64 column to add that holds each row's position.
-    :param table: name and value of a STRING column to add.
-    :param refused: rows known to be bad, by position, with column and reason.
+    :param table_value: name and value of a STRING column to add.
+    :param refused_rows: rows known to be bad, by position, with column and reason.
     """
     import pyarrow as pa
 
-    found = RefusedRows()
-    arrays = [_column(column, batch.column(column.source), found) for column in columns]
+    refused = RefusedRows()
+    arrays = [_convert_column(column, batch.column(column.source), refused) for column in columns]
     if position_column:
         arrays.append(pa.array(range(start, start + batch.num_rows), pa.int64()))
     if table_value:
         arrays.append(pa.repeat(pa.scalar(table_value[1]), batch.num_rows))
     schema = staging_schema(columns, position_column, table_value[0] if table_value else None)
     converted = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    for row in _too_large(converted, 0, converted.num_rows, max_row_bytes):
-        largest = _largest(converted.slice(row, 1), columns)
-        found.rows.setdefault(row, (largest, f"a row of more than {max_row_bytes} bytes"))
-    for position, why in refused_rows.items():
+    for row in _find_large_rows(converted, 0, converted.num_rows, max_row_bytes):
+        largest = _largest_column(converted.slice(row, 1), columns)
+        refused.rows.setdefault(row, (largest, f"a row of more than {max_row_bytes} bytes"))
+    for position, column_and_reason in refused_rows.items():
         if start <= position < start + batch.num_rows:
-            found.rows.setdefault(position - start, why)
-    if not found.rows:
+            refused.rows.setdefault(position - start, column_and_reason)
+    if not refused.rows:
         return ConvertedBatch(converted, [])
-    bad = [
-        truncated_reject(start + row, why, row_as_json(batch, row), column)
-        for row, (column, why) in sorted(found.rows.items())
+    rejects = [
+        truncated_reject(start + row, column_and_reason, row_as_json(batch, row), column)
+        for row, (column, column_and_reason) in sorted(refused.rows.items())
     ]
-    return ConvertedBatch(converted.filter(pa.array(~_mask(found, batch.num_rows))), bad)
+    return ConvertedBatch(converted.filter(pa.array(~_refused_mask(refused, batch.num_rows))), rejects)
 
 
 def summarize_rejects(rejects: Sequence[Reject]) -> str:
-    """Return which columns make how many rows bad and why, without their values."""
+    """Describe how many rows of each column are rejected and why, without their values."""
     counts = Counter((row.column, row.reason) for row in rejects)
     return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
 
 
-def _column(column: TargetColumn, source: pa.Array, found: RefusedRows) -> pa.Array:
+def _convert_column(column: TargetColumn, source: pa.Array, refused: RefusedRows) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    refuse = found.in_column(column.source)
+    refuse = refused.in_column(column.source)
     array = convert_array(source, column.arrow, refuse)
     if column.target["mode"] == "REQUIRED" and source.null_count:
-        refuse(true_rows(source.is_null()), "NULL, though the source's schema says that there is none")
+        refuse(true_rows(source.is_null()), "NULL, although the source's schema allows none")
     if column.json:
-        if found.rows:  # invalid UTF-8 cannot be read as text
-            array = pc.if_else(pa.array(_mask(found, len(array))), pa.scalar(None, array.type), array)
+        if refused.rows:  # invalid UTF-8 cannot be read as text
+            array = pc.if_else(pa.array(_refused_mask(refused, len(array))), pa.scalar(None, array.type), array)
         array = repair_surrogates(array)
         if column.json != "checked":
             for row in find_unparsable(array):
-                found.rows.setdefault(row, (column.source, "a text that is no JSON"))
+                refused.rows.setdefault(row, (column.source, "a text that is not JSON"))
     return array
 
 
-def _mask(found: RefusedRows, rows: int) -> Any:
+def _refused_mask(refused: RefusedRows, rows: int) -> Any:
     import numpy as np
 
     mask = np.zeros(rows, bool)
-    mask[list(found.rows)] = True
+    mask[list(refused.rows)] = True
     return mask
 
 
 def truncated_reject(position: int, reason: str, record: bytes, column: str = "") -> Reject:
-    """Return a bad row, cut to what a table of rejects can hold."""
+    """Return a reject, cut to a size that the table of rejects can hold."""
     if len(record) > MAX_RECORD_BYTES:
-        reason = f"{reason}; only the first {MAX_RECORD_BYTES} bytes of its record are kept"
+        reason = f"{reason} (only the first {MAX_RECORD_BYTES} bytes of its record are kept)"
         record = record[:MAX_RECORD_BYTES].decode("utf-8", "ignore").encode()
     return Reject(position, reason, record, column)
 
 
-def _too_large(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:
+def _find_large_rows(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:
     """Return the rows larger than ``max_bytes``, found by halving: cheap for a batch of small rows."""
     if start >= end or batch.slice(start, end - start).nbytes <= max_bytes:
         return []
     if end - start == 1:
         return [start]
     middle = (start + end) // 2
-    return _too_large(batch, start, middle, max_bytes) + _too_large(batch, middle, end, max_bytes)
+    return _find_large_rows(batch, start, middle, max_bytes) + _find_large_rows(batch, middle, end, max_bytes)
 
 
-def _largest(row: pa.RecordBatch, columns: Sequence[TargetColumn]) -> str:
+def _largest_column(row: pa.RecordBatch, columns: Sequence[TargetColumn]) -> str:
     return max(zip(columns, row.columns, strict=False), key=lambda pair: pair[1].nbytes)[0].source
 
 
 def convert_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
-    """Return ``array`` as ``target``; the value of a refused row is undefined.
-
-    :param target: the type that :class:`.Column` has for the array.
-    """
+    """Convert an array to ``target``. The values of refused rows are undefined."""
     from pyarrow import types
 
     kind = array.type
     if types.is_dictionary(kind):
         return convert_array(array.dictionary_decode(), target, refuse)
     if types.is_map(kind) or is_list(kind):
-        return _list(array, target, refuse)
+        return _convert_list(array, target, refuse)
     if types.is_struct(kind):
-        return _struct(array, target, refuse)
+        return _convert_struct(array, target, refuse)
     if not kind.equals(target):
-        array = _cast(array, target, refuse)
+        array = _cast_array(array, target, refuse)
     if type_group(target) in times.TIME_GROUPS:
         times.whole_numbers(array, refuse)
     elif types.is_string(target):
@@ -171,26 +167,25 @@ def convert_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Ar
     return array
 
 
-def _cast(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
-    """Cast an array, and value by value if that fails: what cannot be cast becomes NULL."""
+def _cast_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
     import pyarrow as pa
 
     try:
         return array.cast(target)
     except pa.ArrowInvalid:
         scalars: list[pa.Scalar] = []
-        bad: list[int] = []
+        failed_rows: list[int] = []
     for row, scalar in enumerate(array):
         try:
             scalars.append(scalar.cast(target))
         except pa.ArrowInvalid:
             scalars.append(pa.scalar(None, target))
-            bad.append(row)
-    refuse(bad, f"a value that {target} cannot hold without loss")
+            failed_rows.append(row)
+    refuse(failed_rows, f"a value that {target} cannot hold without loss")
     return pa.array(scalars, target)
 
 
-def _struct(array: pa.StructArray, target: pa.StructType, refuse: Refuse) -> pa.Array:
+def _convert_struct(array: pa.StructArray, target: pa.StructType, refuse: Refuse) -> pa.Array:
     import pyarrow as pa
 
     parts = [part for part in array.flatten() if has_leaf_fields(part.type)]  # fields are NULL where the struct is
@@ -201,8 +196,7 @@ def _struct(array: pa.StructArray, target: pa.StructType, refuse: Refuse) -> pa.
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
-def _list(array: pa.Array, target: pa.ListType, refuse: Refuse) -> pa.Array:
-    """Return lists of converted elements; NULL lists become empty."""
+def _convert_list(array: pa.Array, target: pa.ListType, refuse: Refuse) -> pa.Array:
     import numpy as np
     import pyarrow as pa
 

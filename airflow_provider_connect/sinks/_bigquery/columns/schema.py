@@ -1,8 +1,8 @@
-"""Compares a table's columns with the source's, and decides what has to change; others do it.
+"""Compares a table's columns with the source's, and decides on the schema change without making it.
 
-Columns are added at the end and NULLABLE. REQUIRED columns that the source may leave NULL, or no longer has, become
-NULLABLE. A narrower number is cast to the type of a wider column (:func:`.columns.types.make_columns`); any other change
-of type fails.
+New columns are added at the end and NULLABLE. REQUIRED columns that the source may leave NULL, or no longer has, become
+NULLABLE. A narrower number is cast to the type of a wider column (:func:`.columns.types.make_columns`). Any other
+change of type fails.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
 """
@@ -34,13 +34,10 @@ _LIMITS = ("precision", "scale", "maxLength")
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """What makes a table fit a source's columns.
+    """Change that makes a table fit a source's columns.
 
-    :param written: the columns to write, without discarded ones; REQUIRED where the table's remain so.
-    :param added: names of the top level columns that the table lacks.
-    :param fields: all fields that the table is to have, in its order.
-    :param changed: whether they differ from its present ones.
-    :param discarded: source names of new columns that are left out.
+    :param written_columns: without discarded ones. REQUIRED where the table's columns stay so.
+    :param changed: whether they differ from the present fields.
     """
 
     written_columns: list[TargetColumn]
@@ -56,7 +53,7 @@ def new_fields(columns: Sequence[TargetColumn]) -> list[Field]:
 
 
 def fits_columns(existing: Sequence[Field], columns: Sequence[TargetColumn]) -> bool:
-    """Tell whether a table still has the fields that ``columns`` were made for; other fields do not matter."""
+    """Return True if a table still has the fields that ``columns`` were made for. Other fields do not matter."""
     shapes = {field["name"].lower(): _shape(field) for field in existing}
     return all(shapes.get(column.name.lower()) == _shape(column.target) for column in columns)
 
@@ -72,31 +69,31 @@ def compare_schema(
 ) -> SchemaChange:
     """Compare a table's fields with the columns made for them.
 
-    :raises DataError: naming every column that does not fit, its old and new types, and what to do.
+    :raises DataError: with every column that does not fit, its old and new types, and the remedy.
     """
     problems: list[str] = []
     old_by_name = {field["name"].lower(): field for field in existing}
     discarded = [
         column for column in columns if contract == "discard_columns" and column.name.lower() not in old_by_name
     ]
-    kept = [column for column in columns if column not in discarded]
-    wanted = {field["name"].lower(): field for field in (*(column.target for column in kept), DAY_FIELD)}
-    compare = _Comparison(contract, problems)
-    fields = [compare.field(field, wanted.get(field["name"].lower()), "") for field in existing]
-    added = [field for name, field in wanted.items() if name not in old_by_name]
+    written = [column for column in columns if column not in discarded]
+    new_by_name = {field["name"].lower(): field for field in (*(column.target for column in written), DAY_FIELD)}
+    comparison = _Comparison(contract, problems)
+    fields = [comparison.field(field, new_by_name.get(field["name"].lower()), "") for field in existing]
+    added = [field for name, field in new_by_name.items() if name not in old_by_name]
     for field in added:
-        compare.refuse_new(field, "")
+        comparison.check_new(field, "")
     if problems:
         raise DataError(f"table {table}: " + "; ".join(problems))
-    fields += [_added(field) for field in added]
+    fields += [_as_added(field) for field in added]
     modes = {field["name"].lower(): field.get("mode", "NULLABLE") for field in fields}
     return SchemaChange(
         written_columns=[
-            replace(column, target={**column.target, "mode": modes[column.name.lower()]}) for column in kept
+            replace(column, target={**column.target, "mode": modes[column.name.lower()]}) for column in written
         ],
         added_names=tuple(field["name"] for field in added),
         fields=fields,
-        changed=bool(added) or compare.changed,
+        changed=bool(added) or comparison.changed,
         discarded_sources=tuple(column.source for column in discarded),
     )
 
@@ -113,7 +110,7 @@ class _Comparison:
     changed: bool = False
 
     def field(self, old: Field, new: Field | None, path: str) -> Field:
-        """Return the table's field as it must become; ``new`` is None if the source lacks it."""
+        """Return the new form of a table's field. ``new`` is None if the source lacks it."""
         name = f"{path}{old['name']}"
         merged = dict(old)
         if old.get("mode") == "REQUIRED" and (new is None or new.get("mode") != "REQUIRED"):
@@ -126,8 +123,7 @@ class _Comparison:
             merged["description"] = new["description"]
         return merged
 
-    def refuse_new(self, field: Field, path: str) -> None:
-        """Note a problem if the contract forbids to add a field that the table lacks."""
+    def check_new(self, field: Field, path: str) -> None:
         name = f"{path}{field['name']}"
         if field["name"] == DAY and not path and self.contract != "evolve":
             self.problems.append(
@@ -135,13 +131,13 @@ class _Comparison:
             )
         elif self.contract == "freeze":
             self.problems.append(
-                f"column {name!r} is new ({describe_type(field)}); schema_contract='freeze' does not add it: add it by "
-                "hand, or leave it out in the source"
+                f"column {name!r} is new ({describe_type(field)}), and schema_contract='freeze' does not add it: "
+                "leave it out in the source, or add it by hand"
             )
         elif self.contract == "discard_columns":
             self.problems.append(
-                f"field {name!r} is new inside a column; schema_contract='discard_columns' leaves out whole columns "
-                "only: add it by hand, or leave the column out in the source"
+                f"field {name!r} is new inside a column, and schema_contract='discard_columns' leaves out whole "
+                "columns only: leave the column out in the source, or add the field by hand"
             )
 
     def _relax(self, field: Field, name: str, *, lacking: bool) -> None:
@@ -155,41 +151,40 @@ class _Comparison:
             )
 
     def _fits(self, old: Field, new: Field, name: str) -> bool:
-        was, now = rest_type(old), rest_type(new)
+        old_type, new_type = rest_type(old), rest_type(new)
         repeated = [field.get("mode") == "REPEATED" for field in (old, new)]
-        if repeated[0] != repeated[1] or was != now:
+        if repeated[0] != repeated[1] or old_type != new_type:
             self.problems.append(
-                f"column {name!r} is {describe_type(old)} in the table and {describe_type(new)} now: cast it in the source, "
-                "give it another name there, or load into a new table"
+                f"column {name!r} is {describe_type(old)} in the table and {describe_type(new)} now: cast it in the "
+                "source, give it another name there, or load into a new table"
             )
             return False
         if any(old.get(limit) for limit in _LIMITS):
             self.problems.append(
                 f"column {name!r} is {describe_type(old)} in the table, and a longer value would fail the day: "
-                f"ALTER TABLE … ALTER COLUMN … SET DATA TYPE {was}"
+                f"ALTER TABLE … ALTER COLUMN … SET DATA TYPE {old_type}"
             )
             return False
         return True
 
     def _nested(self, old: Field, new: Field, path: str) -> list[Field]:
         inner = {field["name"].lower(): field for field in new.get("fields", ())}
-        known = {field["name"].lower() for field in old["fields"]}
+        existing = {field["name"].lower() for field in old["fields"]}
         fields = [self.field(field, inner.get(field["name"].lower()), path) for field in old["fields"]]
         for name, field in inner.items():
-            if name not in known:
-                self.refuse_new(field, path)
+            if name not in existing:
+                self.check_new(field, path)
                 self.changed = True
-                fields.append(_added(field))
+                fields.append(_as_added(field))
         return fields
 
 
 def describe_type(field: Field) -> str:
-    """Return a field's type for people, such as ``NUMERIC(10, 2)`` or ``REPEATED RECORD``."""
+    """Describe a field's type for people, such as ``NUMERIC(10, 2)`` or ``REPEATED RECORD``."""
     limits = [str(field[limit]) for limit in _LIMITS if field.get(limit)]
     text = rest_type(field) + (f"({', '.join(limits)})" if limits else "")
     return f"REPEATED {text}" if field.get("mode") == "REPEATED" else text
 
 
-def _added(field: Field) -> Field:
-    """Return a field in a form that can be added to a table with rows."""
+def _as_added(field: Field) -> Field:
     return field if field.get("mode") == "REPEATED" else {**field, "mode": "NULLABLE"}

@@ -1,7 +1,7 @@
 """Maps Arrow's types to BigQuery: target column, staging column, and the SQL from staging to target.
 
-Types that Storage Write accepts: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11); limits of
-the types: https://cloud.google.com/bigquery/docs/reference/standard-sql/data-types (2026-11).
+Types that Storage Write accepts: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11). Limits of the
+types: https://cloud.google.com/bigquery/docs/reference/standard-sql/data-types (2026-11).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Field = dict[str, Any]
-"""A column as BigQuery's REST API has it: ``name``, ``type``, ``mode``, ``description``, ``fields``."""
+"""Column in the form of BigQuery's REST API: ``name``, ``type``, ``mode``, ``description``, ``fields``."""
 
 MAX_DESCRIPTION = 1024
 ITEMS_FIELD = "items"
@@ -43,13 +43,10 @@ SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 class TargetColumn:
     """One column of the target.
 
-    :param source: the Arrow field's name.
-    :param name: the column's name in the target.
-    :param target: the target's field; with nested fields that only the table has, in the table's order.
-    :param staging: the staging table's field; never REQUIRED, with ASCII names at every level.
-    :param arrow: the Arrow type sent to the staging table.
+    :param target: the target's field, including nested fields that only the table has, in the table's order.
+    :param staging: the staging table's field. Never REQUIRED, with ASCII names at every level.
     :param expression: SQL for the target's value, over a staged row.
-    :param json: ``checked`` or ``unchecked`` where the source holds JSON documents, else None.
+    :param json: ``checked`` or ``unchecked`` if the source holds JSON documents, else None.
     """
 
     source: str
@@ -62,28 +59,28 @@ class TargetColumn:
 
 
 def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[TargetColumn]:
-    """Return the columns of a schema, in its order; a struct without fields gives none.
+    """Return the columns of a schema, in its order. A struct without fields gives none.
 
-    Top level columns are REQUIRED if Arrow says that they hold no NULL; nested fields are always NULLABLE.
+    Top level columns are REQUIRED if their Arrow field is not nullable. Nested fields are always NULLABLE.
 
-    :param existing: the target's fields, if it exists: names keep their columns, nested fields their order, and numbers
+    :param existing: the target's fields, if it exists. Names keep their columns, nested fields their order, and numbers
         the table's wider type. The expression casts to it: BigQuery itself does so only outside arrays and structs.
-    :raises DataError: naming every column that BigQuery has no type for.
+    :raises DataError: with every column that BigQuery has no type for.
     """
     problems: list[str] = []
     old = {field["name"]: field for field in existing}
     names = legal_names(schema.names, old)
-    found = []
+    result = []
     for field in schema:
         name = names[field.name]
-        kind = _kind(field.type, old.get(name, {}), f"column {field.name!r}", problems)
+        kind = _map_type(field.type, old.get(name, {}), f"column {field.name!r}", problems)
         if kind is not None:
-            found.append(_column(field, name, kind))
+            result.append(_column(field, name, kind))
     if problems:
         raise DataError("; ".join(problems))
-    if not found:
+    if not result:
         raise DataError("the source has no column that BigQuery can hold")
-    return found
+    return result
 
 
 def rest_type(field: Field) -> str:
@@ -93,7 +90,7 @@ def rest_type(field: Field) -> str:
 
 
 def sql_type(field: Field) -> str:
-    """Return a field's type as SQL has it, such as ``ARRAY<STRUCT<`key` STRING, `value` INT64>>``."""
+    """Return a field's type in SQL, such as ``ARRAY<STRUCT<`key` STRING, `value` INT64>>``."""
     name: str = field["type"]
     if name == "RECORD":
         inner = ", ".join(f"`{part['name']}` {sql_type(part)}" for part in field["fields"])
@@ -103,12 +100,12 @@ def sql_type(field: Field) -> str:
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """An Arrow type mapped to BigQuery.
+class _MappedType:
+    """Arrow type mapped to BigQuery.
 
     :param wide: the table's type, if it is wider.
     :param inner: staging fields of a RECORD.
-    :param merged: the same fields, plus those that only the target has, in the target's order.
+    :param merged: the same fields and those that only the target has, in the target's order.
     """
 
     type: str
@@ -119,7 +116,7 @@ class _Kind:
     merged: list[Field] = attribute(default_factory=list)
 
 
-def _column(source: pa.Field, name: str, kind: _Kind) -> TargetColumn:
+def _column(source: pa.Field, name: str, kind: _MappedType) -> TargetColumn:
     json = json_mark(source)
     staging = _staging(name, kind)
     target = _target(name, kind) | _description(source, name)
@@ -135,18 +132,17 @@ def _column(source: pa.Field, name: str, kind: _Kind) -> TargetColumn:
     return TargetColumn(source.name, name, target, staging, kind.arrow, expression, json)
 
 
-def _staging(name: str, kind: _Kind) -> Field:
+def _staging(name: str, kind: _MappedType) -> Field:
     nested = {"fields": kind.inner} if kind.type == "RECORD" else {}
     return {"name": staged_name(name), "type": kind.type, "mode": kind.mode, **nested}
 
 
-def _target(name: str, kind: _Kind) -> Field:
+def _target(name: str, kind: _MappedType) -> Field:
     nested = {"fields": kind.merged} if kind.type == "RECORD" else {}
     return {"name": name, "type": kind.wide or kind.type, "mode": kind.mode, **nested}
 
 
 def _description(source: pa.Field, name: str) -> Field:
-    """Return the field's comment as a description, with the source's name if the column's differs."""
     text = (source.metadata or {}).get(b"comment", b"").decode()
     renamed = f" Source name: {source.name[:MAX_NAME]!r}." if name != source.name else ""
     if len(text) + len(renamed) > MAX_DESCRIPTION:
@@ -160,17 +156,21 @@ def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> st
     if _shape(staging) == _shape(target):
         return value
     repeated = staging["mode"] == "REPEATED"
-    row, place = f"{ELEMENT}{depth}", f"{OFFSET}{depth}"
-    rows = f"UNNEST({value}) AS {row} WITH OFFSET AS {place} ORDER BY {place}"
+    row, offset = f"{ELEMENT}{depth}", f"{OFFSET}{depth}"
+    rows = f"UNNEST({value}) AS {row} WITH OFFSET AS {offset} ORDER BY {offset}"
     row = row if repeated else value
     if staging["type"] != "RECORD":
         cast = f"CAST({row} AS {target['type']})"
         return f"ARRAY(SELECT {cast} FROM {rows})" if repeated else cast  # noqa: S608  # names are legal ones
-    own = {part["name"]: part for part in staging["fields"]}
+    staging_fields = {part["name"]: part for part in staging["fields"]}
     parts = []
     for part in target["fields"]:
         name = staged_name(part["name"])
-        inner = _expression(f"{row}.`{name}`", own[name], part, depth + 1) if name in own else _nothing(part)
+        inner = (
+            _expression(f"{row}.`{name}`", staging_fields[name], part, depth + 1)
+            if name in staging_fields
+            else _empty_value(part)
+        )
         parts.append(f"{inner} AS `{part['name']}`")
     struct = ", ".join(parts)
     if repeated:
@@ -179,49 +179,47 @@ def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> st
 
 
 def _shape(field: Field) -> Any:
-    """Return a field's type with the names and types of nested fields."""
     return field["type"], [(inner["name"], _shape(inner)) for inner in field.get("fields", ())]
 
 
-def _nothing(field: Field) -> str:
+def _empty_value(field: Field) -> str:
     kind = sql_type(field)
     return f"{kind}[]" if field.get("mode") == "REPEATED" else f"CAST(NULL AS {kind})"
 
 
-def _kind(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> _Kind | None:
-    """Return what a type becomes; None if it holds nothing, or, with a problem noted, if BigQuery cannot hold it."""
+def _map_type(kind: pa.DataType, old: Field, owner: str, problems: list[str]) -> _MappedType | None:
+    """Map a type. Returns None if it has no leaf fields or, after adding a problem, if BigQuery cannot hold it."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
-        return _kind(kind.value_type, old, where, problems)
+        return _map_type(kind.value_type, old, owner, problems)
     if types.is_struct(kind):
-        return _record(list(kind), old, where, problems)
+        return _map_record(list(kind), old, owner, problems)
     if types.is_map(kind) or is_list(kind):
-        return _repeated(_element(kind, old, where, problems))
-    leaf = _leaf(kind)
+        return _as_repeated(_map_element(kind, old, owner, problems))
+    leaf = _map_leaf(kind)
     if leaf is None:
-        problems.append(f"{where}: BigQuery has no type for Arrow's {kind}: cast it in the source")
+        problems.append(f"{owner}: BigQuery has no type for Arrow's {kind}: cast it in the source")
         return None
     wide = rest_type(old) if old and rest_type(old) in _FITS_INTO.get(leaf[0], ()) else None
-    return _Kind(*leaf, wide=wide)
+    return _MappedType(*leaf, wide=wide)
 
 
-def _element(kind: pa.DataType, old: Field, where: str, problems: list[str]) -> _Kind | None:
-    """Return what one element of a list or a map becomes."""
+def _map_element(kind: pa.DataType, old: Field, owner: str, problems: list[str]) -> _MappedType | None:
     import pyarrow as pa
     from pyarrow import types
 
     if types.is_map(kind):
         pair = [pa.field("key", kind.key_type), pa.field("value", kind.item_type)]
-        return _record(pair, old, where, problems)
+        return _map_record(pair, old, owner, problems)
     value = kind.value_type
     if types.is_map(value) or is_list(value):
-        return _record([pa.field(ITEMS_FIELD, value)], old, where, problems)
-    return _kind(value, old, where, problems)
+        return _map_record([pa.field(ITEMS_FIELD, value)], old, owner, problems)
+    return _map_type(value, old, owner, problems)
 
 
 def has_leaf_fields(kind: pa.DataType) -> bool:
-    """Tell whether a type holds anything: structs without fields, and lists of them, are dropped."""
+    """Return True if a type holds values. Structs without fields, and lists of them, do not."""
     from pyarrow import types
 
     if types.is_struct(kind):
@@ -229,7 +227,7 @@ def has_leaf_fields(kind: pa.DataType) -> bool:
     return has_leaf_fields(kind.value_type) if is_list(kind) else True
 
 
-def _repeated(inner: _Kind | None) -> _Kind | None:
+def _as_repeated(inner: _MappedType | None) -> _MappedType | None:
     import pyarrow as pa
 
     if inner is None:
@@ -237,30 +235,31 @@ def _repeated(inner: _Kind | None) -> _Kind | None:
     return replace(inner, arrow=pa.list_(inner.arrow), mode="REPEATED")
 
 
-def _record(sources: list[pa.Field], existing: Field, where: str, problems: list[str]) -> _Kind | None:
+def _map_record(sources: list[pa.Field], existing: Field, owner: str, problems: list[str]) -> _MappedType | None:
     import pyarrow as pa
 
     old = {f["name"]: f for f in existing.get("fields", ())}
     names = legal_names([source.name for source in sources], old, reserved=ALIASES)
-    staging, own, arrow = [], {}, []
+    staging, own_fields, arrow = [], {}, []
     for source in sources:
         name = names[source.name]
-        inner = _kind(source.type, old.get(name, {}), f"{where}, field {source.name!r}", problems)
+        inner = _map_type(source.type, old.get(name, {}), f"{owner}, field {source.name!r}", problems)
         if inner is not None:
             staging.append(_staging(name, inner))
-            own[name] = _target(name, inner) | _description(source, name)
+            own_fields[name] = _target(name, inner) | _description(source, name)
             arrow.append(pa.field(staged_name(name), inner.arrow))
-    merged = [own.get(name, f) for name, f in old.items()] + [f for name, f in own.items() if name not in old]
-    return _Kind("RECORD", pa.struct(arrow), inner=staging, merged=merged) if staging else None
+    merged = [own_fields.get(name, f) for name, f in old.items()] + [
+        f for name, f in own_fields.items() if name not in old
+    ]
+    return _MappedType("RECORD", pa.struct(arrow), inner=staging, merged=merged) if staging else None
 
 
-def _leaf(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
-    """Return BigQuery's type, and the Arrow type that is sent, of a type without parts."""
+def _map_leaf(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
     import pyarrow as pa
     from pyarrow import types
 
     if types.is_decimal(kind):
-        return _decimal(kind)
+        return _map_decimal(kind)
     if types.is_timestamp(kind):
         return ("TIMESTAMP", pa.timestamp("us", "UTC")) if kind.tz else ("DATETIME", pa.timestamp("us"))
     if types.is_uint64(kind):
@@ -278,13 +277,12 @@ def _leaf(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
     return kinds.get(type_group(kind))
 
 
-def _decimal(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
-    """Return the narrower of BigQuery's decimal types that holds all digits, None if neither does."""
+def _map_decimal(kind: pa.DataType) -> tuple[str, pa.DataType] | None:
     import pyarrow as pa
 
-    before, after = kind.precision - kind.scale, kind.scale
-    if before <= 29 and after <= 9:
+    integer_digits, scale = kind.precision - kind.scale, kind.scale
+    if integer_digits <= 29 and scale <= 9:
         return "NUMERIC", pa.decimal128(38, 9)
-    if before <= 38 and after <= 38:
+    if integer_digits <= 38 and scale <= 38:
         return "BIGNUMERIC", pa.decimal256(76, 38)
     return None

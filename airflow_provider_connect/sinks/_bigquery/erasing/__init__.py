@@ -1,1 +1,1 @@
-"""Takes people's rows out of a table, and keeps them out."""
+"""Erases people's rows from a table and keeps them out."""

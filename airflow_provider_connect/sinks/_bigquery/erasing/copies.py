@@ -1,4 +1,4 @@
-"""The places besides a BigQuery table that may still hold rows of erased people."""
+"""Describes where rows of erased people may remain besides the table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def remaining_copies(api: BigQueryApi, tables: TargetTables) -> list[str]:
-    """Return the places that hold such rows or Google's copies of deleted rows, each with the way to clear it.
+    """Return the remaining copies of such rows, including Google's, each with the way to delete it.
 
     Time travel: https://cloud.google.com/bigquery/docs/time-travel (2026-11).
     """
@@ -21,8 +21,8 @@ def remaining_copies(api: BigQueryApi, tables: TargetTables) -> list[str]:
     api.locate(target)
     if rows := count_rejects(api, tables.rejects):
         places.append(
-            f"rejects ({rows:,} rows in {tables.rejects.id}): no column says whose a rejected record is. Delete "
-            "those of the erased by hand"
+            f"rejects ({rows:,} rows in {tables.rejects.id}): no column identifies the person of a rejected "
+            "record. Delete the records of erased people by hand"
         )
     if staging := sorted(place.id for place in staging_tables(api, tables.staging)):
         places.append(

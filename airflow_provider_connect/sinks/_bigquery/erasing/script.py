@@ -1,7 +1,7 @@
-"""Erasing as SQL: whose rows are looked for, and the transaction that takes them out of many days at once.
+"""SQL of an erase: the search for rows, and the transaction that deletes them from many days at once.
 
-The values that are looked for stand in no query: a job's history keeps its text for half a year. What stands there is
-SHA-256 of each, with a salt that this call alone has, which SQL can make of a row's value, too.
+No query contains a searched value, because a job's history keeps its text for half a year. It contains the SHA-256 of
+each value with a salt of this call, which SQL can also compute from a row's value.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -29,18 +29,14 @@ if TYPE_CHECKING:
 
 _DIGEST_CHARACTERS = 32
 WHOLE_NUMBER_END = r"\.0*$"
-"""The end of a whole number's text: none, as BigQuery writes it, or zeros behind the point."""
+"""End of a whole number's text: empty, as BigQuery writes it, or zeros after the point."""
 
 
 class MatchCount(NamedTuple):
-    """What a day has.
+    """Counts of one day.
 
-    :param gone: its rows of those who are looked for.
-    :param left: its other rows.
-    :param partitions: in how many partitions the first are, at the most.
-    :param within: names of the tables that have the first.
-    :param staying: names of the tables that have the others.
-    :param gone_deleted: how many of the first were soft-deleted already; of the others none is counted.
+    :param partitions: most partitions that the matching rows are in.
+    :param matching_deleted: matching rows that were soft-deleted already. ``others`` counts no soft-deleted rows.
     """
 
     matching: int
@@ -52,13 +48,12 @@ class MatchCount(NamedTuple):
 
 
 class SearchedTable(NamedTuple):
-    """A table in which rows are looked for.
+    """Table in which rows are searched.
 
-    :param column: says whose a row is; None where the table has no such column yet, so that its rows are nobody's.
-    :param filter_column: the column that every query on the table must name; None if none.
-    :param partition: SQL that tells the partitions of a day's rows apart; None if a day is in one.
-    :param softly: whether it may have soft-deleted rows, which the ledger does not count.
-    :param type: the column's.
+    :param column: identifies people. None if the table does not have the column yet, so that no row matches.
+    :param filter_column: the column that every query on the table must filter by, or None.
+    :param partition_sql: distinguishes the partitions of a day's rows. None if a day is in one.
+    :param may_be_soft_deleted: whether it may have soft-deleted rows, which the ledger does not count.
     """
 
     table_ref: TableRef
@@ -71,10 +66,10 @@ class SearchedTable(NamedTuple):
 
 @dataclass(frozen=True)
 class EraseSearch:
-    """Whose rows are looked for, and where.
+    """Search for the rows of some values.
 
-    :param target: what the ledger is about: the table, or the head of several.
-    :param salt: for this call alone.
+    :param target: the table that owns the ledger: the searched table, or the head of several.
+    :param salt: random for each call.
     """
 
     target: TableRef
@@ -84,17 +79,17 @@ class EraseSearch:
 
     @property
     def is_split(self) -> bool:
-        """Whether the rows are in tables of a template."""
+        """True if the rows are in tables of a template."""
         return all(table.table_ref != self.target for table in self.tables)
 
     @property
     def digests_sql(self) -> str:
-        """The digests of those who are looked for, as SQL."""
+        """SQL of the searched values' digests."""
         digests = [_sha256(f"{self.salt}{value}") for value in self.values]
         return string_array(digest[:_DIGEST_CHARACTERS] for digest in digests)
 
     def digest_sql(self, table: SearchedTable) -> str:
-        """Return SQL that makes such a digest of the text of a row's value; a table without the column has none."""
+        """Return SQL that computes such a digest from a row's value. NULL for a table without the column."""
         if table.column is None:
             return literal(None)
         text = column_list([table.column], TARGET)
@@ -105,14 +100,14 @@ class EraseSearch:
 
 
 def count_query(search: EraseSearch) -> str:
-    """Return the query that looks at each day that has rows of theirs; ``wanted`` names at least one table.
+    """Return the query that counts, for each day with matching rows. ``search`` has at least one table.
 
-    It answers with ``name``, ``day``, ``gone``, ``rows_left``, ``gone_deleted`` and ``partitions`` for each table that
-    has rows of the day, theirs or not.
+    Its rows have ``name``, ``day``, ``gone``, ``rows_left``, ``gone_deleted`` and ``partitions``, for each table that
+    has any rows of the day.
     """
-    selects = "\n    UNION ALL ".join(_rows_of(search, table) for table in search.tables)
-    # COALESCE: a comparison with NULL gives NULL, and a row without a value is nobody's. Rows without a value in the
-    # partition's column have a partition of their own, which COUNT(DISTINCT …) leaves out.
+    selects = "\n    UNION ALL ".join(_select_rows(search, table) for table in search.tables)
+    # COALESCE: a comparison with NULL gives NULL, and a row without a value must not match. Rows without a value in the
+    # partition column have a separate partition, which COUNT(DISTINCT …) does not count.
     return (
         "SELECT r.name, r.day, COUNTIF(r.theirs) AS gone, COUNTIF(NOT r.theirs AND NOT r.dead) AS rows_left,\n"
         "  COUNTIF(r.theirs AND r.dead) AS gone_deleted,\n"
@@ -125,13 +120,13 @@ def count_query(search: EraseSearch) -> str:
     )
 
 
-def _rows_of(wanted: EraseSearch, table: SearchedTable) -> str:
-    made = wanted.digest_sql(table)
-    dead = IS_DELETED if table.may_be_soft_deleted else "FALSE"
+def _select_rows(search: EraseSearch, table: SearchedTable) -> str:
+    digest = search.digest_sql(table)
+    deleted = IS_DELETED if table.may_be_soft_deleted else "FALSE"
     part = literal(None) if table.partition_sql is None else f"CAST({table.partition_sql} AS STRING)"
     return (
-        f"SELECT {literal(table.table_ref.table)} AS name, {TARGET}.day AS day, {made} AS made, {part} AS part, "
-        f"{dead} AS dead\n"
+        f"SELECT {literal(table.table_ref.table)} AS name, {TARGET}.day AS day, {digest} AS made, {part} AS part, "
+        f"{deleted} AS dead\n"
         f"    FROM {table.table_ref.sql} AS {TARGET} WHERE {any_partition(table.filter_column, TARGET)}"
     )
 
@@ -147,21 +142,20 @@ def erase_script(
     list_version: int,
     last_day: dt.date | None = None,
 ) -> str:
-    """Return the script that deletes rows of some days and counts a generation of each; it answers with ``outcome``.
+    """Return the script that deletes matching rows of some days and adds a generation of each.
 
-    :param counted: what each of the days has.
-    :param rows: the days' ledger rows to be.
-    :param followed: those that they follow, and others that must stand. If one of them is not the newest of its day any
-        more, nothing is changed.
-    :param version: of the erase list that has these people.
-    :param last_day: beyond which no day may be published, if any: a later snapshot has replaced these rows.
+    The script's result is ``outcome``.
+
+    :param followed_rows: ledger rows that must still be the newest of their days. Otherwise nothing is changed.
+    :param list_version: of the erase list that has these values.
+    :param last_day: if set, no later day may be published, since a later snapshot would have replaced these rows.
     """
     stream = stream_condition(search.target, key)
     later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
     states = string_array(f"{row.day} {row.generation} {row.checks}" for row in followed_rows)
     day_generation = f"CAST({LEDGER}.day AS STRING), ' ', CAST({LEDGER}.generation AS STRING)"
-    changes = "".join(f"  {statement};\n" for statement in _deletes(search, day_counts))
-    staying = {day: each.other_tables for day, each in day_counts.items()} if search.is_split else {}
+    changes = "".join(f"  {statement};\n" for statement in _delete_statements(search, day_counts))
+    remaining_tables = {day: day_count.other_tables for day, day_count in day_counts.items()} if search.is_split else {}
     return f"""DECLARE outcome STRING;
 DECLARE {PEOPLE} ARRAY<STRING> DEFAULT {search.digests_sql};
 DECLARE seen STRUCT<fences INT64, erased INT64, last_day DATE, moved INT64>;
@@ -184,7 +178,7 @@ SET outcome = CASE
   WHEN seen.erased < {list_version} OR seen.moved > 0{later} THEN 'overtaken'
   ELSE 'erased' END;
 IF outcome = 'erased' THEN
-{changes}  {_ledger_insert(search.target, ledger, key, new_rows, staying)};
+{changes}  {_ledger_insert(search.target, ledger, key, new_rows, remaining_tables)};
 END IF;
 COMMIT TRANSACTION;
 SELECT outcome;
@@ -192,28 +186,29 @@ SELECT outcome;
 
 
 def delete_tombstones_script(search: EraseSearch) -> str:
-    """Return the script that deletes all that tables have of theirs; it answers with ``outcome``."""
+    """Return the script that deletes all matching rows of the tables. Its result is ``outcome``."""
     deletes = "".join(
-        f"DELETE FROM {table.table_ref.sql} AS {TARGET} WHERE {_theirs(search, table)};\n"
+        f"DELETE FROM {table.table_ref.sql} AS {TARGET} WHERE {_match_condition(search, table)};\n"
         for table in search.tables
         if table.column is not None
     )
     return f"DECLARE {PEOPLE} ARRAY<STRING> DEFAULT {search.digests_sql};\n{deletes}SELECT 'erased' AS outcome;\n"
 
 
-def _theirs(wanted: EraseSearch, table: SearchedTable) -> str:
-    return f"COALESCE({wanted.digest_sql(table)} IN UNNEST({PEOPLE}), FALSE)"
+def _match_condition(search: EraseSearch, table: SearchedTable) -> str:
+    return f"COALESCE({search.digest_sql(table)} IN UNNEST({PEOPLE}), FALSE)"
 
 
-def _deletes(wanted: EraseSearch, counted: Mapping[dt.date, MatchCount]) -> Iterator[str]:
-    """Yield a statement for each table that has rows of theirs."""
-    for table in wanted.tables:
-        days = [literal(day) for day, each in counted.items() if table.table_ref.table in each.matching_tables]
+def _delete_statements(search: EraseSearch, day_counts: Mapping[dt.date, MatchCount]) -> Iterator[str]:
+    for table in search.tables:
+        days = [
+            literal(day) for day, day_count in day_counts.items() if table.table_ref.table in day_count.matching_tables
+        ]
         if days and table.column is not None:
             yield (
                 f"DELETE FROM {table.table_ref.sql} AS {TARGET}\n    WHERE {TARGET}.day IN ({', '.join(days)}) "
                 f"AND {any_partition(table.filter_column, TARGET)}\n"
-                f"    AND {_theirs(wanted, table)}"
+                f"    AND {_match_condition(search, table)}"
             )
 
 
@@ -222,30 +217,31 @@ def _ledger_insert(
     ledger: TableRef,
     key: StreamKey,
     rows: Sequence[LedgerRow],
-    staying: Mapping[dt.date, Sequence[str]],
+    remaining_tables: Mapping[dt.date, Sequence[str]],
 ) -> str:
     """Return one statement for all days: BigQuery takes 25 in ten seconds on one table.
 
-    :param staying: by day, the tables of a template that have rows of it.
+    :param remaining_tables: by day, the tables of a template that still have rows of it.
     """
     values = [ledger_values(target, key, row) for row in rows]
-    if staying:
-        # The next publish deletes the day from the tables that are listed, and from no others.
-        values = [each | {"tables": string_array(staying[row.day])} for each, row in zip(values, rows, strict=True)]
-    selects = "\n  UNION ALL\n".join(f"  SELECT {', '.join(each.values())}" for each in values)
+    if remaining_tables:
+        # The next publish deletes the day only from the listed tables.
+        values = [
+            row_values | {"tables": string_array(remaining_tables[row.day])}
+            for row_values, row in zip(values, rows, strict=True)
+        ]
+    selects = "\n  UNION ALL\n".join(f"  SELECT {', '.join(row_values.values())}" for row_values in values)
     return f"INSERT INTO {ledger.sql} ({', '.join(map(quoted, values[0]))})\n{selects}"
 
 
 def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str, run: str) -> LedgerRow:
-    """Return the ledger row of a day whose rows of some people are taken out.
+    """Return the ledger row of a day after an erase.
 
-    The source was not asked: when it was last polled, how late its rows came and how many shapes left out stay as they
-    are. What was published is another content now, so neither digest nor answer stays. Its rows are those that were
-    counted: a table that was restored has others than the ledger says.
-
-    :param before: the day's newest row.
+    The source was not polled, so the time of the last poll and the counts of late and filtered rows stay. The published
+    content is another one, so neither digest nor answer stays. ``rows`` is the counted number: a restored table may
+    differ from the ledger.
     """
-    kept = {
+    kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts
     }
     return newest_row.model_copy(
@@ -260,23 +256,23 @@ def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str,
             "answer": None,
             "checks": 0,
             "counts": {"erased": newest_row.counts.get("erased", 0) + day_count.matching - day_count.matching_deleted}
-            | kept,
+            | kept_counts,
         }
     )
 
 
 def require_script_length(script: str, target: TableRef) -> None:
-    """Check that BigQuery takes a script.
+    """Check that a script is short enough for BigQuery.
 
     :raises ConfigError: it is too long.
     """
     if (length := len(script.encode())) > MAX_SCRIPT_BYTES:
         raise ConfigError(
-            f"erasing from {target.id} takes a query of {length:,} bytes and BigQuery takes 1 MB: name fewer values in "
-            "one call"
+            f"erasing from {target.id} takes a query of {length:,} bytes, but BigQuery accepts 1 MB. Erase fewer "
+            "values in one call"
         )
 
 
 def _sha256(text: str) -> str:
-    # Half of a surrogate pair is in no row of BigQuery, and so finds none.
+    # BigQuery holds no half of a surrogate pair, so such a value matches no row.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

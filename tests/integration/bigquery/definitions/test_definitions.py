@@ -82,7 +82,7 @@ def test_a_lost_fence_row_comes_back_with_the_definition_of_the_newest_publish(b
     assert len(fences(bench)) == 1
 
 
-def test_the_ledger_of_the_version_before_is_read_whole_and_gets_the_column(bench: Bench) -> None:
+def test_a_ledger_of_the_previous_version_is_read_and_gets_the_column(bench: Bench) -> None:
     """What it has beside the new column must not be lost meanwhile: checks are compared, and spans followed."""
     day, earlier = dt.date(2026, 9, 1), [field for field in LEDGER_FIELDS if field["name"] != "definition"]
     ensure_target(bench.api, bench.target, bench.options, bench.schema)
@@ -114,9 +114,7 @@ def test_the_ledger_of_the_version_before_is_read_whole_and_gets_the_column(benc
     assert book.definition_in_force() == DefinitionInForce(SIGNUPS.digest, TASK)
 
 
-def test_notes_lie_in_a_table_beside_the_ledger_that_the_first_note_makes(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_note_creates_the_table_of_notes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     place, notes = notes_table(bench.target), [definition_note(SIGNUPS, "dag/run/task"), definition_note(VIEWS, OTHER)]
     bench.publish(1, 1, [row(1)], definition=SIGNUPS.digest)
     assert (find_table(bench.api, place), bench.book().notes()) == (None, [])
@@ -143,13 +141,13 @@ def test_notes_lie_in_a_table_beside_the_ledger_that_the_first_note_makes(
     assert asked == [], "a job reads the notes without a query"
 
 
-def test_a_note_says_what_is_wrong_with_the_place_of_notes(bench: Bench) -> None:
+def test_a_foreign_table_in_place_of_the_notes_is_refused(bench: Bench) -> None:
     create_table(bench.api, notes_table(bench.target), [{"name": "other", "type": "STRING", "mode": "NULLABLE"}])
     with pytest.raises(ConfigError, match="__notes is in the way"):
         write_note(bench.api, bench.target, KEY, definition_note(SIGNUPS, "dag/run/task"))
 
 
-def test_a_note_s_text_is_no_sql(bench: Bench) -> None:
+def test_a_notes_text_never_becomes_sql(bench: Bench) -> None:
     alarm = alarm_note(Alarm(number=1, position='it\'s \\ "7"\n\0 `x`', reason="' OR TRUE; -- ö 🙂"), "dag/it's/task")
     write_note(bench.api, bench.target, KEY, alarm)
     assert bench.book().notes() == [alarm]

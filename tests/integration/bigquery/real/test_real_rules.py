@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sinks._bigquery.ways_in import upload as _bigquery_upload
+from airflow_provider_connect.sinks._bigquery.load_methods import upload as _bigquery_upload
 from tests.equipment.bigquery.bench import SinkBench, bench_of
 from tests.equipment.bigquery.fixtures import REAL_PROJECT, Target
 from tests.equipment.frozen import MONDAY, events
@@ -57,7 +57,7 @@ def test_numbers_and_depths_beyond_the_parser_become_strings(bench: SinkBench) -
 
 
 def test_a_day_of_many_files_is_uploaded_in_pieces(bench: SinkBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bigquery_upload, "PIECE_BYTES", 256 * 1024)
+    monkeypatch.setattr(_bigquery_upload, "CHUNK_BYTES", 256 * 1024)
     sink = bench.having(load_method="load_job")
     assert sink.preflight() == []
     files = [events(*(f"{number}-{row}" * 20 for row in range(3000))) for number in range(12)]
@@ -103,7 +103,7 @@ def test_a_day_is_replaced_in_a_table_that_is_not_divided_by_day(
         ("SELECT * FROM `{t.dataset}.none`", ConfigError, "Not found"),
     ],
 )
-def test_what_fails_inside_of_a_script_is_told_with_its_line(
+def test_an_error_inside_a_script_is_shown_with_its_line(
     bench: SinkBench, statement: str, error: type[Exception], said: str
 ) -> None:
     with BigQueryApi.open(bench.connection) as api:

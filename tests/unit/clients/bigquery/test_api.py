@@ -19,7 +19,7 @@ from tests.equipment.bigquery.server import CANARY, LOCAL, Server, api_at, conne
 
 
 class TestPlace:
-    def test_names(self) -> None:
+    def test_a_table_ref_has_its_id_sql_and_resource_name(self) -> None:
         place = TableRef("a-project", "a_dataset", "a_table")
         assert place.id == "a-project.a_dataset.a_table"
         assert place.sql == "`a-project.a_dataset.a_table`"
@@ -34,11 +34,11 @@ class TestPlace:
             ("example.com:other.d.t", ("example.com:other", "d", "t")),
         ],
     )
-    def test_parse(self, text: str, expected: tuple[str, str, str]) -> None:
+    def test_a_table_ref_is_parsed_with_a_default_project(self, text: str, expected: tuple[str, str, str]) -> None:
         assert TableRef.parse(text, "proj") == TableRef(*expected)
 
     @pytest.mark.parametrize("text", ["t", "", ".", "d.", ".t", "d.t`; DROP", "d.t$20260901", "a b.d.t", "p.d-d.t"])
-    def test_what_is_no_table_is_refused(self, text: str) -> None:
+    def test_text_that_names_no_table_is_refused(self, text: str) -> None:
         with pytest.raises(ConfigError):
             TableRef.parse(text, "proj")
 
@@ -65,7 +65,7 @@ class TestCheckConnection:
             {"grpc_endpoint": "bigquerystorage-own.p.googleapis.com:443", "universe_domain": "apis-tpczero.goog"},
         ],
     )
-    def test_right_ones(self, extra: dict[str, Any]) -> None:
+    def test_valid_connections_have_no_problems(self, extra: dict[str, Any]) -> None:
         assert check_connection(connection(**extra)) == []
 
     @pytest.mark.parametrize(
@@ -85,8 +85,11 @@ class TestCheckConnection:
             ({"idp_issuer_url": "https://a", "client_secret": CANARY}, "'idp_issuer_url' is not supported"),
             ({"proxy": f"https://{CANARY}@a"}, "proxy must be a URL like http://host:port"),
             ({"proxy": {"https": CANARY}}, "'proxy' must be text"),
-            (LOCAL | {"is_anonymous": False}, "rest_endpoint without TLS sends no credentials: say is_anonymous=true"),
-            ({"grpc_endpoint": "http://127.0.0.1:1"}, "grpc_endpoint without TLS sends no credentials"),
+            (
+                LOCAL | {"is_anonymous": False},
+                "rest_endpoint without TLS must not carry credentials. Write https://, or set is_anonymous=true",
+            ),
+            ({"grpc_endpoint": "http://127.0.0.1:1"}, "grpc_endpoint without TLS must not carry credentials"),
             (LOCAL | {"rest_endpoint": "http://example.com:1"}, "rest_endpoint without TLS must be a loopback address"),
             (LOCAL | {"rest_endpoint": "http://127.0.0.1@example.com"}, "rest_endpoint must be like https://host"),
             (LOCAL | {"grpc_endpoint": "http://10.0.0.1:1"}, "grpc_endpoint without TLS must be a loopback address"),
@@ -97,7 +100,7 @@ class TestCheckConnection:
             ({"universe_domain": f"https://{CANARY}"}, "universe_domain must be a domain"),
         ],
     )
-    def test_wrong_ones(self, extra: dict[str, Any], problem: str) -> None:
+    def test_invalid_connections_are_reported(self, extra: dict[str, Any], problem: str) -> None:
         found = "; ".join(check_connection(connection(**extra)))
         assert problem in found
         assert "'google_cloud_default'" in found
@@ -107,17 +110,17 @@ class TestCheckConnection:
 
 
 class TestCredentials:
-    def test_a_key_in_the_connection(self, private_key: str) -> None:
+    def test_a_key_in_the_connection_is_loaded(self, private_key: str) -> None:
         made, project = load_credentials(connection(keyfile_dict=json.dumps(key(private_key))))
         assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
         assert tuple(made.scopes) == SCOPES
 
-    def test_a_key_with_line_ends_escaped_twice(self, private_key: str) -> None:
+    def test_a_key_with_doubly_escaped_line_ends_is_loaded(self, private_key: str) -> None:
         escaped = private_key.replace("\n", "\\n")
         made, _ = load_credentials(connection(keyfile_dict=key(escaped), scope="https://one,https://two"))
         assert made.scopes == ("https://one", "https://two")
 
-    def test_a_key_in_a_file(self, private_key: str, tmp_path: Path) -> None:
+    def test_a_key_file_is_loaded(self, private_key: str, tmp_path: Path) -> None:
         (tmp_path / "key.json").write_text(json.dumps(key(private_key)))
         made, project = load_credentials(connection(key_path=str(tmp_path / "key.json")))
         assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
@@ -131,13 +134,13 @@ class TestCredentials:
             {"credential_config_file": {"type": "external_account", "audience": 5, "subject_token_type": CANARY}},
         ],
     )
-    def test_a_damaged_key(self, extra: dict[str, Any]) -> None:
+    def test_a_damaged_key_is_refused(self, extra: dict[str, Any]) -> None:
         with pytest.raises(ConfigError) as caught:
             load_credentials(connection(**extra))
         assert CANARY not in str(caught.value)
-        assert "paste the whole JSON key again" in str(caught.value)
+        assert "Paste the whole JSON key again" in str(caught.value)
 
-    def test_a_file_that_is_missing_or_no_key(self, tmp_path: Path) -> None:
+    def test_a_missing_or_invalid_key_file_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot read its key file: No such file"):
             load_credentials(connection(key_path=str(tmp_path / "none.json")))
         (tmp_path / "key.json").write_text(CANARY)
@@ -146,7 +149,7 @@ class TestCredentials:
         assert CANARY not in str(caught.value)
 
     @pytest.mark.parametrize("way", ["file", "text", "object"])
-    def test_an_external_account(self, tmp_path: Path, way: str) -> None:
+    def test_an_external_account_is_loaded_without_network(self, tmp_path: Path, way: str) -> None:
         info = {
             "type": "external_account",
             "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/a/providers/b",
@@ -159,28 +162,32 @@ class TestCredentials:
         made, _ = load_credentials(connection(credential_config_file=value))
         assert type(made).__module__ == "google.auth.identity_pool"
 
-    def test_default_credentials(self, private_key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_default_credentials_are_used_without_fields(
+        self, private_key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (tmp_path / "key.json").write_text(json.dumps(key(private_key)))
         monkeypatch.setenv("GOOGLE_APPLICATION_DEFAULT", "")
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
         made, project = load_credentials(connection())
         assert (made.service_account_email, project) == ("robot@keys-project.iam.gserviceaccount.com", "keys-project")
 
-    def test_no_credentials_at_all(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_missing_default_credentials_are_refused_with_the_remedy(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
         monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
         monkeypatch.setenv("NO_GCE_CHECK", "true")
-        with pytest.raises(ConfigError, match="no usable Google credentials; put keyfile_dict or key_path"):
+        with pytest.raises(ConfigError, match=r"no usable Google credentials\. Put keyfile_dict or key_path"):
             load_credentials(connection())
 
-    def test_impersonation(self, private_key: str) -> None:
+    def test_an_impersonation_chain_is_applied(self, private_key: str) -> None:
         chain = "first@p.iam,second@p.iam,last@p.iam"
         made, _ = load_credentials(connection(keyfile_dict=key(private_key), impersonation_chain=chain))
         assert made.service_account_email == "last@p.iam"
         assert made._delegates == ["first@p.iam", "second@p.iam"]
 
     @pytest.mark.parametrize("extra", [LOCAL, *({"is_anonymous": value} for value in (True, "true", " True "))])
-    def test_anonymous(self, extra: dict[str, Any]) -> None:
+    def test_an_anonymous_connection_has_no_credentials(self, extra: dict[str, Any]) -> None:
         made, _ = load_credentials(connection(**extra))
         assert type(made).__name__ == "AnonymousCredentials"
 
@@ -207,7 +214,7 @@ class TestOpen:
             api.call("reading", api.client.get_dataset, "d")
         assert CANARY not in str(caught.value)
 
-    def test_a_sign_in_that_does_not_answer_is_over_in_time(self, private_key: str, silent: int) -> None:
+    def test_a_sign_in_without_response_ends_in_time(self, private_key: str, silent: int) -> None:
         own = key(private_key, token_uri=f"http://127.0.0.1:{silent}/token")
         started = time.monotonic()
         api = BigQueryApi.open(connection(keyfile_dict=own), timeout_seconds=0.3, retry_budget_seconds=0.8)
@@ -246,7 +253,7 @@ def test_threads_may_open_it_at_once_in_a_fresh_process() -> None:
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.cloud.bigquery", None)
-    with pytest.raises(ConfigError, match=r"install airflow-provider-connect\[bigquery\]"):
+    with pytest.raises(ConfigError, match=r"Install airflow-provider-connect\[bigquery\]"):
         BigQueryApi.open(connection(**LOCAL))
 
 
@@ -296,7 +303,7 @@ class TestNetrc:
 
 
 class TestProxy:
-    def test_that_of_the_environment_is_not_used(
+    def test_the_environments_proxy_is_not_used(
         self, server: Server, closed: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY"):
@@ -307,7 +314,7 @@ class TestProxy:
         with api_at(server.url) as api:
             assert api.call("reading", api.client.get_dataset, "d").location == "EU"
 
-    def test_that_of_the_connection_is(self, server: Server) -> None:
+    def test_the_connections_proxy_is_used(self, server: Server) -> None:
         server.answer = (200, {"datasetReference": {"projectId": "p", "datasetId": "d"}, "location": "EU"})
         with api_at("http://127.0.0.1:1", proxy=server.url) as api:
             assert api.call("reading", api.client.get_dataset, "d").location == "EU"

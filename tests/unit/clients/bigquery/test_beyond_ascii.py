@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.clients.bigquery.sql import TableRef
-from airflow_provider_connect.clients.bigquery.streams import Appender, _Sent
+from airflow_provider_connect.clients.bigquery.streams import Appender, _SentRequest
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.names import MAX_JOB_ID, legal_job_id
 from airflow_provider_connect.sinks._bigquery.staging import REJECTS_SUFFIX, staging_prefix, staging_table_for
@@ -49,7 +49,7 @@ def test_the_routing_header_is_ascii_and_names_the_stream(headers: tuple[str, li
     stream = f"{TARGET.resource_name}/streams/a_b"
     with api_at("http://127.0.0.1:1", target) as api, Appender(api, TARGET, pa.schema([])) as appender:
         appender._name = stream
-        appender._unanswered.append(_Sent(0, types.AppendRowsRequest.pb()(), 0))
+        appender._unanswered.append(_SentRequest(0, types.AppendRowsRequest.pb()(), 0))
         appender._send()
         assert isinstance(appender._answers.get(timeout=60), ConnectionError)  # the server has ended the call
     value = seen[0]["x-goog-request-params"]
@@ -76,7 +76,7 @@ def test_a_job_id_that_is_legal_stays_readable() -> None:
 
 def test_a_table_name_is_counted_in_bytes_and_leaves_room_for_the_tables_beside_it() -> None:
     assert BigQuerySink(table=f"d.{'ö' * 375}").table
-    with pytest.raises(ConfigError, match="at most 750 bytes"):
+    with pytest.raises(ConfigError, match="bytes of UTF-8, but at most 750"):
         BigQuerySink(table=f"d.{'ö' * 376}")
     with pytest.raises(ConfigError, match="longer than 1,024 bytes"):
         TableRef("some-project", "d", "ö" * 513)

@@ -19,7 +19,7 @@ from tests.equipment.bigquery.server import ROWS, Server, api_at, job, refused
 
 class TestDeadEnds:
     @pytest.mark.parametrize("kind", ["refused", "silent", "500"])
-    def test_rest(self, kind: str, silent: int, closed: int, server: Server) -> None:
+    def test_rest_calls_end_within_the_budget(self, kind: str, silent: int, closed: int, server: Server) -> None:
         server.answer = (500, {"error": {"code": 500, "message": "x", "errors": [{"reason": "internalError"}]}})
         ports = {"refused": closed, "silent": silent, "500": server.http.server_port}
         started = time.monotonic()
@@ -31,26 +31,26 @@ class TestDeadEnds:
         assert time.monotonic() - started < 4
 
     @pytest.mark.parametrize("kind", ["refused", "silent"])
-    def test_grpc(self, kind: str, silent: int, closed: int) -> None:
+    def test_grpc_calls_end_within_the_budget(self, kind: str, silent: int, closed: int) -> None:
         target = f"127.0.0.1:{silent if kind == 'silent' else closed}"
         started = time.monotonic()
         with api_at("http://127.0.0.1:1", target) as api, pytest.raises(RetriableError, match="sealing"):
             api.call("sealing", api.write_client.finalize_write_stream, name="projects/p/datasets/d/tables/t/streams/s")
         assert time.monotonic() - started < 3
 
-    def test_what_can_never_succeed_is_asked_once(self, server: Server) -> None:
+    def test_a_final_error_is_not_retried(self, server: Server) -> None:
         server.answer = (403, {"error": {"code": 403, "message": "x", "errors": [{"reason": "accessDenied"}]}})
         with api_at(server.url) as api, pytest.raises(ConfigError):
             api.call("reading", api.client.get_dataset, "d")
         assert server.asked == 1
 
-    def test_a_long_quota_is_not_waited_for(self, server: Server) -> None:
+    def test_an_exhausted_long_term_quota_is_not_waited_for(self, server: Server) -> None:
         server.answer = (403, {"error": {"code": 403, "message": "x", "errors": [{"reason": "quotaExceeded"}]}})
         with api_at(server.url) as api, pytest.raises(RetriableError):
             api.call("reading", api.client.get_dataset, "d")
         assert server.asked == 1
 
-    def test_not_found_is_asked_again_only_on_demand(self, server: Server) -> None:
+    def test_not_found_is_retried_only_on_demand(self, server: Server) -> None:
         server.answer = (404, {"error": {"code": 404, "message": "x", "errors": [{"reason": "notFound"}]}})
         with api_at(server.url) as api:
             with pytest.raises(MissingError):
@@ -60,7 +60,7 @@ class TestDeadEnds:
                 api.call("reading", api.client.get_dataset, "d", retry_missing_seconds=1)
             assert server.asked > 2
 
-    def test_what_is_hidden_counts_as_missing_on_demand(self, server: Server) -> None:
+    def test_a_hidden_resource_is_retried_like_a_missing_one(self, server: Server) -> None:
         server.answer = refused(403, "accessDenied", "Access Denied: User has no right (or it may not exist)")
         with api_at(server.url) as api:
             with pytest.raises(HiddenError):
@@ -72,7 +72,7 @@ class TestDeadEnds:
 
 
 class TestBudget:
-    def test_a_call_inside_a_call_has_what_is_left_of_its_budget(self, silent: int) -> None:
+    def test_a_nested_call_has_the_rest_of_the_outer_budget(self, silent: int) -> None:
         with api_at(f"http://127.0.0.1:{silent}", budget=1.0) as api:
 
             def outer(*, timeout: float, retry: None) -> Any:
@@ -85,7 +85,7 @@ class TestBudget:
                 api.call("doing both", outer)
             assert time.monotonic() - started < 1.35
 
-    def test_calls_to_tidy_up_share_a_small_budget(self, silent: int) -> None:
+    def test_cleanup_calls_share_one_time_limit(self, silent: int) -> None:
         with api_at(f"http://127.0.0.1:{silent}", budget=60) as api:
             started = time.monotonic()
             with api.time_limit(0.6):
@@ -94,7 +94,7 @@ class TestBudget:
                         api.call("dropping", api.client.get_dataset, "d")
             assert time.monotonic() - started < 1.5
 
-    def test_the_budget_is_that_of_the_thread_and_of_the_block(self, server: Server) -> None:
+    def test_a_time_limit_holds_for_its_thread_and_block_only(self, server: Server) -> None:
         with api_at(server.url) as api:
             with api.time_limit(0.0), api.time_limit(5.0) as seconds:
                 assert seconds < 1
@@ -125,7 +125,7 @@ class TestQuery:
         assert inserted[2]["configuration"]["query"]["query"] == "SELECT 'a_job_2'"
         assert done.job_id == "a_job_2"
 
-    def test_one_that_always_fails_ends_within_the_budget(self, server: Server) -> None:
+    def test_a_job_that_always_fails_ends_within_the_budget(self, server: Server) -> None:
         server.answer = job("backendError")
         started = time.monotonic()
         with api_at(server.url, budget=1) as api, pytest.raises(RetriableError, match=r"\(job a_job\)"):
@@ -134,13 +134,13 @@ class TestQuery:
         assert time.monotonic() - started < 3
 
     @pytest.mark.parametrize("reason", ["stopped", "timeout", "quotaExceeded", "invalidQuery", "notFound"])
-    def test_one_that_was_stopped_or_is_wrong_is_not(self, server: Server, reason: str) -> None:
+    def test_a_stopped_or_invalid_job_is_not_followed_by_another(self, server: Server, reason: str) -> None:
         server.answer = job(reason)
         with api_at(server.url) as api, pytest.raises((RetriableError, ConfigError)):
             self.query(api)
         assert server.asked == 1
 
-    def test_it_carries_the_labels_of_all_jobs(self, server: Server) -> None:
+    def test_a_query_carries_the_clients_labels(self, server: Server) -> None:
         server.first, server.answer = [job()], ROWS
         with api_at(server.url) as api:
             api.labels = {"team": "b", "day": "none"}
@@ -174,7 +174,7 @@ class TestLocate:
         with api_at(server.url, budget=5) as api:
             assert api.locate(TableRef("pppp", "d", "t")) == "EU"
 
-    def test_one_that_is_mistyped_is_waited_for_once(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_mistyped_dataset_is_waited_for_once(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(_bigquery_access, "SETTLE_SECONDS", 0.5)
         server.answer = self.MISSING
         with api_at(server.url, budget=5) as api:

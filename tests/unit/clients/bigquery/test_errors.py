@@ -69,10 +69,12 @@ def rest(status: int, reason: str = "", message: str = "a message", body: bytes 
         (412, "conditionNotMet", StaleError, None),
     ],
 )
-def test_rest_errors(status: int, reason: str, expected: type[ConnectError], retry_after: float | None) -> None:
+def test_rest_errors_become_our_classes(
+    status: int, reason: str, expected: type[ConnectError], retry_after: float | None
+) -> None:
     ours = classify(rest(status, reason), "doing it")
     assert type(ours) is expected
-    assert f"{ours};".startswith(f"doing it: BigQuery says {reason or status};")
+    assert f"{ours}.".startswith(f"doing it: BigQuery says {reason or status}.")
     assert getattr(ours, "retry_after_seconds", None) == retry_after
 
 
@@ -87,28 +89,28 @@ def test_rest_errors(status: int, reason: str, expected: type[ConnectError], ret
         (400, "seventhHouse", UNKNOWN_SECONDS),
     ],
 )
-def test_a_reason_that_is_new_is_not_final_whatever_the_status(status: int, reason: str, retry_after: float) -> None:
+def test_an_unknown_reason_is_retriable_at_any_status(status: int, reason: str, retry_after: float) -> None:
     ours = classify(rest(status, reason), "doing it")
     assert type(ours) is RetriableError
     assert ours.retry_after_seconds == retry_after
 
 
 @pytest.mark.parametrize("reason", ["accessNotConfigured", "insufficientPermissions", "forbidden"])
-def test_what_an_account_lacks_is_for_a_person(reason: str) -> None:
+def test_a_missing_right_is_a_config_error(reason: str) -> None:
     assert type(classify(rest(403, reason), "doing it")) is ConfigError
 
 
-def test_a_status_alone_says_more_than_the_words() -> None:
+def test_a_status_without_reason_decides_over_the_text() -> None:
     assert type(classify(rest(404, "", "Not found: Job p:US.j"), "asking")) is MissingError
     assert type(classify(rest(409, "", "Already Exists: Job p:US.j"), "asking")) is ExistsError
 
 
-def test_a_quota_is_said_as_such() -> None:
+def test_an_exhausted_quota_is_named_in_the_message() -> None:
     ours = classify(rest(403, "quotaExceeded", "Quota exceeded: load jobs per table"), "loading")
-    assert "a longer quota is used up and refills over hours" in str(ours)
+    assert "A long-term quota is exhausted and refills over hours" in str(ours)
 
 
-def test_an_answer_that_is_no_json_is_judged_by_its_status() -> None:
+def test_a_response_that_is_not_json_is_classified_by_its_status() -> None:
     ours = classify(rest(503, body=b"<html>upstream CANARY</html>"), "doing it")
     assert type(ours) is RetriableError
 
@@ -126,14 +128,14 @@ def test_a_request_that_took_too_long_to_arrive_is_sent_again(status: int, body:
 
 
 @pytest.mark.parametrize("status", [402, 410, 418, 425, 498])
-def test_a_status_that_says_nothing_certain_is_for_airflows_retries(status: int) -> None:
+def test_an_ambiguous_status_is_left_to_airflows_retries(status: int) -> None:
     ours = classify(rest(status, body=FRONT_END), "doing it")
     assert type(ours) is RetriableError
     assert ours.retry_after_seconds == UNKNOWN_SECONDS
 
 
 @pytest.mark.parametrize("status", [400, 405, 407, 411, 413, 414, 415, 431, 501])
-def test_a_request_that_can_never_be_taken_is_for_a_person(status: int) -> None:
+def test_a_request_that_can_never_succeed_is_a_config_error(status: int) -> None:
     assert type(classify(rest(status, body=b""), "doing it")) is ConfigError
 
 
@@ -156,13 +158,13 @@ def test_a_request_that_can_never_be_taken_is_for_a_person(status: int) -> None:
         ("UNIMPLEMENTED", ConfigError),
     ],
 )
-def test_grpc_errors(code: str, expected: type[ConnectError]) -> None:
+def test_grpc_errors_become_our_classes(code: str, expected: type[ConnectError]) -> None:
     ours = classify(api.from_grpc_status(grpc.StatusCode[code], "a message"), "doing it")
     assert type(ours) is expected
-    assert f"{ours};".startswith(f"doing it: BigQuery says {code};")
+    assert f"{ours}.".startswith(f"doing it: BigQuery says {code}.")
 
 
-def test_a_short_and_a_long_exhaustion_are_told_apart() -> None:
+def test_short_and_long_exhaustion_have_different_delays() -> None:
     def after(message: str) -> float | None:
         ours = classify(api.from_grpc_status(grpc.StatusCode.RESOURCE_EXHAUSTED, message), "appending")
         assert isinstance(ours, RetriableError)
@@ -190,14 +192,14 @@ def test_a_short_and_a_long_exhaustion_are_told_apart() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_errors_without_an_answer_of_bigquery(error: Exception, expected: type[ConnectError]) -> None:
+def test_errors_without_a_response_become_our_classes(error: Exception, expected: type[ConnectError]) -> None:
     ours = classify(error, "doing it")
     assert type(ours) is expected
     assert "doing it" in str(ours)
     assert "CANARY" not in str(ours)
 
 
-def test_a_refused_sign_in_says_why_in_one_word() -> None:
+def test_a_refused_sign_in_shows_its_error_code_only() -> None:
     error = auth.RefreshError(
         "invalid_grant: Invalid JWT Signature.", {"error": "invalid_grant", "assertion": "CANARY"}
     )
@@ -205,7 +207,7 @@ def test_a_refused_sign_in_says_why_in_one_word() -> None:
     assert "CANARY" not in str(classify(error, "signing in"))
 
 
-def test_our_own_errors_stay_as_they_are() -> None:
+def test_our_own_errors_are_returned_unchanged() -> None:
     error = DataError("mine")
     assert classify(error, "doing it") is error
 
@@ -224,7 +226,7 @@ def test_a_lost_transaction_is_a_conflict_by_whatever_status_it_comes(message: s
 
 
 @pytest.mark.parametrize("prefix", ["", "Query error: "])
-def test_rows_that_were_just_streamed_are_for_later(prefix: str) -> None:
+def test_recently_streamed_rows_are_retried_after_30_minutes(prefix: str) -> None:
     said = "UPDATE or DELETE statement over table p.d.t would affect rows in the streaming buffer"
     result = {"reason": "invalidQuery", "message": f"{prefix}{said}, which is not supported at [24:9]"}
     error = error_from_result(result, "publishing")
@@ -232,12 +234,12 @@ def test_rows_that_were_just_streamed_are_for_later(prefix: str) -> None:
     assert error.retry_after_seconds == 1800
 
 
-def test_another_location_is_told_with_what_to_do() -> None:
+def test_a_different_location_is_a_config_error_with_the_remedy() -> None:
     message = "Cannot read and write in different locations: source: EU, destination: US"
     assert "in one location" in str(classify(rest(400, "invalid", message), "publishing"))
 
 
-def test_a_table_that_wants_a_filter_names_its_column() -> None:
+def test_a_missing_partition_filter_names_its_column() -> None:
     message = (
         "Cannot query over table 'p.d.t' without a filter over column(s) 'day' that can be used for partition "
         "elimination"
@@ -247,7 +249,7 @@ def test_a_table_that_wants_a_filter_names_its_column() -> None:
     assert "without a filter over column(s) 'day'" in str(ours)
 
 
-def test_statements_that_wait_for_one_table_pass() -> None:
+def test_too_many_queued_statements_are_retriable() -> None:
     message = "Resources exceeded during query execution: Too many DML statements outstanding against table p:d.t"
     assert isinstance(classify(rest(400, "resourcesExceeded", message), "publishing"), RetriableError)
 
@@ -278,14 +280,14 @@ def test_statements_that_wait_for_one_table_pass() -> None:
         "Access Denied: Bearer CANARY",
     ],
 )
-def test_values_and_secrets_of_a_vendors_text_are_not_told(text: str) -> None:
+def test_values_and_secrets_in_a_vendors_text_are_not_shown(text: str) -> None:
     assert "CANARY" not in printable_message(text)
     assert "CANARY" not in str(classify(rest(400, "invalid", text), "doing it"))
     assert "CANARY" not in str(classify(api.from_grpc_status(grpc.StatusCode.INVALID_ARGUMENT, text), "doing it"))
 
 
 @given(st.text(), st.sampled_from(["{} is not valid", "Invalid date: {}", "Could not cast {} as INT64", "{}"]))
-def test_no_record_can_make_its_value_told(value: str, text: str) -> None:
+def test_a_records_value_is_never_shown_whatever_it_imitates(value: str, text: str) -> None:
     assert printable_message(text.format(value)) == ""
 
 
@@ -304,29 +306,29 @@ def test_no_record_can_make_its_value_told(value: str, text: str) -> None:
         "Provided Schema does not match Table p:d.t. Field amount has changed type from INTEGER to STRING",
     ],
 )
-def test_what_cannot_hold_a_value_is_told(text: str) -> None:
+def test_messages_that_cannot_hold_a_value_are_shown(text: str) -> None:
     assert printable_message(text) == text
 
 
-def test_where_the_error_lies_is_told_when_its_text_is_not() -> None:
+def test_the_location_is_shown_when_the_text_is_not() -> None:
     result = {"reason": "invalidQuery", "location": "gs://bucket/a.parquet", "message": "CANARY is no date"}
     text = str(error_from_result(result, "loading (job connect_1)"))
-    assert text.startswith("loading (job connect_1): BigQuery says invalidQuery in gs://bucket/a.parquet; ")
+    assert text.startswith("loading (job connect_1): BigQuery says invalidQuery in gs://bucket/a.parquet. ")
     assert "in a b" not in str(error_from_result(result | {"location": "a b CANARY"}, "loading"))
 
 
-def test_something_hidden_may_be_missing() -> None:
+def test_a_hidden_resource_is_classified_as_hidden() -> None:
     message = "Permission 'TABLES_UPDATE_DATA' denied on resource 'projects/p/tables/t' (or it may not exist)."
     assert type(classify(api.from_grpc_status(grpc.StatusCode.PERMISSION_DENIED, message), "appending")) is HiddenError
     message = "Access Denied: Table p:d.t: User does not have permission to query it, or perhaps it does not exist"
     ours = classify(rest(403, "accessDenied", message), "reading")
     assert type(ours) is HiddenError
-    assert "give the connection's account the right" in str(ours)
+    assert "Give the connection's account the missing right" in str(ours)
 
 
-def test_what_this_attempt_has_made_and_is_gone_is_made_again() -> None:
+def test_a_missing_resource_of_this_attempt_becomes_gone() -> None:
     with (
-        pytest.raises(RetriableError, match="committing: what this attempt made there is gone"),
+        pytest.raises(RetriableError, match="committing: the table, stream or job of this attempt is gone"),
         missing_as_gone("committing"),
     ):
         raise MissingError("x")

@@ -48,20 +48,20 @@ def failed(message: str, reason: str = "invalidQuery") -> ConnectError:
     [
         (PARTITIONS, ConfigError, None, "partition_type="),
         (NULL, DataError, None, "DROP NOT NULL"),
-        (DENIED, ConfigError, None, "the right it lacks"),
-        (HIDDEN, HiddenError, None, "the right it lacks"),
-        (GONE, MissingError, None, "create it"),
+        (DENIED, ConfigError, None, "the missing right"),
+        (HIDDEN, HiddenError, None, "the missing right"),
+        (GONE, MissingError, None, "Create it"),
         (INTERNAL, RetriableError, None, "internal error"),
-        (QUEUE, RetriableError, RATE_SECONDS, "too many statements wait for this table"),
-        (LOST, ConflictError, None, "run it again"),
+        (QUEUE, RetriableError, RATE_SECONDS, "Too many statements wait for this table"),
+        (LOST, ConflictError, None, "Run it again"),
         (RATE, RetriableError, RATE_SECONDS, "Exceeded rate limits"),
         (QUOTA, RetriableError, QUOTA_SECONDS, "refills over hours"),
         (BILLED, ConfigError, None, "maximum_bytes_billed"),
-        (FILTER, ConfigError, None, "trying again changes nothing"),
-        (SYNTAX, ConfigError, None, "trying again changes nothing"),
+        (FILTER, ConfigError, None, "A retry does not help"),
+        (SYNTAX, ConfigError, None, "A retry does not help"),
     ],
 )
-def test_an_error_of_a_statement_is_what_it_is_by_itself(
+def test_an_error_inside_a_script_has_the_same_class_as_alone(
     message: str, expected: type[ConnectError], retry_after: float | None, advice: str, *, script: bool
 ) -> None:
     ours = failed(f"Query error: {message} at [24:9]" if script else message)
@@ -73,7 +73,7 @@ def test_an_error_of_a_statement_is_what_it_is_by_itself(
 
 
 @pytest.mark.parametrize("message", [PARTITIONS, NULL, DENIED, GONE, INTERNAL, QUEUE, RATE, QUOTA, BILLED, FILTER])
-def test_its_text_is_shown_with_line_and_column(message: str) -> None:
+def test_a_script_errors_text_is_shown_with_line_and_column(message: str) -> None:
     assert printable_message(f"Query error: {message} at [24:9]") == f"{message} at [24:9]"
 
 
@@ -89,13 +89,13 @@ def test_a_statement_inside_a_block_has_the_prefix_twice() -> None:
 
 
 @pytest.mark.parametrize("end", [" at [24:9]", ""])
-def test_what_no_table_of_errors_knows_is_tried_again_by_airflow_alone(end: str) -> None:
+def test_an_unknown_script_error_is_left_to_airflows_retries(end: str) -> None:
     ours = failed(f"Query error: {STRANGE}{end}")
     assert type(ours) is RetriableError
     # Airflow's number of retries is the bound: the task itself does not sleep so long, nor run it again at once.
     assert ours.retry_after_seconds == UNKNOWN_SECONDS > LONG_WAIT_SECONDS
     assert STRANGE not in str(ours)
-    assert "if it stays" in str(ours)
+    assert "If it stays" in str(ours)
 
 
 @pytest.mark.parametrize(
@@ -145,19 +145,19 @@ def test_a_known_error_of_a_statement_is_final(message: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["seventhHouse", ""])
-def test_a_reason_that_is_new_is_not_final(reason: str) -> None:
+def test_an_unknown_reason_of_a_script_is_retriable(reason: str) -> None:
     assert type(failed("a message", reason)) is RetriableError
 
 
 @pytest.mark.parametrize(
     "reason", ["invalid", "invalidQuery", "billingNotEnabled", "responseTooLarge", "notImplemented", "blocked"]
 )
-def test_a_reason_that_no_retry_mends_is_final(reason: str) -> None:
+def test_a_final_reason_of_a_script_is_a_config_error(reason: str) -> None:
     assert type(failed("a message", reason)) is ConfigError
 
 
 @pytest.mark.parametrize("reason", ["quotaExceeded", "backendError", "accessDenied"])
-def test_a_reason_that_says_it_stands_whatever_the_text_is(reason: str) -> None:
+def test_a_precise_reason_decides_whatever_the_text_is(reason: str) -> None:
     expected: dict[str, Any] = {"accessDenied": ConfigError}
     assert type(failed(f"Query error: {NULL} at [1:1]", reason)) is expected.get(reason, RetriableError)
 
@@ -173,7 +173,7 @@ def ask(server: Server) -> Any:
         return api.query("DECLARE a INT64; SELECT a", action="asking", labels={}, job_id="a_job")
 
 
-def test_a_script_that_met_an_internal_error_is_run_again(server: Server) -> None:
+def test_a_script_with_an_internal_error_is_run_again(server: Server) -> None:
     server.first = [ended(f"Query error: {INTERNAL} at [24:9]"), job(name="a_job_1")]
     server.answer = ROWS
     _, done = ask(server)
@@ -181,7 +181,7 @@ def test_a_script_that_met_an_internal_error_is_run_again(server: Server) -> Non
 
 
 @pytest.mark.parametrize("message", [STRANGE, PARTITIONS, NULL, DENIED])
-def test_a_script_that_met_another_one_is_not_run_again_by_the_task(server: Server, message: str) -> None:
+def test_a_script_that_lost_a_conflict_is_not_run_again_by_the_query(server: Server, message: str) -> None:
     server.answer = ended(f"Query error: {message} at [24:9]")
     with pytest.raises(ConnectError, match=r"\(job a_job\): BigQuery says invalidQuery.* at \[24:9\]"):
         ask(server)

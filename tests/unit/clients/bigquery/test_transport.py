@@ -47,7 +47,7 @@ def test_the_environment_does_not_lead_tokens_elsewhere(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("says", ["key", "connection", "both"])
-def test_another_universe_by_key_or_connection(private_key: str, says: str) -> None:
+def test_a_universe_is_taken_from_key_or_connection(private_key: str, says: str) -> None:
     own = key(private_key, **({} if says == "connection" else {"universe_domain": OWN_UNIVERSE}))
     named = {} if says == "key" else {"universe_domain": OWN_UNIVERSE}
     with BigQueryApi.open(connection(keyfile_dict=json.dumps(own), **named)) as api:
@@ -59,11 +59,11 @@ def test_another_universe_by_key_or_connection(private_key: str, says: str) -> N
 
 def test_a_key_of_another_universe_than_the_connection_is_refused(private_key: str) -> None:
     own = key(private_key, universe_domain="example.com")
-    with pytest.raises(ConfigError, match=f"universe domain example.com, and universe_domain says {OWN_UNIVERSE}"):
+    with pytest.raises(ConfigError, match=f"universe domain example.com, but universe_domain is {OWN_UNIVERSE}"):
         load_credentials(connection(keyfile_dict=own, universe_domain=OWN_UNIVERSE))
 
 
-def test_the_package_has_no_word_for_the_sake_of_a_server_that_only_tests_and_the_demo_use() -> None:
+def test_the_package_does_not_mention_the_emulator() -> None:
     package = Path(airflow_provider_connect.__file__).parent
     files = list(package.rglob("*.py"))
     assert len(files) > 100

@@ -30,25 +30,25 @@ NEEDED = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
 @pytest.mark.parametrize(
     ("mode", "tables"), [("replace", 2), ("append", 2), ("rejects", 3), ("append with rejects", 3), ("merge", 3)]
 )
-def test_what_one_statement_names_at_the_most(mode: str, tables: int) -> None:
+def test_one_statement_names_at_most_three_tables(mode: str, tables: int) -> None:
     script = without_literals(publish_script(PLANS[mode]))
     named = [set(re.findall(r"`some-project\.[^`]+`", statement)) for statement in script.split(";\n")]
     assert max(map(len, named)) == tables <= MAX_TABLES_PER_STATEMENT
 
 
 @pytest.mark.parametrize("budget", [10_000_000, NEEDED - 1])
-def test_a_bound_under_which_no_publish_can_pass_is_refused(budget: int) -> None:
-    with pytest.raises(ConfigError, match=f"maximum_bytes_billed={budget:,}.*: at least {NEEDED:,}"):
+def test_a_bound_too_small_for_any_publish_is_refused(budget: int) -> None:
+    with pytest.raises(ConfigError, match=f"maximum_bytes_billed={budget:,}.*Set at least {NEEDED:,}"):
         check_budget(TARGET, budget)
 
 
-def test_a_bound_that_may_do_is_taken() -> None:
+def test_a_sufficient_bound_is_accepted() -> None:
     for budget in (NEEDED, None):
         check_budget(TARGET, budget)
 
 
 @pytest.mark.parametrize("mode", ["replace", "append", "merge"])
-def test_preflight_refuses_it(mode: Literal["replace", "append", "merge"]) -> None:
+def test_preflight_refuses_a_bound_that_is_too_small(mode: Literal["replace", "append", "merge"]) -> None:
     ready, stream = (
         PreparedTarget(make_columns(SCHEMA), None, (), None),
         StreamKey(connector="mixpanel", stream="export"),
@@ -56,5 +56,5 @@ def test_preflight_refuses_it(mode: Literal["replace", "append", "merge"]) -> No
     key: tuple[str, ...] = ("id",) if mode == "merge" else ()
     for budget, refused in ((NEEDED - 1, True), (NEEDED, False), (None, False)):
         sink = BigQuerySink(table="d.events", write_mode=mode, key=key, maximum_bytes_billed=budget)
-        with pytest.raises(ConfigError, match="lets no day into") if refused else nullcontext():
+        with pytest.raises(ConfigError, match="is too small for any publish into") if refused else nullcontext():
             rehearse_publish(TargetTables(sink, "some-project"), stream, SCHEMA, ready)

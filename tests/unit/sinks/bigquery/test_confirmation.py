@@ -41,7 +41,7 @@ def step(publish: Publish | None = None) -> LedgerStep:
     )
 
 
-def test_the_fence_is_changed_first_and_the_row_only_when_it_is_decided() -> None:
+def test_the_confirmation_changes_the_fence_first_and_adds_its_row_after_the_decision() -> None:
     script = confirm_script(step())
     prelude, _, inside = script.partition("BEGIN TRANSACTION;\n")
     of_stream = "l.target = 'some-project.d.events' AND l.connector = 'mixpanel' AND l.stream = 'export'"
@@ -56,13 +56,13 @@ def test_the_fence_is_changed_first_and_the_row_only_when_it_is_decided() -> Non
     assert "INSERT" not in prelude
 
 
-def test_it_names_no_table_but_the_ledger_and_costs_no_more_of_it_than_a_publish() -> None:
+def test_a_confirmation_names_only_the_ledger_and_costs_no_more_than_a_publish() -> None:
     script = confirm_script(step())
     assert {*re.findall(r"`some-project[^`]*`", without_literals(script))} == {LEDGER}
     assert statements(script) == {LEDGER.strip("`"): DML_PER_PUBLISH}
 
 
-def test_it_compares_what_was_seen_before_the_poll_and_the_answer() -> None:
+def test_a_confirmation_compares_the_seen_generation_and_the_answer() -> None:
     cases = re.findall(r"WHEN (.*) THEN '(\w+)'", confirm_script(step()))
     assert cases == [
         ("seen.fences = 0", "unfenced"),
@@ -73,7 +73,7 @@ def test_it_compares_what_was_seen_before_the_poll_and_the_answer() -> None:
     ]
 
 
-def test_the_row_repeats_the_publish_but_for_who_confirmed() -> None:
+def test_the_confirmations_row_copies_the_publish_except_run_and_poll_time() -> None:
     found = re.search(rf"INSERT INTO {LEDGER} \((.*)\)\n  SELECT (.*)\n  FROM", confirm_script(step()))
     assert found is not None
     columns = [field["name"] for field in LEDGER_FIELDS]
@@ -89,7 +89,7 @@ def test_the_row_repeats_the_publish_but_for_who_confirmed() -> None:
 
 
 @given(st.lists(TEXTS, min_size=4, max_size=4))
-def test_values_never_become_syntax(values: list[str]) -> None:
+def test_values_of_a_confirmation_never_become_syntax(values: list[str]) -> None:
     stream, token, run, answer = values
     odd = step(replace(published(stream, token, run), answer=answer))
     assert without_literals(confirm_script(odd)) == without_literals(confirm_script(step()))
@@ -100,7 +100,7 @@ def answer_of(outcome: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("outcome", ["confirmed", "already"])
-def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
+def test_confirmed_and_already_give_the_ledger_row(outcome: str) -> None:
     row = confirmed_row(step(), answer_of(outcome))
     assert (row.day, row.generation, row.checks, row.answer, row.rows) == (DAY, 3, 2, "0a", 7)
     assert row.polled_at == NOON.astimezone(dt.UTC)
@@ -110,15 +110,15 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
     ("outcome", "cls", "text"),
     [
         ("overtaken", OvertakenError, "dag/run/task has confirmed generation 3 since .* at generation 2"),
-        ("unfenced", RetriableError, "confirm mixpanel/export 2026-09-01 .*no fence row"),
+        ("unfenced", RetriableError, "confirm mixpanel/export 2026-09-01 .*lost the fence row"),
     ],
 )
-def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
+def test_every_other_outcome_of_a_confirmation_is_an_error(outcome: str, cls: type[Exception], text: str) -> None:
     with pytest.raises(cls, match=text):
         confirmed_row(step(), answer_of(outcome))
 
 
-def test_every_outcome_of_the_script_has_a_meaning() -> None:
+def test_every_outcome_of_the_confirm_script_is_handled() -> None:
     found = set(re.findall(r"(?:THEN|ELSE) '(\w+)'", confirm_script(step())))
     assert found == {"unfenced", "already", "overtaken", "confirmed"}
 
@@ -138,8 +138,8 @@ class Failing:
         return [answer_of("confirmed")], None
 
 
-def test_a_lost_turn_costs_a_pause_and_another_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "publishers", lambda *_: 4)
+def test_a_confirmation_that_loses_its_turn_pauses_and_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "count_publishers", lambda *_: 4)
     api: Any = Failing(ConflictError("another transaction changed the same tables first"))
     clock = NoTime()
     assert turns.run_confirmation(api, step(), {}, clock=clock).checks == 2
@@ -148,7 +148,7 @@ def test_a_lost_turn_costs_a_pause_and_another_job(monkeypatch: pytest.MonkeyPat
     assert pause_seconds(4, 0.0) <= pause <= pause_seconds(4, 1.0)
 
 
-def test_columns_that_another_job_has_just_added_are_waited_for_by_airflow() -> None:
+def test_columns_just_added_to_the_ledger_are_left_to_airflows_retry() -> None:
     api: Any = Failing(ColumnError("Unrecognized name: checks"))
     with pytest.raises(RetriableError, match="queries do not know them yet") as caught:
         turns.run_confirmation(api, step(), {}, clock=NoTime())
@@ -176,7 +176,7 @@ class Service:
 
 
 @pytest.mark.parametrize("open_seconds", [0.5, 2.0, 6.0])
-def test_sixteen_confirmations_at_once_all_get_through_below_the_limit(
+def test_sixteen_concurrent_confirmations_all_finish_below_the_dml_limit(
     open_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each loser comes back so late that all together stay below it, though nobody can count them."""

@@ -72,7 +72,7 @@ def counted(service: Service, made: PublishPlan) -> dict[str, int]:
     return dict(count_differences(cast(BigQueryApi, service), made, {}).row.counts)
 
 
-def test_the_counts_of_a_reload_stand_beside_those_of_the_poll() -> None:
+def test_a_reloads_counts_are_added_to_those_of_the_poll() -> None:
     service = Service()
     assert counted(service, reload()) == {"rows_read": 7, **FOUND}
     assert (len(service.queries), service.seconds) == (1, [COUNT_SECONDS])
@@ -88,13 +88,13 @@ def test_the_counts_of_a_reload_stand_beside_those_of_the_poll() -> None:
         pytest.param(reload(write_mode="merge", merge=merge()), id="merge"),
     ],
 )
-def test_nothing_is_read_where_there_is_nothing_to_compare(made: PublishPlan) -> None:
+def test_no_query_runs_without_an_earlier_publish_to_compare(made: PublishPlan) -> None:
     service = Service()
     assert count_differences(cast(BigQueryApi, service), made, {}) is made
     assert not service.queries
 
 
-def test_a_table_in_which_a_day_is_nowhere_together_is_not_read_for_counts() -> None:
+def test_a_table_not_partitioned_by_day_is_not_read_for_counts() -> None:
     """Of a table of two years a reload of one day would read all."""
     service = Service(by="time")
     assert counted(service, reload()) == {"rows_read": 7}
@@ -111,13 +111,13 @@ def test_no_error_fails_the_day(error: ConnectError, caplog: pytest.LogCaptureFi
     assert f"day {DAY}: its changed rows could not be counted: {error}" in caplog.text
 
 
-def test_both_looks_at_the_table_name_the_day_and_what_it_wants_named() -> None:
+def test_both_reads_of_the_table_filter_by_day_and_by_the_required_column() -> None:
     sql = differences_query(reload(filter_column="a b"))
     assert sql.count(TARGET.sql) == 2
     assert sql.count(f"connect_t.`day` = DATE '{DAY}' AND {any_partition('a b', 'connect_t')}") == 2
 
 
-def test_of_a_template_the_tables_that_had_rows_of_the_day_are_read_or_none_at_all() -> None:
+def test_a_template_is_read_only_if_all_its_tables_are_partitioned_by_day() -> None:
     parts = (
         TableChange("left", "at", True, False, True),
         TableChange("same", None, True, True, True),
@@ -134,6 +134,6 @@ def test_of_a_template_the_tables_that_had_rows_of_the_day_are_read_or_none_at_a
     assert TARGET.sql in differences_query(reload(parts=parts[2:])), "what was empty is compared with the head"
 
 
-def test_the_key_alone_is_enough() -> None:
+def test_a_table_with_only_a_key_column_is_compared() -> None:
     only = make_columns(pa.schema([pa.field(RECORD_KEY, pa.string(), nullable=False)]))
     assert "STRUCT(1 AS none)" in differences_query(plan(columns=only))

@@ -13,7 +13,7 @@ from airflow_provider_connect.clients.bigquery.errors import ColumnError
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sink import LedgerRow, StreamKey
 from airflow_provider_connect.sinks._bigquery.erase_list import (
-    MOST_AT_ONCE,
+    MAX_DIGESTS_PER_VERSION,
     empty_list_statements,
     erase_list_table,
     extend_list_script,
@@ -21,7 +21,11 @@ from airflow_provider_connect.sinks._bigquery.erase_list import (
     raise_version_statement,
     read_erase_list,
 )
-from airflow_provider_connect.sinks._bigquery.erasing.eraser import DAYS_AT_ONCE, days_of_one_transaction, sum_by_day
+from airflow_provider_connect.sinks._bigquery.erasing.eraser import (
+    MAX_DAYS_PER_TRANSACTION,
+    days_of_one_transaction,
+    sum_by_day,
+)
 from airflow_provider_connect.sinks._bigquery.erasing.script import (
     EraseSearch,
     MatchCount,
@@ -87,7 +91,7 @@ def digests(script: str) -> set[str]:
     return {*re.findall(r"'([0-9a-f]{32})'", script)}
 
 
-def test_no_script_holds_an_id_and_two_calls_look_for_other_digests() -> None:
+def test_scripts_contain_no_value_and_each_call_has_its_own_digests() -> None:
     for script in scripts("u-17"):
         assert "u-17" not in script
         assert hashlib.sha256(b"u-17").hexdigest()[:32] not in script
@@ -96,15 +100,15 @@ def test_no_script_holds_an_id_and_two_calls_look_for_other_digests() -> None:
 
 
 def test_the_most_days_and_people_fit_into_a_script() -> None:
-    many = [f"u-{number}" for number in range(MOST_AT_ONCE)]
-    for script in scripts(*many, days=DAYS_AT_ONCE):
-        assert len(digests(script)) >= MOST_AT_ONCE
+    many = [f"u-{number}" for number in range(MAX_DIGESTS_PER_VERSION)]
+    for script in scripts(*many, days=MAX_DAYS_PER_TRANSACTION):
+        assert len(digests(script)) >= MAX_DIGESTS_PER_VERSION
         assert len(script.encode()) < MAX_SCRIPT_BYTES
 
 
 def test_a_script_that_bigquery_does_not_take_is_not_sent() -> None:
     require_script_length("x" * MAX_SCRIPT_BYTES, TARGET)
-    with pytest.raises(ConfigError, match=r"1,000,001 bytes and BigQuery takes 1 MB: name fewer values"):
+    with pytest.raises(ConfigError, match=r"1,000,001 bytes, but BigQuery accepts 1 MB\. Erase fewer values"):
         require_script_length("x" * (MAX_SCRIPT_BYTES + 1), TARGET)
 
 
@@ -125,16 +129,16 @@ def test_a_day_keeps_the_definition_that_it_was_loaded_with_and_the_one_in_force
     assert "definition" not in script.partition("IF outcome = 'erased' THEN")[0]
 
 
-def test_days_of_many_partitions_come_few_at_a_time_and_one_comes_always() -> None:
+def test_one_transaction_takes_days_up_to_the_partition_limit_and_at_least_one() -> None:
     """Of days by the hour, 160 with 25 partitions each are 4,000: what BigQuery lets one job change."""
     hourly = {DAY + dt.timedelta(days=n): MatchCount(1, 8, partitions=25) for n in range(200)}
     assert [*days_of_one_transaction(hourly)] == [*hourly][:160]
     assert len(days_of_one_transaction({day: MatchCount(1, 8) for day in hourly} | {DAY: MatchCount(1, 8, 4_001)})) == 1
-    daily = {DAY + dt.timedelta(days=n): MatchCount(1, 8) for n in range(2 * DAYS_AT_ONCE)}
-    assert len(days_of_one_transaction(daily)) == DAYS_AT_ONCE
+    daily = {DAY + dt.timedelta(days=n): MatchCount(1, 8) for n in range(2 * MAX_DAYS_PER_TRANSACTION)}
+    assert len(days_of_one_transaction(daily)) == MAX_DAYS_PER_TRANSACTION
 
 
-def test_an_id_that_no_row_of_bigquery_can_have_stops_nobody_elses() -> None:
+def test_a_value_with_a_lone_surrogate_does_not_stop_an_erase() -> None:
     assert len(digests(count_query(wanted("u-17", "u-\udc80")))) == 2
 
 
@@ -143,7 +147,7 @@ def test_a_required_partition_filter_is_satisfied_where_the_target_is_read() -> 
         assert script.count(TARGET.sql) == script.count("(connect_t.`at` IS NULL OR connect_t.`at` IS NOT NULL)") == 1
 
 
-def test_the_fence_is_changed_first_and_rows_only_when_it_is_decided() -> None:
+def test_the_erase_changes_the_fence_first_and_rows_only_after_the_decision() -> None:
     _, script, _ = scripts("u-17", days=2)
     inside = script.partition("BEGIN TRANSACTION;\n")[2]
     assert inside.startswith(f"UPDATE {LEDGER.sql} AS connect_ledger SET published_at")
@@ -154,7 +158,7 @@ def test_the_fence_is_changed_first_and_rows_only_when_it_is_decided() -> None:
     assert "seen.erased < 1" in decided
 
 
-def test_each_table_of_a_template_loses_the_days_that_have_their_rows_there() -> None:
+def test_each_table_of_a_template_loses_only_days_with_matching_rows() -> None:
     """What a day keeps, and where, is added up over all tables: also over those that have no rows of theirs."""
     later = DAY + dt.timedelta(days=1)
     tables = tuple(
@@ -179,7 +183,7 @@ def test_each_table_of_a_template_loses_the_days_that_have_their_rows_there() ->
 
 def test_the_most_tables_and_people_fit_into_a_script() -> None:
     names = tuple(f"{'an_event_with_a_long_name_' * 5}{number}" for number in range(MAX_TABLES))
-    people = tuple(f"u-{number}" for number in range(MOST_AT_ONCE))
+    people = tuple(f"u-{number}" for number in range(MAX_DIGESTS_PER_VERSION))
     found = EraseSearch(TARGET, tuple(SearchedTable(TARGET.sibling(name), "id") for name in names), "5a17", people)
     counted = {DAY: MatchCount(MAX_TABLES, 8, MAX_TABLES, names, names)}
     rows = [before()]
@@ -191,7 +195,7 @@ def test_the_most_tables_and_people_fit_into_a_script() -> None:
         assert len(script.encode()) < MAX_SCRIPT_BYTES
 
 
-def test_a_generation_without_them_has_the_rows_that_were_counted_and_no_answer() -> None:
+def test_the_ledger_row_after_an_erase_has_the_counted_rows_and_no_answer() -> None:
     counts = {"erased": 3, "late_1_days": 2, "shape_filtered": 7, "rows_polled": 0}
     old = before(counts=counts | {"rows_read": 12}, run="dag/run/task", clear_number=1)
     row = row_after_erase(old, MatchCount(matching=2, others=5), token="erase1-x", run="erase/1")
@@ -227,14 +231,14 @@ def test_a_list_has_the_digests_of_all_its_versions() -> None:
     ],
     ids=["a digest lost", "a version lost", "a digest of another stream lost"],
 )
-def test_a_list_that_is_not_whole_stops_loads(rows: list[Any]) -> None:
+def test_an_incomplete_erase_list_stops_loads(rows: list[Any]) -> None:
     table: Any = Digests(*rows)
-    with pytest.raises(ConfigError, match="restore that table") as caught:
+    with pytest.raises(ConfigError, match="Restore that table") as caught:
         read_erase_list(table, TARGET, 2)
     assert erase_list_table(TARGET).id in str(caught.value)
 
 
-def test_lists_of_earlier_versions_belonged_to_streams_and_are_read_as_the_targets() -> None:
+def test_lists_of_earlier_versions_are_read_as_lists_of_the_target() -> None:
     """Each counted its own versions, under a salt of its own."""
     table: Any = Digests((1, 1, "5a", "a", "s"), (1, 1, "0b", "b", "t"), (2, 1, "0b", "c", "t"))
     found = read_erase_list(table, TARGET, 2)
@@ -245,7 +249,7 @@ def test_lists_of_earlier_versions_belonged_to_streams_and_are_read_as_the_targe
     assert longer.matches(["new"]) == [True]
 
 
-def test_what_shapes_made_is_a_part_of_its_own() -> None:
+def test_digests_of_shaped_values_are_a_separate_part_of_the_list() -> None:
     table: Any = Digests((1, 1, "5a", "a"), (2, 1, "0b", "b", "s", "d1"), (3, 1, "0b", "c", "s", "d1"))
     found = read_erase_list(table, TARGET, 3)
     assert [(part.salt, part.shaping) for part in found.parts] == [("0b", "d1"), ("5a", None)]

@@ -49,7 +49,7 @@ UNCHECKED = pa.schema([pa.field("doc", pa.string(), metadata={"json": "unchecked
 
 
 @pytest.mark.parametrize("text", HARD, ids=lambda text: text[:12])
-def test_numbers_and_depths_beyond_a_parser_are_json_and_go_on_to_become_strings(text: str) -> None:
+def test_numbers_and_depths_beyond_a_parser_are_accepted_as_json(text: str) -> None:
     assert find_unparsable(pa.array([text, "{}"])) == []
     [column] = make_columns(UNCHECKED)
     converted = convert_batch(pa.record_batch([pa.array([text])], schema=UNCHECKED), [column], 0)
@@ -61,7 +61,7 @@ def test_numbers_and_depths_beyond_a_parser_are_json_and_go_on_to_become_strings
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=lambda text: text[:12])
-def test_what_is_no_json_is_a_bad_row_at_any_depth(text: str) -> None:
+def test_text_that_is_not_json_is_rejected_at_any_depth(text: str) -> None:
     assert find_unparsable(pa.array(["{}", text])) == [1]
 
 
@@ -84,17 +84,17 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_every_document_is_json(value: Any) -> None:
+def test_every_valid_document_is_accepted(value: Any) -> None:
     assert is_json(json.dumps(value))
     assert is_json(json.dumps(value, ensure_ascii=False, indent=1))
 
 
 @given(st.text('[]{},:"\\ue01-+.x \n\t', max_size=12) | st.text(max_size=6))
-def test_any_text_is_judged_as_pythons_own_parser_does(text: str) -> None:
+def test_is_json_agrees_with_pythons_parser_on_any_text(text: str) -> None:
     assert is_json(text) == plain(text)
 
 
-def test_a_text_that_is_no_utf8_is_a_bad_row_and_no_crash() -> None:
+def test_a_text_that_is_not_utf8_is_rejected_without_a_crash() -> None:
     texts = pa.array([b'{"a": "\xff"}', b"{}", b"\xff\\ud800"], pa.binary()).view(pa.string())
     done = convert_batch(pa.record_batch([texts], schema=UNCHECKED), make_columns(UNCHECKED), 0)
     assert [(bad.position, bad.reason) for bad in done.rejects] == [(row, "a text that is not UTF-8") for row in (0, 2)]

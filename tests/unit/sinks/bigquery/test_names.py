@@ -58,7 +58,9 @@ def test_the_order_of_the_names_does_not_matter(names: list[str], rng: random.Ra
 @given(names_of_a_source, names_of_a_source, st.lists(names_of_a_source, max_size=2))
 @example(["username"], ["userName", "username"], [])
 @example(["userName", "username"], ["username"], [["USERNAME"]])
-def test_a_name_keeps_its_column_whoever_comes_and_goes(first: list[str], second: list[str], more: list[list[str]]):
+def test_a_name_keeps_its_column_when_other_names_come_and_go(
+    first: list[str], second: list[str], more: list[list[str]]
+):
     table: dict[str, str] = {}
     for names in [first, second, *more, first]:
         for name, column in legal_names(names, table.values()).items():
@@ -67,7 +69,7 @@ def test_a_name_keeps_its_column_whoever_comes_and_goes(first: list[str], second
 
 
 @given(names_of_a_source, awkward)
-def test_a_name_that_must_change_is_changed_the_same_way_in_any_company(names: list[str], name: str):
+def test_a_hashed_name_does_not_depend_on_other_names(names: list[str], name: str):
     alone = legal_names([name])[name]
     if alone != name:
         assert legal_names([*{*names, name}])[name] == alone
@@ -95,7 +97,7 @@ def test_a_name_that_must_change_is_changed_the_same_way_in_any_company(names: l
         ("event_20261001", "event_20261001"),
     ],
 )
-def test_examples(name: str, column: str):
+def test_example_names_get_the_expected_columns(name: str, column: str):
     found = legal_names([name])[name]
     assert re.fullmatch(column.replace("?", "[0-9a-f]"), found)
     assert len(found) <= MAX_NAME
@@ -116,14 +118,14 @@ def test_a_table_that_was_made_with_the_hash_keeps_it():
 @pytest.mark.parametrize(
     ("first", "second"), [("Größe", "größe"), ("GRÖSSE", "größe"), ("i\u0307d", "\u0130d"), ("Äx", "äx")]
 )
-def test_letters_that_differ_in_case_alone_are_no_two_columns(first: str, second: str):
+def test_names_that_differ_in_case_alone_get_distinct_columns(first: str, second: str):
     made = legal_names([first, second])
     assert made[first] == first
     assert ASCII_ONLY.fullmatch(made[second])
     assert legal_names([first, second], [second])[second] == second
 
 
-def test_columns_that_an_adopted_table_tells_apart_are_both_filled():
+def test_columns_that_an_adopted_table_distinguishes_are_both_filled():
     assert legal_names(["größe", "grösse"], ["grösse", "größe"]) == {"größe": "größe", "grösse": "grösse"}
 
 
@@ -134,7 +136,7 @@ def test_of_names_that_differ_in_case_alone_capitals_come_first_but_never_before
     assert legal_names(["userName"], ["username"])["userName"].startswith("userName_x")
 
 
-def test_the_examples_of_the_page_are_true():
+def test_examples_of_the_page_match_the_code():
     text = (Path(__file__).parents[4] / "docs" / "bigquery.md").read_text().partition("## Names of columns")[2]
     examples = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", text, re.MULTILINE)
     assert len(examples) > 5
@@ -153,13 +155,13 @@ def test_nested_fields_may_have_the_names_of_the_sinks_own_columns():
     assert legal_names(["day"], reserved=()) == {"day": "day"}
 
 
-def test_a_name_that_stands_twice_is_refused():
+def test_a_repeated_name_is_refused():
     with pytest.raises(DataError, match="'b'"):
         legal_names(["a", "b", "b"])
 
 
 @given(st.lists(st.text(max_size=30) | st.text("abc0-_", max_size=8), unique=True, max_size=5))
-def test_ends_of_table_names_are_legal_and_differ(texts: list[str]):
+def test_table_suffixes_are_legal_and_distinct(texts: list[str]):
     ends = [legal_table_suffix(text) for text in texts]
     assert all(re.fullmatch(r"[A-Za-z0-9_]{1,300}", end) for end in ends)
     assert len({*ends}) == len(texts)
@@ -174,14 +176,14 @@ def test_labels_are_legal(text: str):
     assert re.fullmatch(r"[a-z0-9_-]{0,63}", label(text))
 
 
-def test_a_long_label_is_told_from_its_like():
+def test_long_labels_with_the_same_beginning_differ():
     assert label("x" * 63) == "x" * 63
     assert label("x" * 64) != label("x" * 65)
 
 
 @given(st.dictionaries(st.text(max_size=70), st.text(max_size=5), max_size=8))
 @example({"a.b": "1", "a_b": "2", "": "3", "1": "4"})
-def test_keys_of_labels_are_legal_and_none_is_lost(texts: dict[str, str]):
+def test_label_keys_are_legal_and_none_is_lost(texts: dict[str, str]):
     found = labels(texts)
     assert all(re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", key) for key in found)
     assert sorted(found.values()) == sorted(label(text) for text in texts.values())
@@ -200,11 +202,11 @@ def test_too_many_labels_are_refused():
         ("sales.orders", "bigquery://google_cloud_default/sales/orders"),
     ],
 )
-def test_the_asset_is_the_one_that_the_google_provider_names(table: str, uri: str) -> None:
+def test_the_asset_uri_equals_the_google_providers(table: str, uri: str) -> None:
     assert BigQuerySink(table=table).asset_uri == uri
 
 
-def test_a_table_for_each_event() -> None:
+def test_a_template_gives_a_table_for_each_event() -> None:
     sink = BigQuerySink(conn_id="x", table="analytics.mp_{$event name}")
     assert sink.target == "bigquery://x.analytics.mp_{$event name}"
     assert sink.asset_uri == "bigquery://x/analytics/mp_%7B%24event%20name%7D"
@@ -221,24 +223,24 @@ def test_a_table_for_each_event() -> None:
     ("options", "text"),
     [
         ({"table": "{event}"}, "BigQuery dataset ''"),
-        ({"table": "a.{event}.b"}, "belongs into the table's name"),
-        ({"table": "a{event}.b"}, "belongs into the table's name"),
+        ({"table": "a.{event}.b"}, "may only be a part of the table's name"),
+        ({"table": "a{event}.b"}, "may only be a part of the table's name"),
         ({"table": "a.{event}{day}"}, "must name one column"),
         ({"table": "a._{event}"}, "the first is a letter or digit"),
         ({"table": "a.{event}", "max_tables": 99}, "max_tables"),
         ({"table": "a.b", "max_tables": 9}, "max_tables belongs to"),
-        ({"table": "a.{event}", "write_mode": "append"}, "write_mode='replace' alone"),
-        ({"table": "a.{event}", "write_mode": "merge", "key": ("id",)}, "write_mode='replace' alone"),
-        ({"table": "a.{event}", "load_method": "load_job"}, "load jobs take files as they are"),
+        ({"table": "a.{event}", "write_mode": "append"}, "needs write_mode='replace'"),
+        ({"table": "a.{event}", "write_mode": "merge", "key": ("id",)}, "needs write_mode='replace'"),
+        ({"table": "a.{event}", "load_method": "load_job"}, "load jobs cannot split files into tables"),
         ({"table": "a.{event}", "partition_by": "n", "partition_type": "range"}, "is for one table"),
     ],
 )
-def test_what_a_table_for_each_event_cannot_be(options: dict[str, Any], text: str) -> None:
+def test_options_that_a_template_does_not_support_are_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         BigQuerySink(**options)
 
 
-def test_an_events_table_never_has_the_name_of_one_beside_a_target() -> None:
+def test_an_events_table_never_has_the_name_of_a_sinks_own_table() -> None:
     tables = BigQuerySink(table="a.mp_{event}").tables
     assert tables is not None
     for value in ("x__ledger", "x__rejects", "x__erased", "x__notes", "x__tombstones", "x__stage_1"):
@@ -246,7 +248,7 @@ def test_an_events_table_never_has_the_name_of_one_beside_a_target() -> None:
     assert tables.folder_name("page__view") == "mp_page__view"
 
 
-def test_another_key_doubles_rows_only_where_they_are_merged_or_kept_as_deleted_by_it() -> None:
+def test_rows_are_identified_by_key_only_in_merges_and_soft_deletes() -> None:
     merges = BigQuerySink(table="a.t", write_mode="merge", key=["id"])
     softly = BigQuerySink(table="a.t", deletes="soft")
     plain = BigQuerySink(table="a.t")

@@ -54,22 +54,20 @@ CASES: list[tuple[dict[str, Any], dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("existing", "chosen"), CASES)
-def test_a_table_is_adopted_by_the_options_that_the_refusal_names(
-    existing: dict[str, Any], chosen: dict[str, str]
-) -> None:
+def test_the_options_named_by_the_refusal_adopt_the_table(existing: dict[str, Any], chosen: dict[str, str]) -> None:
     assert table_problems(table(**existing), TARGET, options(**chosen), MADE) == []
     [problem] = table_problems(table(**existing), TARGET, options(partition_by="at", partition_type="hour"), MADE)
     every = {"partition_by": "day", "partition_type": "day"} | chosen
     if chosen.get("partition_by") == "none":
         del every["partition_type"]
-    assert f"{', '.join(f'{name}={value!r}' for name, value in every.items())} takes it as it is" in problem
+    assert f"Set {', '.join(f'{name}={value!r}' for name, value in every.items())}, or load into a new table" in problem
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"partition_by": "none", "partition_type": "month"}, "partition_type: only with partitions"),
-        ({"partition_by": "none", "partition_expiration_days": 3}, "partition_expiration_days: only with partitions"),
+        ({"partition_by": "none", "partition_type": "month"}, "partition_type needs partitions"),
+        ({"partition_by": "none", "partition_expiration_days": 3}, "partition_expiration_days needs partitions"),
         ({"partition_type": "range"}, "partition_type='range' needs partition_by=, an INTEGER column"),
         ({"partition_by": "ingestion_time", "partition_type": "range"}, "needs partition_by=, an INTEGER column"),
         ({"partition_by": "id", "partition_type": "range", "partition_expiration_days": 3}, "never expire"),
@@ -89,7 +87,7 @@ def test_a_table_without_partitions_and_one_by_time_of_arrival_can_be_made() -> 
     assert (made.field, made.type_, made.expiration_ms) == (None, "HOUR", 2 * 86_400_000)
 
 
-def test_a_table_by_ranges_is_made_by_a_person_who_knows_the_ranges() -> None:
+def test_a_missing_table_by_ranges_is_refused_with_the_statement_to_create_it() -> None:
     chosen = options(partition_by="größe", partition_type="range")
     [problem] = new_table_problems(TARGET, chosen, MADE)
     assert "CREATE TABLE `some-project.d.events`" in problem
@@ -118,5 +116,7 @@ def test_a_day_does_not_vanish_from_partitions_by_time_of_arrival() -> None:
         (by_range("id"), "DIV(SAFE_SUBTRACT(connect_t.`id`, 0), 10)"),
     ],
 )
-def test_the_partitions_of_a_days_rows_can_be_counted(existing: dict[str, Any], sql: str | None) -> None:
+def test_row_partition_sql_distinguishes_the_partitions_of_a_days_rows(
+    existing: dict[str, Any], sql: str | None
+) -> None:
     assert row_partition_sql(table(**existing)) == sql

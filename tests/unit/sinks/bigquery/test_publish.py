@@ -134,12 +134,12 @@ def test_values_of_a_plan_never_become_syntax(values: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
-def test_what_no_query_may_hold_is_refused(text: str) -> None:
+def test_a_text_that_no_query_may_hold_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="NUL or a lone surrogate"):
         literal(text)
 
 
-def test_other_literals() -> None:
+def test_numbers_dates_and_null_are_rendered_as_literals() -> None:
     assert literal(DAY) == "DATE '2026-09-01'"
     assert literal(-5) == "-5"
     assert literal(None, "INT64") == "CAST(NULL AS INT64)"
@@ -156,7 +156,7 @@ def test_names_that_would_end_their_quoting_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", PLANS)
-def test_the_fence_is_changed_first_and_data_only_when_it_is_decided(mode: str) -> None:
+def test_the_publish_changes_the_fence_first_and_data_only_after_the_decision(mode: str) -> None:
     """The emulator runs one script at a time, so that no test against it can miss the fence."""
     script = publish_script(PLANS[mode])
     prelude, _, rest = script.partition("BEGIN TRANSACTION;\n")
@@ -203,7 +203,7 @@ def test_a_required_partition_filter_is_satisfied_where_the_target_is_read(mode:
 
 def test_a_script_that_is_too_long_is_refused_before_it_is_sent() -> None:
     wide = pa.schema([pa.field(f"{'c' * 280}{i}", pa.int64()) for i in range(2000)])
-    with pytest.raises(ConfigError, match=r"bytes and BigQuery takes 1 MB: the 2000 columns"):
+    with pytest.raises(ConfigError, match=r"bytes, but BigQuery accepts 1 MB: the 2000 columns"):
         publish_script(plan(columns=make_columns(wide)))
 
 
@@ -213,7 +213,7 @@ def test_a_script_that_just_fits_is_refused_while_nothing_is_polled_yet() -> Non
         return plan(sample_publish(published().key, schema), columns=make_columns(schema))
 
     assert 950_000 < len(publish_script(wide(1650)).encode()) < 1_000_000
-    with pytest.raises(ConfigError, match="BigQuery takes 1 MB"):
+    with pytest.raises(ConfigError, match="BigQuery accepts 1 MB"):
         rehearse_script(wide(1650))
     rehearse_script(wide(1500))
 
@@ -237,7 +237,7 @@ def answered(outcome: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("outcome", ["published", "already"])
-def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
+def test_published_and_already_give_the_ledger_row(outcome: str) -> None:
     row = ledger_row(published(), 3, rows=7, counts={"rows_read": 7}, published_at=None)
     assert published_row(plan(), answered(outcome)) == row.model_copy(update={"attempt": "a0"})
 
@@ -250,14 +250,14 @@ def test_both_good_answers_give_the_ledger_row(outcome: str) -> None:
         ("overtaken", OvertakenError, "dag/run/task has published generation 3 since .* at generation 2"),
         ("redefined", OvertakenError, r"another definition \(ccccccccccccccc\) were published since"),
         ("incomplete", RetriableError, "7 rows and 0 rejects were sent, but 6 and 0 are"),
-        ("unfenced", RetriableError, "no fence row"),
+        ("unfenced", RetriableError, "lost the fence row"),
         ("keyless", DataError, r"2 rows have NULL in the key \(id\)"),
         ("uncomparable", ConfigError, "2 rows without record_key"),
         ("refused", ConfigError, "on_published_day='append'"),
         ("stranger", ConfigError, "another stream"),
     ],
 )
-def test_every_other_answer_is_an_error_that_says_where(outcome: str, cls: type[Exception], text: str) -> None:
+def test_every_other_outcome_is_an_error_that_names_the_table(outcome: str, cls: type[Exception], text: str) -> None:
     with pytest.raises(cls, match=text) as caught:
         published_row(plan(replace(published(), definition=MINE), write_mode="merge", merge=merge()), answered(outcome))
     assert "some-project.d.events" in str(caught.value) or outcome in ("overtaken", "superseded", "redefined")
@@ -270,7 +270,7 @@ def test_every_outcome_of_a_script_has_a_meaning() -> None:
     assert outcomes == of_days | {"superseded", "kept", "redefined"}
 
 
-def test_a_definition_that_was_not_seen_refuses_after_all_that_is_told_of_the_day_itself() -> None:
+def test_a_redefinition_is_refused_after_the_cases_of_the_day() -> None:
     """Who lost the day to a later clear of its own run is told so: it must not poll again."""
     cases = re.findall(r"WHEN (.*) THEN '(\w+)'", publish_script(PLANS["definition"]))
     outcomes = [outcome for _, outcome in cases]
@@ -336,7 +336,7 @@ def test_not_a_number_is_never_the_newest(kind: pa.DataType) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ((["nope"], None, None), "key names 'nope', which the source lacks; it has a b, doc, gone, id, tags"),
+        ((["nope"], None, None), "key names 'nope', which the source lacks. It has a b, doc, gone, id, tags"),
         ((["doc"], None, None), "key names 'doc', a JSON column"),
         ((["tags"], None, None), "key names 'tags', a STRING column"),
         ((["id"], "doc", None), "newest_by names 'doc', a JSON column"),
@@ -344,7 +344,7 @@ def test_not_a_number_is_never_the_newest(kind: pa.DataType) -> None:
         (([], None, None), "needs key="),
     ],
 )
-def test_merge_options_that_cannot_serve(options: tuple[Any, ...], text: str) -> None:
+def test_merge_options_with_unsuitable_columns_are_refused(options: tuple[Any, ...], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         make_merge_rule(make_columns(SCHEMA), *options, TARGET)
 

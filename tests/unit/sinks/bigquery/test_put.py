@@ -14,9 +14,9 @@ from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.clients.bigquery.streams import RefusedRow, RowsError, StreamReceipt
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
+from airflow_provider_connect.sinks._bigquery.load_methods import storage_write as _storage_write
+from airflow_provider_connect.sinks._bigquery.load_methods.storage_write import RESTARTS, put_file
 from airflow_provider_connect.sinks._bigquery.staging import StagingLayout
-from airflow_provider_connect.sinks._bigquery.ways_in import storage_write as _storage_write
-from airflow_provider_connect.sinks._bigquery.ways_in.storage_write import RESTARTS, put_file
 from airflow_provider_connect.stage.rejects import Tolerance
 
 FILE = "day=2026-09-01/a1-00000-0a1b.parquet"
@@ -73,7 +73,7 @@ def put(
     return service, lambda: put_file(None, staging, str(tmp_path), FILE, Tolerance(errors, 50))  # type: ignore[arg-type]
 
 
-def test_refused_rows_are_set_aside_and_the_others_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_rows_are_rejected_and_the_others_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service, send = put(tmp_path, monkeypatch, RESTARTS)
     receipt = send()
     assert (receipt.rows.rows, receipt.rejects.rows) == (20 - RESTARTS, RESTARTS)
@@ -82,18 +82,18 @@ def test_refused_rows_are_set_aside_and_the_others_sent_again(tmp_path: Path, mo
 
 def test_a_file_is_sent_again_a_limited_number_of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service, send = put(tmp_path, monkeypatch, 19)
-    with pytest.raises(DataError, match="refuses other rows each of the 6 times that the file was sent, 6 by now"):
+    with pytest.raises(DataError, match="refused other rows each of the 6 times that the file was sent, 6 so far"):
         send()
     assert service.sent == RESTARTS + 1
 
 
-def test_refused_columns_are_called_as_in_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_columns_have_their_source_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, send = put(tmp_path, monkeypatch, 1, "none")
     with pytest.raises(RowsError, match=r"refuses 1 rows; columns: größe$"):
         send()
 
 
-def test_dead_letters_name_the_sources_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_name_the_source_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_aside: list[Any] = []
     monkeypatch.setattr(_storage_write, "append_rejects", lambda appender, origin, bad: set_aside.extend(bad))
     _, send = put(tmp_path, monkeypatch, 1)

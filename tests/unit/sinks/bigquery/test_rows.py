@@ -47,13 +47,13 @@ def mixpanel() -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=schema)
 
 
-def test_a_batch_that_is_right_is_not_copied(mixpanel: pa.RecordBatch):
+def test_a_correct_batch_is_not_copied(mixpanel: pa.RecordBatch):
     converted = convert_batch(mixpanel, make_columns(mixpanel.schema), 0)
     assert converted.rejects == []
     assert addresses(converted.batch) == addresses(mixpanel)
 
 
-def test_a_batch_that_is_right_costs_far_less_than_a_look_at_each_row(mixpanel: pa.RecordBatch):
+def test_a_correct_batch_costs_far_less_than_checking_each_row(mixpanel: pa.RecordBatch):
     found = make_columns(mixpanel.schema)
 
     def best(work: Callable[[], Any]) -> float:
@@ -68,7 +68,7 @@ def test_a_batch_that_is_right_costs_far_less_than_a_look_at_each_row(mixpanel: 
     assert best(lambda: convert_batch(mixpanel, found, 0)) < 0.5 * each_row  # a tenth, alone on the machine
 
 
-def test_positions_are_those_in_the_file_also_after_bad_rows():
+def test_positions_count_rows_of_the_file_including_rejected_ones():
     batch = one(pa.time64("us"), [0, 86_400_000_000, 5])
     found = convert_batch(batch, make_columns(batch.schema), 100, position_column="connect_position")
     assert found.batch.column("connect_position").to_pylist() == [100, 102]
@@ -76,13 +76,13 @@ def test_positions_are_those_in_the_file_also_after_bad_rows():
     assert [row.position for row in found.rejects] == [101]
 
 
-def test_null_in_a_column_that_has_none():
-    reason = "NULL, though the source's schema says that there is none"
+def test_null_in_a_required_column_is_rejected():
+    reason = "NULL, although the source's schema allows none"
     assert bad_rows(one(pa.string(), ["a", None], nullable=False)) == [(1, reason)]
     assert bad_rows(one(pa.dictionary(pa.int8(), pa.string()), [None, "a"], nullable=False)) == [(0, reason)]
 
 
-def test_texts_that_are_no_utf8():
+def test_texts_that_are_not_utf8_are_rejected():
     strings = pa.array([b"ok", b"\xff\xfe", None, b"", "é".encode()]).view(pa.string())
     batch = pa.record_batch([strings, pa.array(range(5))], ["x", "n"])
     assert bad_rows(batch) == [(1, "a text that is not UTF-8")]
@@ -133,7 +133,7 @@ def test_a_value_beyond_the_calendar_does_not_hide_the_row():
     assert set(json.loads(bad.record)) == {"x"}
 
 
-def test_the_record_of_a_huge_row_is_cut_and_says_so():
+def test_the_record_of_a_huge_row_is_cut_and_its_reason_says_so():
     batch = pa.record_batch([["é" * MAX_RECORD_BYTES]], ["x"])
     (bad,) = convert_batch(batch, make_columns(batch.schema), 0, max_row_bytes=1000).rejects
     assert MAX_RECORD_BYTES - 2 < len(bad.record) <= MAX_RECORD_BYTES
@@ -147,11 +147,11 @@ def test_the_summary_names_columns_and_counts_and_no_value():
         schema=pa.schema([pa.field("j", pa.string(), metadata={"json": "unchecked"}), ("l", pa.list_(pa.int8()))]),
     )
     bad = convert_batch(batch, make_columns(batch.schema), 0).rejects
-    assert summarize_rejects(bad) == "column 'j': 2 rows with a text that is no JSON"
+    assert summarize_rejects(bad) == "column 'j': 2 rows with a text that is not JSON"
     assert "SECRET" not in summarize_rejects(bad)
 
 
-def test_what_lies_under_a_null_is_not_looked_at():
+def test_values_under_a_null_are_not_checked():
     lists = pa.array([[1], [None], [2]], pa.list_(pa.int8()))
     structs = pa.StructArray.from_arrays([lists], ["l"], mask=pa.array([False, True, False]))
     batch = pa.record_batch([structs], ["s"])
@@ -160,7 +160,7 @@ def test_what_lies_under_a_null_is_not_looked_at():
     assert found.batch.to_pylist() == [{"s": {"l": [1]}}, {"s": None}, {"s": {"l": [2]}}]
 
 
-def test_a_column_that_is_left_out_is_not_looked_at():
+def test_a_column_that_is_left_out_is_not_checked():
     batch = pa.record_batch([pa.array([[None]], pa.list_(pa.int8())), pa.array([1])], ["l", "n"])
     kept = [column for column in make_columns(batch.schema) if column.name == "n"]
     found = convert_batch(batch, kept, 0)
@@ -185,7 +185,7 @@ def test_lone_surrogates_are_replaced_and_nothing_else_changes(text: str):
         assert mend(document) == document
 
 
-def test_a_batch_without_rows():
+def test_an_empty_batch_is_converted():
     batch = pa.record_batch([pa.array([], pa.map_(pa.string(), pa.int8()))], ["m"])
     assert convert_batch(batch, make_columns(batch.schema), 0).batch.num_rows == 0
 

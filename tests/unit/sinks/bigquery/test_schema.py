@@ -90,7 +90,7 @@ def test_new_columns_come_last_nullable_and_only_by_the_contract() -> None:
     assert left.fields == existing
 
 
-def test_new_fields_inside_columns() -> None:
+def test_new_nested_fields_follow_the_contract() -> None:
     existing = [DAY_FIELD, field("s", "RECORD", fields=[field("old", "STRING"), field("b", "STRING")])]
     schema = of(pa.field("s", pa.struct([("b", pa.string()), ("c", pa.int64())])))
     found = evolve(existing, schema)
@@ -100,7 +100,9 @@ def test_new_fields_inside_columns() -> None:
     # What is inserted has the table's fields in the table's order: BigQuery matches a struct's fields by position.
     assert [f["name"] for f in found.written_columns[0].target["fields"]] == ["old", "b", "c"]
     assert existing[1]["fields"] == [field("old", "STRING"), field("b", "STRING")]  # left as it was
-    with pytest.raises(DataError, match=r"column 's\.c' is new \(INTEGER\).*: add it by hand, or leave it out"):
+    with pytest.raises(
+        DataError, match=r"column 's\.c' is new \(INTEGER\).*: leave it out in the source, or add it by hand"
+    ):
         evolve(existing, schema, "freeze")
     with pytest.raises(DataError, match=r"field 's\.c' is new inside a column"):
         evolve(existing, schema, "discard_columns")
@@ -154,7 +156,7 @@ def test_required_is_relaxed_by_evolve_and_kept_by_the_others() -> None:
     assert not evolve(existing, of(pa.field("id", pa.int64(), nullable=False))).changed
 
 
-def test_required_that_the_source_lacks() -> None:
+def test_a_required_column_that_the_source_lacks_follows_the_contract() -> None:
     existing = [field("id", "INTEGER"), field("must", "STRING", "REQUIRED"), DAY_FIELD]
     schema = of(pa.field("id", pa.int64()))
     assert evolve(existing, schema).fields[1]["mode"] == "NULLABLE"
@@ -162,7 +164,7 @@ def test_required_that_the_source_lacks() -> None:
         evolve(existing, schema, "freeze")
 
 
-def test_a_table_made_by_hand_without_a_day() -> None:
+def test_a_table_without_the_day_column_gets_it_only_by_evolve() -> None:
     schema = of(pa.field("id", pa.int64()))
     assert evolve([field("id", "INTEGER")], schema).added_names == ("day",)
     for contract in ("freeze", "discard_columns"):
@@ -188,7 +190,7 @@ def test_all_problems_are_named_at_once() -> None:
     assert str(caught.value).count(" in the table and INTEGER now") == 2
 
 
-def test_types_for_people() -> None:
+def test_types_are_described_for_people() -> None:
     assert describe_type(field("a", "DECIMAL", "REPEATED", precision="5")) == "REPEATED NUMERIC(5)"
 
 
@@ -211,19 +213,19 @@ RANGE = bigquery.RangePartitioning(range_=bigquery.PartitionRange(start=0, end=9
 @pytest.mark.parametrize(
     ("existing", "said"),
     [
-        (table(), "partitioned otherwise (not at all) than the options say (day by day)"),
-        (table(by("at")), "(at by day) than the options say (day by day)"),
+        (table(), "partitioned otherwise (not at all) than the options request (day by day)"),
+        (table(by("at")), "(at by day) than the options request (day by day)"),
         (table(by("day", "MONTH")), "(day by month)"),
         (table(by(None)), "(time of arrival by day)"),
         (table(range_partitioning=RANGE), "(id by ranges of whole numbers)"),
     ],
 )
-def test_another_partitioning_is_named(existing: bigquery.Table, said: str) -> None:
+def test_another_partitioning_is_reported(existing: bigquery.Table, said: str) -> None:
     [problem] = table_problems(existing, TARGET, options(), MADE)
     assert said in problem
 
 
-def test_the_wanted_partitioning_and_key_are_no_problem() -> None:
+def test_the_requested_partitioning_and_key_are_accepted() -> None:
     assert table_problems(table(by("day")), TARGET, options(), MADE) == []
     assert (
         table_problems(table(by("at", "HOUR")), TARGET, options(partition_by="at", partition_type="hour"), MADE) == []
@@ -234,7 +236,7 @@ def test_the_wanted_partitioning_and_key_are_no_problem() -> None:
         == []
     )
     [problem] = table_problems(table(by("day")), TARGET, options(kms_key="projects/k"), MADE)
-    assert "a key of Google and not with projects/k" in problem
+    assert "a key of Google, not with projects/k" in problem
 
 
 def test_a_table_that_expires_is_a_problem() -> None:
@@ -254,13 +256,13 @@ def test_a_table_that_expires_is_a_problem() -> None:
         (options(cluster_by=("s",)), "cluster_by names 's', a RECORD column"),
     ],
 )
-def test_a_table_that_could_not_be_made(chosen: BigQuerySink, said: str) -> None:
+def test_options_that_cannot_create_a_table_are_reported(chosen: BigQuerySink, said: str) -> None:
     [problem] = new_table_problems(TARGET, chosen, MADE)
     assert said in problem
 
 
-def test_options_that_name_a_column_which_the_source_lacks() -> None:
-    with pytest.raises(ConfigError, match="names 'nope', which the source lacks; it has at, born, id, s, tags"):
+def test_options_that_name_a_missing_column_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"names 'nope', which the source lacks\. It has at, born, id, s, tags"):
         new_table_problems(TARGET, options(partition_by="nope"), MADE)
 
 
@@ -279,14 +281,14 @@ def test_options_that_name_a_column_which_the_source_lacks() -> None:
         (None, dt.date(1990, 1, 1), False),
     ],
 )
-def test_a_day_that_would_vanish_at_once(partition: Any, day: dt.date, gone: bool) -> None:
+def test_a_day_older_than_the_partition_expiration_is_reported(partition: Any, day: dt.date, gone: bool) -> None:
     said = expiry_problem(table(partition), day, dt.date(2026, 11, 20))
     assert (said is not None) == gone
     if said:
         assert re.search(r"some-project.d.events drops partitions( of 'at')? after 10 days", said)
 
 
-def test_the_column_every_query_must_name() -> None:
+def test_the_required_filter_column_is_read_from_the_table() -> None:
     assert filter_column(table(by("at"))) is None
     assert filter_column(table(by("at"), require_partition_filter=True)) == "at"
     assert filter_column(table(by(None), require_partition_filter=True)) == "_PARTITIONTIME"

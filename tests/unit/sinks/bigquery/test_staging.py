@@ -60,13 +60,13 @@ def found(server: Server, root: Path, table: str, rejects: str | None, **table_h
         return reuse_filled(api, publish(root), made)
 
 
-def test_an_attempts_own_staging_tables_are_taken_again(server: Server, tmp_path: Path) -> None:
+def test_staging_tables_of_the_same_attempt_are_reused(server: Server, tmp_path: Path) -> None:
     taken = found(server, tmp_path, STAGED.table, REJECTS.table, labels=OURS)
     assert taken is not None
     assert (taken.table, taken.rejects) == (STAGED, REJECTS)
 
 
-def test_the_same_in_a_dataset_for_staging_tables(server: Server, tmp_path: Path) -> None:
+def test_staging_tables_in_a_staging_dataset_are_reused(server: Server, tmp_path: Path) -> None:
     made, folder = making("staging"), tmp_path / attempt_folder(ATTEMPT)
     before = making("staging").table
     note = FilledStaging(table=before.table, rejects_table=None, digest=layout_digest(made), rejects=0, streams=1)
@@ -97,18 +97,18 @@ def test_the_same_in_a_dataset_for_staging_tables(server: Server, tmp_path: Path
         (STAGED.table, STAGED.table),
     ],
 )
-def test_a_note_that_names_another_table_is_not_followed(
+def test_a_note_that_names_another_table_is_ignored(
     server: Server, tmp_path: Path, table: str, rejects: str | None
 ) -> None:
     assert found(server, tmp_path, table, rejects, labels=OURS) is None
     assert server.asked == 0
 
 
-def test_a_table_that_nobody_made_for_staging_is_not_taken(server: Server, tmp_path: Path) -> None:
+def test_a_table_without_the_staging_label_is_not_reused(server: Server, tmp_path: Path) -> None:
     assert found(server, tmp_path, STAGED.table, REJECTS.table, labels={"team": "a"}) is None
 
 
-def test_a_note_that_cannot_be_read_counts_as_none(server: Server, tmp_path: Path) -> None:
+def test_an_unreadable_note_is_ignored(server: Server, tmp_path: Path) -> None:
     folder = tmp_path / attempt_folder(ATTEMPT)
     folder.mkdir(parents=True)
     (folder / "bigquery.json").write_text(json.dumps({"table": "events"}))

@@ -105,7 +105,7 @@ def target(dataset: Dataset, schema: pa.Schema = SCHEMA, **chosen: Any) -> Prepa
     return ensure_target(api(dataset), TARGET, options(**chosen), schema)
 
 
-def test_what_a_datasets_defaults_let_expire_stays() -> None:
+def test_expirations_of_the_datasets_defaults_are_removed() -> None:
     dataset = Dataset(ends=MONTH)
     ready = target(dataset)
     assert ready.table.time_partitioning.expiration_ms is None
@@ -118,7 +118,7 @@ def test_what_a_datasets_defaults_let_expire_stays() -> None:
     assert dataset.tables[rejects.id].time_partitioning.expiration_ms is None
 
 
-def test_what_a_person_wants_to_expire_does() -> None:
+def test_a_configured_partition_expiration_stays() -> None:
     dataset = Dataset(ends=MONTH)
     assert target(dataset, partition_expiration_days=7).table.time_partitioning.expiration_ms == 7 * 86_400_000
     place = TARGET.sibling("events__stage_a")
@@ -127,7 +127,7 @@ def test_what_a_person_wants_to_expire_does() -> None:
     assert dt.timedelta(hours=23) < left < dt.timedelta(hours=25)
 
 
-def test_a_ledger_that_was_made_to_expire_is_mended_also_when_others_change_it() -> None:
+def test_the_expiration_of_a_ledger_is_removed_even_if_others_change_the_table() -> None:
     dataset = Dataset(ends=MONTH)
     ledger = bigquery.Table(
         TARGET.sibling("l").id, schema=[bigquery.SchemaField(f["name"], f["type"]) for f in LEDGER_FIELDS]
@@ -138,8 +138,8 @@ def test_a_ledger_that_was_made_to_expire_is_mended_also_when_others_change_it()
     assert dataset.tables[TARGET.sibling("l").id].expires is None
 
 
-def test_a_project_without_billing_keeps_nothing_and_that_is_said() -> None:
-    with pytest.raises(ConfigError, match=r"events would expire, and what was published with it: enable billing"):
+def test_a_project_that_keeps_the_expiration_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ConfigError, match=r"events and its published days would expire\. Enable billing"):
         create_table(api(Dataset(ends=MONTH, billing=False)), TARGET, [{"name": "id", "type": "INTEGER"}])
 
 
@@ -161,16 +161,16 @@ def test_columns_that_queries_do_not_know_yet_are_waited_for() -> None:
     assert len(dataset.queries) == 4
 
 
-def test_another_error_while_columns_are_awaited_is_told_at_once() -> None:
+def test_another_error_while_waiting_for_columns_is_raised_immediately() -> None:
     dataset = Dataset(refused="Syntax error: Unexpected end of script")
     with pytest.raises(ConfigError, match=r"look for the new columns of some-project.d.events"):
         evolved(dataset)
     assert len(dataset.queries) == 1
 
 
-def test_columns_that_never_come_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_columns_ends_with_a_retriable_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COLUMN_WAIT_SECONDS", -1.0)
-    with pytest.raises(RetriableError, match="`extra` were added, and queries do not know them"):
+    with pytest.raises(RetriableError, match="`extra` were added, but queries do not know them"):
         evolved(Dataset(known_after=99))
 
 
@@ -183,7 +183,7 @@ def test_columns_that_never_come_are_given_up(monkeypatch: pytest.MonkeyPatch) -
         ("L" * 300, "l", False),
     ],
 )
-def test_labels_of_ledgers_are_legal_and_tell_them_apart(one: str, other: str, same: bool) -> None:
+def test_ledger_labels_are_legal_and_distinct(one: str, other: str, same: bool) -> None:
     found = [distinct_label(name) for name in (one, other)]
     assert (found[0] == found[1]) == same
     assert all(len(value) <= 63 and value == value.lower() for value in found)

@@ -22,8 +22,8 @@ from airflow_provider_connect.sinks._bigquery.turns import (
     DML_SECONDS,
     DML_STATEMENTS,
     MAX_PAUSE_SECONDS,
+    count_publishers,
     pause_seconds,
-    publishers,
     run_publish,
 )
 from tests.equipment.bigquery.server import Server, api_at, job
@@ -32,7 +32,7 @@ from tests.unit.sinks.bigquery.test_publish import PLANS, TARGET
 
 
 @pytest.mark.parametrize("mode", PLANS)
-def test_a_publish_knows_what_it_costs_of_each_table(mode: str) -> None:
+def test_dml_statements_of_a_publish_are_counted_for_each_table(mode: str) -> None:
     cost = statements(publish_script(PLANS[mode]))
     in_force = int(mode == "definition")  # the fence once more, where another came into force
     assert cost["some-project.d.connect_ledger"] == 2 + in_force  # the fence and the row
@@ -40,7 +40,7 @@ def test_a_publish_knows_what_it_costs_of_each_table(mode: str) -> None:
     assert max(cost.values()) == DML_PER_PUBLISH + in_force
 
 
-def test_what_a_text_says_is_no_statement() -> None:
+def test_sql_words_inside_a_text_are_not_counted_as_statements() -> None:
     assert not statements(r"SELECT 'DELETE FROM `a.b.c` \' INSERT INTO `a.b.c` '")
 
 
@@ -72,14 +72,14 @@ def run(publishers: int, script_seconds: float, seed: int) -> tuple[int, float]:
 
 @pytest.mark.parametrize("script_seconds", [0.2, 1.0, 4.0, 12.0])
 @pytest.mark.parametrize("publishers", [2, 5, 16])
-def test_publishers_at_once_stay_below_the_limit_and_all_get_through(publishers: int, script_seconds: float) -> None:
+def test_concurrent_publishers_stay_below_the_dml_limit_and_all_publish(publishers: int, script_seconds: float) -> None:
     runs = [run(publishers, script_seconds, seed) for seed in range(50)]
     assert max(most for most, _ in runs) <= DML_STATEMENTS
     longest = max(end for _, end in runs)
     assert longest < publishers * script_seconds * 3 + 90, f"{longest:.0f} s"
 
 
-def test_pauses_have_an_end_and_one_alone_waits_little() -> None:
+def test_pauses_are_bounded_and_a_single_publisher_waits_briefly() -> None:
     assert pause_seconds(10_000, 1.0) <= MAX_PAUSE_SECONDS * 1.5
     assert pause_seconds(0, 0.0) < 1
 
@@ -106,7 +106,7 @@ def failed(message: str) -> tuple[int, Any]:
         "Field name y does not exist in STRUCT<x INT64>",
     ],
 )
-def test_columns_that_queries_do_not_know_yet_are_waited_for_by_airflow(server: Server, message: str) -> None:
+def test_columns_that_queries_do_not_know_yet_are_left_to_airflows_retry(server: Server, message: str) -> None:
     """Another publisher has added them: the table has them, and BigQuery's queries learn of it a moment later."""
     plan = PLANS["replace"]
     server.first, server.answer = [failed(message)], table(*(column.target for column in plan.layout.columns))
@@ -138,21 +138,21 @@ def listed(server: Server, *names: str, **labels: str) -> None:
 NAMES = ("events__stage_a1", "events__stage_b2", "events__stage_b2_rejects", "other__stage_a1", "other__stage_a2")
 
 
-def test_only_those_count_who_want_a_turn_at_the_same_ledger(server: Server) -> None:
+def test_only_staging_tables_of_the_same_target_are_counted(server: Server) -> None:
     listed(server, *NAMES, connect="staging")
     with api_at(server.url) as api:
-        assert publishers(api, PLANS["replace"]) == 2
+        assert count_publishers(api, PLANS["replace"]) == 2
 
 
-def test_in_a_dataset_for_staging_tables_they_are_told_by_the_tables_whole_name(server: Server) -> None:
+def test_in_a_staging_dataset_tables_are_counted_by_the_targets_full_name(server: Server) -> None:
     mine, second = (staging_table_for(staging_prefix(TARGET, "staging"), attempt) for attempt in ("a1", "a2"))
     other = staging_table_for(staging_prefix(TARGET.sibling("events2"), "staging"), "a1")
     listed(server, mine.table, second.table, other.table, connect="staging")
     with api_at(server.url) as api:
-        assert publishers(api, replace(PLANS["replace"], layout=mine)) == 2
+        assert count_publishers(api, replace(PLANS["replace"], staging=mine)) == 2
 
 
-def test_a_table_without_the_label_wants_no_turn(server: Server) -> None:
+def test_a_table_without_the_staging_label_is_not_counted(server: Server) -> None:
     listed(server, *NAMES)
     with api_at(server.url) as api:
-        assert publishers(api, PLANS["replace"]) == 0
+        assert count_publishers(api, PLANS["replace"]) == 0

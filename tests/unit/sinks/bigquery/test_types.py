@@ -227,7 +227,7 @@ def test_every_row_of_the_page_has_cases():
 @pytest.mark.parametrize(
     ("row", "case"), [pytest.param(row, case, id=f"{row}: {case.kind}") for row in CASES for case in CASES[row]]
 )
-def test_mapping(row: str, case: Case):
+def test_values_of_each_type_are_sent_as_the_page_says(row: str, case: Case):
     if PAGE[row].isalpha() and PAGE[row] not in ("T", "RECORD"):
         assert sql_type({"type": PAGE[row]}) == case.sql
     schema = pa.schema([pa.field("x", case.kind, metadata=case.metadata)])
@@ -259,7 +259,7 @@ def test_mapping(row: str, case: Case):
         assert bad.batch.equals(convert_batch(batch, found, 0).batch)
 
 
-def test_modes_and_descriptions():
+def test_columns_get_modes_and_descriptions_of_their_fields():
     schema = pa.schema(
         [
             pa.field("a", pa.string(), nullable=False, metadata={"comment": "What it is."}),
@@ -276,18 +276,18 @@ def test_modes_and_descriptions():
     assert s.target["fields"] == [{"name": "n", "type": "INTEGER", "mode": "NULLABLE", "description": "inner"}]
 
 
-def test_all_columns_that_cannot_be_are_named():
+def test_all_unsupported_columns_are_named():
     schema = pa.schema([("ok", pa.int8()), ("d", pa.duration("s")), ("s", pa.struct([("u", pa.list_(pa.uuid()))]))])
     with pytest.raises(DataError, match=r"column 'd': .*duration.*; column 's', field 'u': .*uuid"):
         make_columns(schema)
 
 
-def test_a_source_of_nothing_is_refused():
+def test_a_source_without_usable_columns_is_refused():
     with pytest.raises(DataError, match="no column"):
         make_columns(pa.schema([("empty", pa.struct([])), ("list", pa.list_(pa.struct([])))]))
 
 
-def test_columns_of_nothing_are_left_out_beside_others():
+def test_columns_without_leaf_fields_are_left_out():
     schema = pa.schema([("empty", pa.list_(pa.struct([]))), ("a", pa.int8()), ("m", pa.map_(pa.int8(), pa.struct([])))])
     found = make_columns(schema)
     assert [sql_type(column.target) for column in found] == ["INT64", "ARRAY<STRUCT<`key` INT64>>"]
@@ -299,7 +299,7 @@ def old(name: str, kind: str, mode: str = "NULLABLE", **more: Any) -> dict[str, 
     return {"name": name, "type": kind, "mode": mode, **more}
 
 
-def test_nested_fields_keep_the_tables_order_and_those_that_are_gone():
+def test_nested_fields_keep_the_tables_order_and_missing_ones_become_null():
     existing = [
         old("s", "RECORD", fields=[old("gone", "INTEGER", "REPEATED"), old("B", "INTEGER"), old("a", "STRING")])
     ]
@@ -312,7 +312,7 @@ def test_nested_fields_keep_the_tables_order_and_those_that_are_gone():
     assert column.expression.replace("connect_s.", "") == f"IF(`s` IS NULL, NULL, STRUCT({fields}))"
 
 
-def test_a_plain_column_is_selected_as_it_is():
+def test_a_column_of_the_same_type_is_selected_without_a_cast():
     assert [
         c.expression for c in make_columns(pa.schema([("a", pa.int8()), ("s", pa.struct([("b", pa.int8())]))]))
     ] == [

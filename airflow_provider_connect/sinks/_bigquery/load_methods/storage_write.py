@@ -1,7 +1,7 @@
-"""The executor's half of a publish: a staged Parquet file becomes rows of the staging table, and its bad rows rejects.
+"""Executor's part of a publish: appends a staged Parquet file to the staging table, and its bad rows to the rejects.
 
-A file goes into a write stream of its own. The rows of a file that is put twice therefore lie in two streams, and only
-the one whose receipt reached the driver is ever committed. The driver appends what the source set aside.
+A file goes into its own write stream. So the rows of a file that is put twice are in two streams, and only the stream
+whose receipt reached the driver is committed. The driver appends the rows that the source set aside.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.tables import TargetTables
 
 RESTARTS = 5
-"""How often a file is appended from its first row again without rows that BigQuery refused; each time it names many."""
+"""Number of times a file is appended again without the rows that BigQuery refused. BigQuery names many each time."""
 BATCH_BYTES = 5_400_000
-"""About what one request holds. Full ones (9 MB) cost a task 50 MB more, and are no faster (measured 2026-11)."""
+"""About the size of one request. Full requests (9 MB) cost a task 50 MB more and are no faster (measured 2026-11)."""
 
 
 @dataclass(frozen=True)
 class FileReceipt:
-    """What one staged file has become."""
+    """Streams of one staged file."""
 
     rows: StreamReceipt
     rejects: StreamReceipt
@@ -55,36 +55,37 @@ def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tol
     """Append a staged file's rows to the staging table.
 
     :param stage: path or URL of the stage's root.
-    :param path: of the file, below it.
+    :param path: of the file, relative to the stage.
 
-    :raises DataError: rows that BigQuery cannot hold, and the tolerance does not allow them, or there is no end of them
-        after :data:`RESTARTS`.
+    :raises DataError: BigQuery cannot hold more rows than the tolerance allows, or refuses others after
+        :data:`RESTARTS`.
     """
-    refused: dict[int, tuple[str, str]] = {}
+    refused_rows: dict[int, tuple[str, str]] = {}
     for restarts in itertools.count():
-        attempt = _Attempt(api, layout, stage, path, tolerance, refused)
+        append = _FileAppend(api, layout, stage, path, tolerance, refused_rows)
         try:
-            return attempt.run()
+            return append.run()
         except RowsError as error:
-            # Nothing of the refused request is stored, but requests before it are: a new stream, without those rows.
-            named = attempt.positions(error.rows)
-            known = len(refused)
-            refused.update(named)
-            if not tolerance.allows(len(refused)) or len(refused) == known:
-                raise RowsError(attempt.spoken(str(error)), error.rows) from None
+            # The refused request is not stored, but earlier ones are. So use a new stream, without those rows.
+            refused_again = append.positions(error.rows)
+            refused_before = len(refused_rows)
+            refused_rows.update(refused_again)
+            if not tolerance.allows(len(refused_rows)) or len(refused_rows) == refused_before:
+                raise RowsError(append.with_source_names(str(error)), error.rows) from None
             if restarts == RESTARTS:
                 raise DataError(
-                    f"{path}: BigQuery refuses other rows each of the {RESTARTS + 1} times that the file was sent, "
-                    f"{len(refused)} by now, the last: {attempt.spoken(str(error))}; mend them in the source"
+                    f"{path}: BigQuery refused other rows each of the {RESTARTS + 1} times that the file was sent, "
+                    f"{len(refused_rows)} so far. Correct them in the source. The last error: "
+                    f"{append.with_source_names(str(error))}"
                 ) from None
     raise AssertionError
 
 
 @dataclass
-class _Attempt:
-    """One try to append a file to streams of its own.
+class _FileAppend:
+    """One try to append a file to new streams.
 
-    :param refused: rows that BigQuery refused in earlier tries, by position, with column and reason.
+    :param refused_rows: rows that BigQuery refused in earlier tries, by position, with column and reason.
     :param spans: of each batch: rows appended before it, its position, positions of the rows left out of it.
     """
 
@@ -93,7 +94,7 @@ class _Attempt:
     stage: str
     path: str
     tolerance: Tolerance
-    refused: Mapping[int, tuple[str, str]]
+    refused_rows: Mapping[int, tuple[str, str]]
     spans: list[tuple[int, int, list[int]]] = field(default_factory=list)
 
     @cached_property
@@ -101,7 +102,6 @@ class _Attempt:
         return {column.staging["name"]: column.source for column in self.staging.columns}
 
     def run(self) -> FileReceipt:
-        """Read, convert and append; return when every row is stored."""
         staging = self.staging
         appended = rejected = 0
         with ExitStack() as stack:
@@ -111,44 +111,47 @@ class _Attempt:
             if staging.rejects:
                 rejects = stack.enter_context(Appender(self.api, staging.rejects, reject_schema()))
             for start, batch in read_batches(self.stage, self.path, BATCH_BYTES):
-                done = convert_batch(
+                converted = convert_batch(
                     batch,
                     staging.columns,
                     start,
                     position_column=staging.position_column,
                     table_value=(staging.table_column, table_folder(self.path)) if staging.table_column else None,
-                    refused_rows=self.refused,
+                    refused_rows=self.refused_rows,
                 )
-                if done.rejects:
-                    rejected += len(done.rejects)
-                    text = f"BigQuery cannot hold {len(done.rejects)} rows of {self.path}: {summarize_rejects(done.rejects)}"
+                if converted.rejects:
+                    rejected += len(converted.rejects)
+                    text = (
+                        f"BigQuery cannot hold {len(converted.rejects)} rows of {self.path}: "
+                        f"{summarize_rejects(converted.rejects)}"
+                    )
                     self.tolerance.require(rejected, text)
                     assert rejects is not None
-                    append_rejects(rejects, "sink", done.rejects)
-                self.spans.append((appended, start, [each.position for each in done.rejects]))
-                appended += done.batch.num_rows
-                if done.batch.num_rows:
-                    rows.append(done.batch)
+                    append_rejects(rejects, "sink", converted.rejects)
+                self.spans.append((appended, start, [reject.position for reject in converted.rejects]))
+                appended += converted.batch.num_rows
+                if converted.batch.num_rows:
+                    rows.append(converted.batch)
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
     def positions(self, rows: Sequence[RefusedRow]) -> dict[int, tuple[str, str]]:
-        """Return column and reason of rows that BigQuery named by their position, not by that among those appended.
+        """Return column and reason of refused rows by their position in the day instead of their number in the stream.
 
-        Columns are called as in the source.
+        Columns have their source names.
         """
-        found = {}
+        by_position = {}
         for row in rows:
-            appended, start, left_out = next(span for span in reversed(self.spans) if span[0] <= row.offset)
+            appended, start, omitted = next(span for span in reversed(self.spans) if span[0] <= row.offset)
             position = start + row.offset - appended
-            for out in left_out:
-                position += out <= position
-            found[position] = (self._sources.get(row.column or "", ""), f"refused by BigQuery: {row.reason}")
-        return found
+            for omitted_position in omitted:
+                position += omitted_position <= position
+            by_position[position] = (self._sources.get(row.column or "", ""), f"refused by BigQuery: {row.reason}")
+        return by_position
 
-    def spoken(self, text: str) -> str:
-        """Return a text in which the staging table's columns are called as in the source."""
+    def with_source_names(self, text: str) -> str:
+        """Replace the staging table's column names in a text by the source's."""
         for staged, source in self._sources.items():
-            if staged != source:  # then it ends in a hash, and stands for nothing else
+            if staged != source:  # a name that ends in a hash, which occurs nowhere else
                 text = text.replace(staged, source)
         return text
 
@@ -160,10 +163,9 @@ def stage_rejects(
     layout: StagingLayout,
     sink_receipts: Sequence[StreamReceipt],
 ) -> RejectTables | None:
-    """Stage what the source set aside beside what executors did; return the day's rejects, None without any. Driver.
+    """Add the source's rejects to those of the executors. Returns the day's rejects, or None. Runs on the driver.
 
-    :param sent: what executors appended.
-    :raises DataError: in all files together more rows were set aside than ``max_rejects`` allows.
+    :raises DataError: all files together have more rejects than ``max_rejects`` allows.
     """
     if layout.filled is not None:
         rejected = layout.filled.rejects - publish.manifest.polled.counts.get("rejected", 0)
@@ -172,7 +174,7 @@ def stage_rejects(
     tolerance = Tolerance(tables.options.errors_tolerance, tables.options.max_rejects)
     tolerance.require(rejected, f"day {publish.day}: BigQuery cannot hold {rejected:,} rows")
     if layout.rejects is None:
-        # Those of an earlier generation must go with it.
+        # Rejects of an earlier generation must be deleted with it.
         return RejectTables(tables.rejects) if find_table(api, tables.rejects) is not None else None
     if layout.filled is not None:
         return RejectTables(tables.rejects, layout.rejects, layout.filled.rejects)
@@ -188,16 +190,13 @@ def _append_source_rejects(api: BigQueryApi, publish: Publish, table: TableRef) 
     with Appender(api, table, reject_schema()) as appender:
         for file in publish.manifest.polled.rejects:
             for rejects in read_rejects(publish.stage, file, BATCH_BYTES):
-                bad = [truncated_reject(reject.position, reject.reason, reject.record) for reject in rejects]
-                append_rejects(appender, "source", bad)
+                truncated = [truncated_reject(reject.position, reject.reason, reject.record) for reject in rejects]
+                append_rejects(appender, "source", truncated)
         return appender.close()
 
 
 def append_rejects(appender: Appender, origin: Literal["source", "sink"], rejects: Sequence[Reject]) -> None:
-    """Append rejected rows.
-
-    :param origin: who found that they are bad.
-    """
+    """Append rejected rows."""
     import pyarrow as pa
 
     rows = [(origin, reject.position, reject.column or None, reject.reason, reject.record) for reject in rejects]
@@ -205,7 +204,7 @@ def append_rejects(appender: Appender, origin: Literal["source", "sink"], reject
     try:
         appender.append(pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema))
     except RowsError as error:
-        # Not one of the data's own rows, which a restart could leave out.
+        # These are not rows of the file, so a restart cannot leave them out.
         raise DataError(str(error)) from None
 
 

@@ -1,8 +1,9 @@
-"""Parquet files into a BigQuery table by one load job under an id of our own, so that it is not started twice.
+"""Loads Parquet files into a BigQuery table by one load job. Its fixed id prevents a second start.
 
-A load job appends all of its files or nothing (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11).
-It is one change of the table, of five that BigQuery allows in ten seconds, and one load of the 1,500 of a day
-(https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11): so a day takes one, however many files it has.
+A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). The
+job is one of the five changes of a table that BigQuery allows in ten seconds, and one of the 1,500 loads of a day
+(https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11). So a day takes one job, whatever its number of
+files.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from airflow_provider_connect.clients.bigquery.messages import printable_message
 from airflow_provider_connect.clients.bigquery.sql import TableRef
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from airflow_provider_connect.patience import FROM_HALF, Patience
+from airflow_provider_connect.sinks._bigquery.load_methods.upload import upload_and_load
 from airflow_provider_connect.sinks._bigquery.names import legal_job_id
-from airflow_provider_connect.sinks._bigquery.ways_in.upload import upload_and_load
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,10 +30,21 @@ if TYPE_CHECKING:
 
 FILES_PER_JOB = 10_000  # https://cloud.google.com/bigquery/quotas#load_jobs, 2026-11
 PACE_SECONDS = 2.5
-"""Between the starts of two jobs of one table, where a day has more files than a job takes."""
+"""Pause between the starts of two jobs of one table, if a day has more files than a job takes."""
 TRIES = 4
 _PAUSES = (1.0, 3.0, 9.0)
-_AS_THEY_ARE = ("BOOLEAN", "INTEGER", "FLOAT", "STRING", "BYTES", "DATE", "TIME", "TIMESTAMP", "DATETIME", "NUMERIC")
+_UNCHANGED_TYPES = (
+    "BOOLEAN",
+    "INTEGER",
+    "FLOAT",
+    "STRING",
+    "BYTES",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "DATETIME",
+    "NUMERIC",
+)
 
 
 def run_load_jobs(
@@ -44,37 +56,33 @@ def run_load_jobs(
     labels: dict[str, str],
     attempt: str,
 ) -> list[str]:
-    """Append Parquet files to a table that exists; return the ids of the jobs that did.
+    """Append Parquet files to an existing table. Returns the ids of the jobs.
 
-    Files in ``gs://`` are read by BigQuery itself, up to :data:`FILES_PER_JOB` a job; any others are uploaded as one.
-    May be repeated with the same arguments.
+    BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. Other files are uploaded as one. May be
+    repeated with the same arguments.
 
-    :param schema: the fields of the table, as in the REST API.
-    :param attempt: made part of the job ids, ``connect_load_<attempt>_<n>``; another one loads the files again.
-    :raises DataError: a file or a row of it does not fit the table.
-    :raises ConnectError: as :func:`~.errors.classify` says.
+    :param attempt: part of the job ids, ``connect_load_<attempt>_<n>``. Another attempt loads the files again.
+    :raises DataError: a file or one of its rows does not fit the table.
+    :raises ConnectError: see :func:`~.errors.classify`.
     """
-    own = [path for path in files if path.startswith("gs://")]
-    others = [path for path in files if not path.startswith("gs://")]
-    sources = [own[start : start + FILES_PER_JOB] for start in range(0, len(own), FILES_PER_JOB)]
-    sources += [others] if others else []
+    gcs_files = [path for path in files if path.startswith("gs://")]
+    other_files = [path for path in files if not path.startswith("gs://")]
+    sources = [gcs_files[start : start + FILES_PER_JOB] for start in range(0, len(gcs_files), FILES_PER_JOB)]
+    sources += [other_files] if other_files else []
     loads = [
         _Load(api, table, source, schema, labels, legal_job_id(f"connect_load_{attempt}_{number}"))
         for number, source in enumerate(sources)
     ]
-    for number, one in enumerate(loads):
+    for number, file_load in enumerate(loads):
         if number:
             time.sleep(PACE_SECONDS)
-        one.start()
-    return [one.finish() for one in loads]
+        file_load.start()
+    return [file_load.finish() for file_load in loads]
 
 
 @dataclass
 class _Load:
-    """One load of some files, by as many jobs as it takes.
-
-    :param name: id of the first job.
-    """
+    """Load of some files, by one or more jobs."""
 
     api: BigQueryApi
     table: TableRef
@@ -89,59 +97,62 @@ class _Load:
         self.patience = Patience(self.api.retry_budget_seconds, _PAUSES, jitter=FROM_HALF, tries=TRIES)
 
     @property
-    def doing(self) -> str:
+    def action(self) -> str:
         return f"loading {len(self.source)} files into {self.table.id}"
 
     def start(self) -> None:
-        """Start the next job of this load, or find it under its id."""
         again = self.patience.tries - 1
         name = f"{self.name}_{again}" if again else self.name
-        with missing_as_gone(self.doing):
+        with missing_as_gone(self.action):
             if self.source[0].startswith("gs://"):
                 self.job = self.api.start_job(
-                    name, self._insert(name), self.doing, retry_missing_seconds=SETTLE_SECONDS
+                    name, self._job_inserter(name), self.action, retry_missing_seconds=SETTLE_SECONDS
                 )
             else:
-                self.job = upload_and_load(self.api, self.source, self._resource(name), self.doing)
+                self.job = upload_and_load(self.api, self.source, self._job_resource(name), self.action)
 
     def finish(self) -> str:
-        """Wait for the job, start another one if it failed of something that passes; return the id of the last."""
-        while (error := self._outcome()) is not None:
+        while (error := self._wait_for_error()) is not None:
             if not is_retried_in_task(error) or not self.patience.wait_and_retry():
                 raise error
             self.start()
         return str(self.job.job_id)
 
-    def _outcome(self) -> ConnectError | None:
-        # A job of this id may be done long since, with an error of then (a quota) or for another table.
+    def _wait_for_error(self) -> ConnectError | None:
+        # A job of this id may be an old one, with an old error (a quota) or for another table.
         try:
-            with missing_as_gone(self.doing):
-                job = self.api.wait_for_job(self.job, self.doing)
+            with missing_as_gone(self.action):
+                job = self.api.wait_for_job(self.job, self.action)
         except ConnectError as error:
             result = self.job.error_result or {}
             if result.get("reason") in ("invalid", "invalidQuery") and not isinstance(error, RetriableError):
-                return self._bad(self.job.errors or [result])
+                return self._rows_error(self.job.errors or [result])
             return error
-        into = job.destination
-        if (into.project, into.dataset_id, into.table_id) != (self.table.project, self.table.dataset, self.table.table):
-            return RetriableError(f"{self.doing}: job {job.job_id} has loaded another table")
-        bad = [error for error in job.errors or [] if error.get("reason") != "stopped"]
-        if bad or int(_bad_records(job) or 0):
-            return self._bad(bad)
+        destination = job.destination
+        if (destination.project, destination.dataset_id, destination.table_id) != (
+            self.table.project,
+            self.table.dataset,
+            self.table.table,
+        ):
+            return RetriableError(f"{self.action}: job {job.job_id} has loaded another table")
+        row_errors = [error for error in job.errors or [] if error.get("reason") != "stopped"]
+        if row_errors or int(_bad_record_count(job) or 0):
+            return self._rows_error(row_errors)
         return None
 
-    def _bad(self, errors: list[dict[str, Any]]) -> ConnectError:
+    def _rows_error(self, errors: list[dict[str, Any]]) -> ConnectError:
         first = errors[0] if errors else {}
-        where = f" in {first['location']}" if first.get("location") else ""
+        location = f" in {first['location']}" if first.get("location") else ""
         text = printable_message(str(first.get("message", "")))
-        if errors and not isinstance(error_from_result(first, self.doing), (ConfigError, DataError)):
-            return error_from_result(first, self.doing)
+        if errors and not isinstance(error_from_result(first, self.action), (ConfigError, DataError)):
+            return error_from_result(first, self.action)
         return DataError(
-            f"{self.doing}: job {self.job.job_id} did not load every row ({_bad_records(self.job) or len(errors)} bad "
-            f"records{where}){text and ': '}{text}; the data does not fit the table's columns"
+            f"{self.action}: job {self.job.job_id} did not load every row "
+            f"({_bad_record_count(self.job) or len(errors)} bad records{location}){text and ': '}{text}. The data "
+            "does not fit the table's columns"
         )
 
-    def _config(self) -> Any:
+    def _job_config(self) -> Any:
         from google.cloud import bigquery
 
         config = bigquery.LoadJobConfig(
@@ -155,14 +166,14 @@ class _Load:
         config.parquet_options = bigquery.ParquetOptions.from_api_repr({"enableListInference": True})
         return config
 
-    def _insert(self, name: str) -> Callable[..., Any]:
-        config = self._config()
+    def _job_inserter(self, name: str) -> Callable[..., Any]:
+        config = self._job_config()
         return lambda **how: self.api.client.load_table_from_uri(
             self.source, self.table.id, job_id=name, job_config=config, location=self.api.location, **how
         )
 
-    def _resource(self, name: str) -> dict[str, Any]:
-        configuration = self._config().to_api_repr()
+    def _job_resource(self, name: str) -> dict[str, Any]:
+        configuration = self._job_config().to_api_repr()
         into = {"projectId": self.table.project, "datasetId": self.table.dataset, "tableId": self.table.table}
         reference = {"projectId": self.api.project, "jobId": name, "location": self.api.location}
         return {
@@ -171,59 +182,59 @@ class _Load:
         }
 
 
-def _bad_records(job: Any) -> Any:
-    # The library has no property for it.
+def _bad_record_count(job: Any) -> Any:
+    # The library has no property for this count.
     return job._properties.get("statistics", {}).get("load", {}).get("badRecords")
 
 
 def choose_load_method(
     options: BigQueryOptions, stage: str, schema: pa.Schema, columns: Sequence[TargetColumn]
 ) -> Literal["storage_write", "load_job"]:
-    """Return how rows reach the staging table.
+    """Choose the load method.
 
     :param stage: path or URL of the stage's root.
-    :param columns: what ``schema`` becomes.
-    :raises ConfigError: load jobs are asked for, and these rows cannot go that way.
+    :raises ConfigError: the options request load jobs, and these rows cannot be loaded by one.
     """
     if options.load_method == "storage_write" or (options.load_method == "auto" and not stage.startswith("gs://")):
         return "storage_write"
     if options.tables is not None:
-        return "storage_write"  # the rows must say which table they belong to, and files do not
-    against = load_job_problems(schema, columns)
+        return "storage_write"  # each row needs the name of its table, which files do not hold
+    problems = load_job_problems(schema, columns)
     if options.write_mode == "merge":
-        against.append("write_mode='merge' needs each row's place in the day, which a file does not hold")
+        problems.append("write_mode='merge' needs each row's position in the day, which a file does not hold")
     if options.errors_tolerance == "all":
-        against.append("errors_tolerance='all' looks at every row, and a load job takes files as they are")
-    if not against:
+        problems.append("errors_tolerance='all' checks every row, but a load job takes files unchecked")
+    if not problems:
         return "load_job"
     if options.load_method == "auto":
         return "storage_write"
-    raise ConfigError(f"load_method='load_job' cannot be used here: {'; '.join(against)}; use 'storage_write'")
+    raise ConfigError(
+        f"load_method='load_job' cannot be used here: {'; '.join(problems)}. Use load_method='storage_write'"
+    )
 
 
 def load_job_problems(schema: pa.Schema, columns: Sequence[TargetColumn]) -> list[str]:
-    """Say which columns a load job cannot take from a Parquet file as they are."""
+    """Return the columns that a load job cannot read unchanged from a Parquet file, with reasons."""
     from pyarrow import types
 
     problems = []
     for column in columns:
         if column.staging["name"] != column.source:
             problems.append(f"column {column.source!r} has another name in the staging table")
-        elif column.staging["mode"] == "REPEATED" or column.staging["type"] not in _AS_THEY_ARE:
+        elif column.staging["mode"] == "REPEATED" or column.staging["type"] not in _UNCHANGED_TYPES:
             problems.append(f"column {column.source!r} is nested or wider than NUMERIC")
         elif column.json == "unchecked" or (
             column.target["mode"] == "REQUIRED" and schema.field(column.source).nullable
         ):
-            problems.append(f"column {column.source!r} must be looked at row by row (JSON or REQUIRED)")
+            problems.append(f"column {column.source!r} must be checked row by row (JSON or REQUIRED)")
         elif not _same_in_parquet(schema.field(column.source).type, types):
             problems.append(
-                f"column {column.source!r} is {schema.field(column.source).type}, which Parquet has otherwise"
+                f"column {column.source!r} is {schema.field(column.source).type}, which Parquet stores differently"
             )
     return problems
 
 
 def _same_in_parquet(kind: pa.DataType, types: Any) -> bool:
-    """Tell whether BigQuery reads this type from Parquet as the staging table has it."""
     if types.is_timestamp(kind) or types.is_time(kind):
         return bool(kind.unit in ("ms", "us"))
     return not (types.is_uint64(kind) or types.is_null(kind) or types.is_float16(kind))

@@ -1,8 +1,8 @@
-"""Loads staged files by one load job: as one Parquet file, written while one resumable upload sends it.
+"""Uploads staged files for one load job, as one Parquet file that is written while a resumable upload sends it.
 
 A job for each file would exceed BigQuery's limit of five changes of a table in ten seconds. So the files' row groups
-are rewritten, one after another, into a stream that is sent in pieces of :data:`PIECE_BYTES`: memory holds one row
-group and one piece, whatever the day's size. If the answer to a piece is lost, the service is asked what arrived, and
+are rewritten one after another into a stream that is sent in chunks of :data:`CHUNK_BYTES`. Memory holds one row group
+and one chunk, whatever the day's size. If the response to a chunk is lost, the service reports the received bytes, and
 only the rest is sent.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/loading-data-local, …/docs/reference/api-uploads and
@@ -24,40 +24,39 @@ from airflow_provider_connect.stage.storage import translate_errors
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 
-PIECE_BYTES = 16 * 1024 * 1024
-"""Size of one request; the service requires a multiple of 256 KiB."""
+CHUNK_BYTES = 16 * 1024 * 1024
+"""Size of one request. The service requires a multiple of 256 KiB."""
 _INCOMPLETE, _GONE = 308, 410
 
 
 def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, Any], action: str) -> Any:
-    """Send files as one, and return the job that loads them, even if an answer was lost.
+    """Upload files as one, and return the job that loads them, even if a response was lost.
 
-    :param files: Parquet files of one schema: paths, or URLs that ``pyarrow.fs`` knows.
-    :param resource: the job as in the REST API, with its id.
+    :param files: Parquet files of one schema: paths, or URLs that ``pyarrow.fs`` supports.
     :raises RetriableError: a file is gone.
-    :raises GoneError: the service has lost the upload; another request would get the same answer.
-    :raises ConnectError: as :func:`~.errors.classify` says.
+    :raises GoneError: the service has lost the upload. Another request would get the same response.
+    :raises ConnectError: see :func:`~.errors.classify`.
     """
-    pieces = _pieces(merge_files(files), PIECE_BYTES)
-    piece, last = next(pieces)  # here, outside of every retry: a missing file stays missing
+    chunks = _chunks(merge_files(files), CHUNK_BYTES)
+    chunk, is_last = next(chunks)  # outside of the retries, because a missing file stays missing
     job_id = resource["jobReference"]["jobId"]
     try:
         session = api.call(action, _begin_upload, api, resource, retry_missing_seconds=SETTLE_SECONDS)
     except ExistsError as error:
-        return api.start_job(job_id, _raising(error), action)
-    sending = _Sending(api, session)
-    while not last:
-        api.call(action, sending.once(piece, last=False))
-        sending.start += len(piece)
-        piece, last = next(pieces)
-    return api.start_job(job_id, sending.once(piece, last=True), action, retry_missing_seconds=SETTLE_SECONDS)
+        return api.start_job(job_id, _raiser(error), action)
+    sender = _ChunkSender(api, session)
+    while not is_last:
+        api.call(action, sender.send(chunk, last=False))
+        sender.start += len(chunk)
+        chunk, is_last = next(chunks)
+    return api.start_job(job_id, sender.send(chunk, last=True), action, retry_missing_seconds=SETTLE_SECONDS)
 
 
 def merge_files(files: Sequence[str]) -> Iterator[bytes]:
-    """Yield the bytes of one Parquet file that holds the row groups of all ``files``, in their order."""
+    """Yield the bytes of one Parquet file with the row groups of all ``files``, in their order."""
     import pyarrow.parquet as pq
 
-    written = _Written()
+    written = _ByteCollector()
     writer: Any = None
     for path in files:
         with _open_file(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
@@ -72,9 +71,7 @@ def merge_files(files: Sequence[str]) -> Iterator[bytes]:
     yield written.take()
 
 
-class _Written(io.RawIOBase):
-    """Collects written bytes until they are taken."""
-
+class _ByteCollector(io.RawIOBase):
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._length = 0
@@ -96,15 +93,14 @@ class _Written(io.RawIOBase):
         return b"".join(parts)
 
 
-def _pieces(parts: Iterator[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
-    """Cut a stream into pieces of one size; the last, marked by True, may be smaller but not empty."""
-    held = bytearray()
+def _chunks(parts: Iterator[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
+    buffer = bytearray()
     for part in parts:
-        held += part
-        while len(held) > size:
-            yield bytes(held[:size]), False
-            del held[:size]
-    yield bytes(held), True
+        buffer += part
+        while len(buffer) > size:
+            yield bytes(buffer[:size]), False
+            del buffer[:size]
+    yield bytes(buffer), True
 
 
 def _open_file(path: str) -> Any:
@@ -119,7 +115,6 @@ def _open_file(path: str) -> Any:
 
 
 def _begin_upload(api: BigQueryApi, resource: dict[str, Any], *, timeout: float, retry: None) -> str:
-    """Begin an upload, and return the URL for its pieces."""
     answer = api.client._http.post(
         f"{api.client._connection.API_BASE_URL}/upload/bigquery/v2/projects/{api.project}/jobs",
         params={"uploadType": "resumable"},
@@ -127,52 +122,49 @@ def _begin_upload(api: BigQueryApi, resource: dict[str, Any], *, timeout: float,
         json=resource,
         timeout=timeout,
     )
-    return str(_checked(answer).headers["Location"])
+    return str(_require_ok(answer).headers["Location"])
 
 
-class _Sending:
-    """Sends pieces into one upload, in order.
-
-    :param start: position of the next piece.
-    """
+class _ChunkSender:
+    """Sends chunks into one upload, in order."""
 
     def __init__(self, api: BigQueryApi, session: str) -> None:
         self._api = api
         self._session = session
         self.start = 0
 
-    def once(self, piece: bytes, *, last: bool) -> Callable[..., Any]:
-        """Return a function that sends a piece, on a retry only the rest of it; for the last it returns the job."""
-        end = self.start + len(piece)
+    def send(self, chunk: bytes, *, last: bool) -> Callable[..., Any]:
+        """Return a function that sends a chunk, or on a retry the rest of it. For the last chunk it returns the job."""
+        end = self.start + len(chunk)
         total = str(end) if last else "*"
         tried = False
 
         def send(*, timeout: float, retry: None) -> Any:
             nonlocal tried
-            arrived = self.start
+            received = self.start
             if tried:
-                asked = self._put(b"", "bytes */*", timeout)
-                if asked.status_code != _INCOMPLETE:
-                    return self._job(asked)
-                arrived = _end(asked)
+                status = self._put(b"", "bytes */*", timeout)
+                if status.status_code != _INCOMPLETE:
+                    return self._job(status)
+                received = _received_bytes(status)
             tried = True
-            if not self.start <= arrived <= end:
-                raise RetriableError("BigQuery has lost what was uploaded: the day must be loaded again")
-            if arrived == end and not last:
+            if not self.start <= received <= end:
+                raise RetriableError("BigQuery has lost the uploaded data: the day must be loaded again")
+            if received == end and not last:
                 return None
-            rest = piece[arrived - self.start :]
-            # If all has arrived but no job began, the service waits for the total size.
-            answer = self._put(rest, f"bytes {arrived}-{end - 1}/{total}" if rest else f"bytes */{total}", timeout)
+            unsent = chunk[received - self.start :]
+            # If all data has arrived but no job began, the service waits for the total size.
+            answer = self._put(unsent, f"bytes {received}-{end - 1}/{total}" if unsent else f"bytes */{total}", timeout)
             if answer.status_code != _INCOMPLETE:
                 return self._job(answer)
-            if last or _end(answer) != end:
-                raise ConnectionError("BigQuery did not receive all of it")
+            if last or _received_bytes(answer) != end:
+                raise ConnectionError("BigQuery did not receive all data")
             return None
 
         return send
 
     def _job(self, answer: Any) -> Any:
-        return self._api.client.job_from_resource(_checked(answer).json())
+        return self._api.client.job_from_resource(_require_ok(answer).json())
 
     def _put(self, data: bytes, span: str, timeout: float) -> Any:
         headers = {"Content-Range": span, "Content-Type": "*/*"}
@@ -184,22 +176,21 @@ class _Sending:
         return answer
 
 
-def _end(answer: Any) -> int:
-    """Return how many bytes have arrived."""
-    found = re.fullmatch(r"bytes=0-(\d+)", answer.headers.get("Range", ""))
-    return int(found[1]) + 1 if found else 0
+def _received_bytes(answer: Any) -> int:
+    match = re.fullmatch(r"bytes=0-(\d+)", answer.headers.get("Range", ""))
+    return int(match[1]) + 1 if match else 0
 
 
-def _checked(answer: Any) -> Any:
+def _require_ok(answer: Any) -> Any:
     from google.api_core.exceptions import from_http_response
 
     if answer.status_code != 200:
-        made: Any = from_http_response
-        raise made(answer)
+        to_error: Any = from_http_response
+        raise to_error(answer)
     return answer
 
 
-def _raising(error: Exception) -> Callable[..., Any]:
+def _raiser(error: Exception) -> Callable[..., Any]:
     def fail(**_: Any) -> Any:
         raise error
 

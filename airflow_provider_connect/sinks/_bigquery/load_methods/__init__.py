@@ -1,0 +1,1 @@
+"""Load methods for the staging table: write streams of the executors, or one load job of the driver."""
