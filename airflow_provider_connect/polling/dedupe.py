@@ -59,7 +59,7 @@ class _Run:
         return found
 
 
-class _Filter:
+class _BloomFilter:
     """A Bloom filter of one hash: most keys are new, and need no search in the runs.
 
     It takes two megabytes, however many keys; the more there are, the more often it says "perhaps".
@@ -127,7 +127,7 @@ class KeySet:
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
         self._limit_bytes = limit_bytes
         self._folder = folder
-        self._filter = _Filter()
+        self._filter = _BloomFilter()
         self._runs: list[_Run] = []
         self._few: list[_Run] = []
         self._files: list[tuple[_Run, Any]] = []

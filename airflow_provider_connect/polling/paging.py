@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 
-Page = TypeVar("Page")
-Token = TypeVar("Token", str, int)
+PageT = TypeVar("PageT")
+TokenT = TypeVar("TokenT", str, int)
 
 _NAMED_TWICE = "named the same next page twice, the second time on"
 
@@ -21,31 +21,31 @@ class SeenRows:
         self._seen: set[bytes] = set()
         self._pages = 0
 
-    def require_new(self, rows: bytes | None) -> None:
+    def require_new(self, fingerprint: bytes | None) -> None:
         """Make sure that the next page is no earlier one.
 
-        :param rows: what tells its rows from all others; None for a page without rows.
+        :param fingerprint: what tells its rows from all others; None for a page without rows.
         :raises RetriableError: it is one.
         """
         self._pages += 1
-        if rows in self._seen:
+        if fingerprint in self._seen:
             raise RetriableError(
                 f"the service sent the same rows twice, the second time on page {self._pages}: it does not go on. The "
                 "next try begins at the first page; if it happens again, another rule tells the last page, or the "
                 "service ignores how it is asked for the next one"
             )
-        if rows is not None:
-            self._seen.add(rows)
+        if fingerprint is not None:
+            self._seen.add(fingerprint)
 
 
 def pages(
-    fetch: Callable[[Token | None], Page],
-    next_of: Callable[[Page], Token | None],
+    fetch: Callable[[TokenT | None], PageT],
+    next_of: Callable[[PageT], TokenT | None],
     *,
-    content_of: Callable[[Page], str | bytes] | None = None,
-    rows_of: Callable[[Page], bytes | None] | None = None,
+    content_of: Callable[[PageT], str | bytes] | None = None,
+    rows_of: Callable[[PageT], bytes | None] | None = None,
     max_pages: int | None = None,
-) -> Iterator[Page]:
+) -> Iterator[PageT]:
     """Yield every page, empty ones too, until one names no next page.
 
     :param fetch: returns the page that a token names; None names the first.
@@ -61,7 +61,7 @@ def pages(
     """
     seen: set[bytes] = set()
     seen_rows = SeenRows()
-    token: Token | None = None
+    token: TokenT | None = None
     while True:
         page = fetch(token)
         if rows_of is not None:

@@ -98,7 +98,7 @@ from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._rest.bounds import Bounds
-from airflow_provider_connect.sources._rest.options import RestOptions, endless_problems, option_problems
+from airflow_provider_connect.sources._rest.options import RestOptions, open_range_problems, option_problems
 from airflow_provider_connect.sources._rest.paging import (
     Cap,
     Cursor,
@@ -197,9 +197,9 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         :param options: set beside the file's own, which they replace.
         :raises ConfigError: the file cannot be read, or what it declares is wrong.
         """
-        from airflow_provider_connect.sources._rest.files import read  # noqa: PLC0415  # DAG files may do without
+        from airflow_provider_connect.sources._rest.files import read_declaration  # noqa: PLC0415  # DAG files may do without
 
-        return cls(**(read(Path(sys._getframe(1).f_code.co_filename).parent / path) | options))
+        return cls(**(read_declaration(Path(sys._getframe(1).f_code.co_filename).parent / path) | options))
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
@@ -223,7 +223,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         """Return what is wrong with the connection, or with what is asked of it; [] if nothing is."""
         from airflow_provider_connect.clients.http.access import connection_problems  # noqa: PLC0415  # too much for a DAG file
 
-        return [*connection_problems(connection), *endless_problems(self)]
+        return [*connection_problems(connection), *open_range_problems(self)]
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
         """Return the finding on the first page of a day."""
@@ -234,9 +234,9 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
     @classmethod
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
         """Return a declaration, YAML, whose guesses are comments: from an OpenAPI document, or from one answer."""
-        from airflow_provider_connect.sources._rest.proposing.declaration import proposed  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._rest.proposing.declaration import propose_declaration  # noqa: PLC0415  # its workshop
 
-        return proposed(request, connection)
+        return propose_declaration(request, connection)
 
     def quota(self, connection: Connection) -> Quota | None:
         """Return the declared limit that all who name the connection share; None if none is declared."""
@@ -248,15 +248,15 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     def column_names(self) -> list[str]:
         """Return the names of the declared columns."""
-        from airflow_provider_connect.sources._rest.records import schema  # noqa: PLC0415  # its workshop
+        from airflow_provider_connect.sources._rest.records import row_schema  # noqa: PLC0415  # its workshop
 
-        return list(schema(self.records, self.of_parent).names)
+        return list(row_schema(self.records, self.resolved_parent_columns).names)
 
     def dataset(self, connection: Connection) -> Dataset:
         """Return the API's host, and the path with its places as declared."""
-        from airflow_provider_connect.clients.http.connection_fields import base_of  # noqa: PLC0415  # too much for a DAG file
+        from airflow_provider_connect.clients.http.connection_fields import connection_base_url  # noqa: PLC0415  # too much for a DAG file
 
-        base = Dataset.from_uri(base_of(connection))
+        base = Dataset.from_uri(connection_base_url(connection))
         path = "/".join(part.strip("/") for part in (base.name, self.request.path) if part)
         return Dataset(base.namespace, f"/{path}")
 

@@ -43,16 +43,16 @@ from airflow_provider_connect.clients.http import connection_fields
 from airflow_provider_connect.clients.http.auth import (
     NO_AUTH,
     Auth,
-    Fetched,
+    FetchedCredentials,
     basic_auth,
     bearer_auth,
     cookie_auth,
     header_auth,
     query_auth,
 )
-from airflow_provider_connect.clients.http.logins import Login, OAuth2, Session
-from airflow_provider_connect.clients.http.network import Reach
-from airflow_provider_connect.clients.http.route import Origin, Route, origin_of
+from airflow_provider_connect.clients.http.logins import Login, OAuth2Login, SessionLogin
+from airflow_provider_connect.clients.http.network import AddressPolicy
+from airflow_provider_connect.clients.http.route import Origin, HttpRoute, origin_of
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import refuse_any
 
@@ -66,21 +66,21 @@ class Credentials(Protocol):
     def auth(self) -> Auth:
         """Return them; may fetch them first."""
 
-    def renewed(self, refused: Auth) -> Auth | None:
+    def renew(self, refused_auth: Auth) -> Auth | None:
         """Return others than those, which the API refused; None if there are none."""
 
 
 @dataclass(frozen=True)
-class Given:
+class StaticCredentials:
     """Credentials that stand in the connection."""
 
-    given: Auth
+    static_auth: Auth
 
     def auth(self) -> Auth:
         """Return them."""
-        return self.given
+        return self.static_auth
 
-    def renewed(self, refused: Auth) -> Auth | None:
+    def renew(self, refused_auth: Auth) -> Auth | None:
         """Return None: there are no others."""
 
 
@@ -98,10 +98,10 @@ class HttpAccess:
     name: str
     url: str
     credentials: Credentials
-    route: Route
-    also: frozenset[Origin] = frozenset()
+    route: HttpRoute
+    allowed_origins: frozenset[Origin] = frozenset()
     headers: tuple[tuple[str, str], ...] = ()
-    kept: tuple[str, ...] = ()
+    secret_header_values: tuple[str, ...] = ()
 
     @property
     def origin(self) -> Origin:
@@ -116,20 +116,20 @@ class HttpAccess:
         :raises ConfigError: naming everything that is wrong with it.
         """
         refuse_any(connection_problems(connection, extra_fields))
-        url, others = connection_fields.base_of(connection), connection_fields.hosts_of(connection)
-        headers = connection_fields.texts_of(connection, "headers")
+        url, others = connection_fields.connection_base_url(connection), connection_fields.allowed_origins_of(connection)
+        headers = connection_fields.text_mapping(connection, "headers")
         named = {origin[1] for origin in (origin_of(url), *others)}
         if (login := connection.option("auth_url")) is not None:
-            named.add(origin_of(connection_fields.under(url, login))[1])
+            named.add(origin_of(connection_fields.resolve_url(url, login))[1])
         route = _route(connection, named)
         return cls(
             name=connection.conn_id,
             url=url,
             credentials=_credentials(connection, url, route),
             route=route,
-            also=frozenset(others),
+            allowed_origins=frozenset(others),
             headers=tuple(headers.items()),
-            kept=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
+            secret_header_values=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
         )
 
     @classmethod
@@ -138,12 +138,12 @@ class HttpAccess:
 
         :param more: fields of a class of its own.
         """
-        return cls(connection.conn_id, url, Given(auth), _route(connection, {origin_of(url)[1]}), **fields)
+        return cls(connection.conn_id, url, StaticCredentials(auth), _route(connection, {origin_of(url)[1]}), **fields)
 
 
-def _route(connection: Connection, hosts: Collection[str]) -> Route:
+def _route(connection: Connection, hosts: Collection[str]) -> HttpRoute:
     proxy = connection.option("proxy")
-    return Route(Reach(frozenset(hosts)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle"))
+    return HttpRoute(AddressPolicy(frozenset(hosts)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle"))
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str] = ()) -> list[str]:
@@ -154,19 +154,19 @@ def connection_problems(connection: Connection, extra_fields: Collection[str] = 
     return connection_fields.connection_problems(connection, extra_fields)
 
 
-def _credentials(connection: Connection, url: str, route: Route) -> Credentials:
-    kind = connection_fields.kind_of(connection)
+def _credentials(connection: Connection, url: str, route: HttpRoute) -> Credentials:
+    kind = connection_fields.auth_kind_of(connection)
     user, password = connection.login or SecretStr(""), connection.password or SecretStr("")
     if kind == "none":
-        return Given(NO_AUTH)
+        return StaticCredentials(NO_AUTH)
     if kind == "basic":
-        return Given(basic_auth(user, password))
+        return StaticCredentials(basic_auth(user, password))
     if kind == "bearer":
-        return Given(bearer_auth(password))
+        return StaticCredentials(bearer_auth(password))
     if kind == "api_key":
-        return Given(_sender(connection)(password))
+        return StaticCredentials(_sender(connection)(password))
     login = Login(
-        connection_fields.under(url, connection.option("auth_url") or ""),
+        connection_fields.resolve_url(url, connection.option("auth_url") or ""),
         route,
         user,
         password,
@@ -179,26 +179,26 @@ def _credentials(connection: Connection, url: str, route: Route) -> Credentials:
         password.get_secret_value(),
         sorted(connection.extra.items(), key=str),
     )
-    params = connection_fields.texts_of(connection, "auth_params")
+    params = connection_fields.text_mapping(connection, "auth_params")
     if kind == "session":
         result = connection.option("auth_result")
-        session = Session(
+        session = SessionLogin(
             login,
             params or _LOGIN,
             as_json=connection.option("auth_body") != "form",
             result=(result[1:].split("/") if result.startswith("/") else [result]) if result else None,
             auth=_sender(connection),
         )
-        return Fetched(identity, session.fetch)
+        return FetchedCredentials(identity, session.fetch)
     refresh = connection.option("refresh_token") if kind == "oauth2_refresh_token" else None
-    client = OAuth2(
+    client = OAuth2Login(
         login,
         scope=connection.option("scope"),
         refresh_token=SecretStr(refresh) if refresh else None,
         client_auth="body" if connection.option("client_auth") == "body" else "basic",
         params=params,
     )
-    return Fetched(identity, client.fetch)
+    return FetchedCredentials(identity, client.fetch)
 
 
 def _sender(connection: Connection) -> Callable[[SecretStr], Auth]:

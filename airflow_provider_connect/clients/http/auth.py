@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.proxies import is_environments, proxies_of
+from airflow_provider_connect.clients.http.proxies import uses_environment, proxy_urls
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import CLOCK, Clock
 
@@ -73,9 +73,9 @@ def proxy_auth(proxy: SecretStr | None) -> Auth:
 
     :param proxy: its URL. For the environment's proxies there are only their secrets.
     """
-    users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxies_of(proxy))]
+    users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxy_urls(proxy))]
     told = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
-    headers = {} if is_environments(proxy) or not told else {"Proxy-Authorization": told[0].headers["Authorization"]}
+    headers = {} if uses_environment(proxy) or not told else {"Proxy-Authorization": told[0].headers["Authorization"]}
     return Auth(headers, tuple(secret for auth in told for secret in auth.secrets))
 
 
@@ -83,18 +83,18 @@ _MARGIN_SECONDS = 60.0
 _REFUSED_SECONDS = 60.0
 
 
-class Fresh(NamedTuple):
+class FetchedAuth(NamedTuple):
     """Credentials as they come from the service.
 
     :param lasts_seconds: how long they are good for; None if it did not say.
     """
 
     auth: Auth
-    lasts_seconds: float | None
+    valid_seconds: float | None
 
 
 @dataclass
-class _Held:
+class _LoginState:
     """What this process holds of one login; whoever looks at it or fetches holds the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -104,11 +104,11 @@ class _Held:
     refused_until: float = 0.0
 
 
-_held: dict[str, _Held] = {}
-_held_lock = threading.Lock()
+_login_states: dict[str, _LoginState] = {}
+_login_states_lock = threading.Lock()
 
 
-class Fetched:
+class FetchedCredentials:
     """Credentials of one login at one service.
 
     :param identity: all that they depend on, secrets too: logins with the same identity share what was fetched.
@@ -116,7 +116,7 @@ class Fetched:
     :param clock: by which they end; :data:`CLOCK` if None.
     """
 
-    def __init__(self, identity: tuple[object, ...], fetch: Callable[[], Fresh], clock: Clock | None = None) -> None:
+    def __init__(self, identity: tuple[object, ...], fetch: Callable[[], FetchedAuth], clock: Clock | None = None) -> None:
         self._name = hashlib.sha256(repr(identity).encode()).hexdigest()
         self._fetch = fetch
         self._clock = clock or CLOCK
@@ -135,19 +135,19 @@ class Fetched:
             assert held.auth is not None
             return held.auth
 
-    def renewed(self, refused: Auth) -> Auth:
+    def renew(self, refused_auth: Auth) -> Auth:
         """Return other credentials than those, which the API refused: fetched once, however many ask."""
         held = self._own()
         with held.lock:
-            if held.auth == refused:
+            if held.auth == refused_auth:
                 held.auth = None
         return self.auth()
 
-    def _own(self) -> _Held:
-        with _held_lock:
-            return _held.setdefault(self._name, _Held())
+    def _own(self) -> _LoginState:
+        with _login_states_lock:
+            return _login_states.setdefault(self._name, _LoginState())
 
-    def _renew(self, held: _Held) -> None:
+    def _renew(self, held: _LoginState) -> None:
         if held.refusal and self._clock.now() < held.refused_until:
             raise ConfigError(held.refusal)
         asked = self._clock.now()
@@ -158,6 +158,6 @@ class Fetched:
             held.refusal, held.refused_until = str(error), asked + _REFUSED_SECONDS
             raise
         held.auth, held.refusal = fresh.auth, ""
-        lasts = float("inf") if fresh.lasts_seconds is None else fresh.lasts_seconds
+        lasts = float("inf") if fresh.valid_seconds is None else fresh.valid_seconds
         # What ends while a request is under way is refused, so it counts as ended a while before.
         held.ends = asked + lasts - min(_MARGIN_SECONDS, lasts / 10 if lasts != float("inf") else 0.0)

@@ -30,24 +30,24 @@ def ca_bundle_problem(ca_bundle: str) -> str | None:
 
 
 @functools.lru_cache(maxsize=16)  # it takes as long as an answer, and every page of an API has a connection of its own
-def client_context(ca_bundle: str | None, of_environment: tuple[tuple[str, str], ...] = ()) -> ssl.SSLContext:
+def tls_context(ca_bundle: str | None, environment_bundles: tuple[tuple[str, str], ...] = ()) -> ssl.SSLContext:
     """Return what a TLS client needs: certificates are always verified, and host names too.
 
     :param ca_bundle: authorities to trust beside the public ones.
-    :param of_environment: variables that name more of them, with their paths: files, or folders as OpenSSL makes them.
+    :param environment_bundles: variables that name more of them, with their paths: files, or folders as OpenSSL makes them.
     :raises ConfigError: there is no certificate in one of them.
     """
     from requests.utils import DEFAULT_CA_BUNDLE_PATH  # noqa: PLC0415  # a DAG file need not pay for it
 
     context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
-    for name, path in of_environment:
+    for name, path in environment_bundles:
         if Path(path).is_dir():
             context.load_verify_locations(capath=path)
         else:
             _trust(context, path, f"the environment's {name}")
     if ca_bundle is not None:
         _trust(context, ca_bundle, "ca_bundle")
-    if ca_bundle is not None or of_environment:
+    if ca_bundle is not None or environment_bundles:
         # Python 3.13 and later ask for key identifiers, which authorities of proxies often lack. Chain, dates and host
         # name are checked all the same.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT

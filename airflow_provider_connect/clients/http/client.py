@@ -20,10 +20,10 @@ from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.clients.http.auth import Auth
-from airflow_provider_connect.clients.http.http_connection import HttpTimeouts, Link
-from airflow_provider_connect.clients.http.message import READ_BYTES, UNFRAMED, Head
-from airflow_provider_connect.clients.http.pool import Pool
-from airflow_provider_connect.clients.http.route import Route
+from airflow_provider_connect.clients.http.http_connection import HttpTimeouts, HttpConnection
+from airflow_provider_connect.clients.http.message import READ_BYTES, UNFRAMED_TEXT, ResponseHead
+from airflow_provider_connect.clients.http.pool import ConnectionPool
+from airflow_provider_connect.clients.http.route import HttpRoute
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.secrets import Secrets
 
@@ -67,7 +67,7 @@ class ErrorText(NamedTuple):
 class HttpResponse:
     """An answer whose head has arrived. A context manager; leaving it closes the connection, or keeps it."""
 
-    def __init__(self, link: Link, head: Head, pool: Pool | None) -> None:
+    def __init__(self, link: HttpConnection, head: ResponseHead, pool: ConnectionPool | None) -> None:
         self._link = link
         self._head = head
         self._pool = pool
@@ -80,22 +80,22 @@ class HttpResponse:
 
     def __exit__(self, *exc: object) -> None:
         if self._pool is not None and self._is_whole and self._head.is_framed:
-            self._pool.give(self._link)
+            self._pool.give_back(self._link)
         else:
             self._link.close()
 
     @property
     def wire_bytes(self) -> int:
         """How many bytes of the body have come."""
-        return self._link.received
+        return self._link.received_bytes
 
     def header(self, name: str) -> str:
         """Return a header's value; '' if there is none."""
-        return ", ".join(self._head.all(name))
+        return ", ".join(self._head.values_of(name))
 
     def header_values(self, name: str) -> list[str]:
         """Return every value of a header, in order."""
-        return self._head.all(name)
+        return self._head.values_of(name)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -108,7 +108,7 @@ class HttpResponse:
         :raises RetriableError: if the body has neither a length nor chunks.
         """
         if not self._head.is_framed:
-            raise RetriableError(f"{self.host} {UNFRAMED}")
+            raise RetriableError(f"{self.host} {UNFRAMED_TEXT}")
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body as it comes over the wire, still encoded.
@@ -123,7 +123,7 @@ class HttpResponse:
 
     def text(self) -> ErrorText:
         """Return the beginning of an error's body, decoded as far as possible."""
-        self._link.shorten(_ERROR_SECONDS)
+        self._link.shorten_deadline(_ERROR_SECONDS)
         data, is_cut = b"", not self._head.is_framed
         try:
             for piece in self._body(_ERROR_READ_BYTES):
@@ -140,12 +140,12 @@ class HttpResponse:
         return ErrorText(shown, is_cut=is_cut or len(data) > ERROR_TEXT_BYTES)
 
     def _body(self, read_bytes: int) -> Iterator[bytes]:
-        yield from self._link.body(read_bytes)
+        yield from self._link.read_body(read_bytes)
         self._is_whole = True
 
 
 def request(
-    route: Route,
+    route: HttpRoute,
     url: str,
     auth: Auth,
     limits: HttpTimeouts,
@@ -156,8 +156,8 @@ def request(
     headers: Mapping[str, str] | None = None,
     takes_redirects: bool = False,
     on_sent: Callable[[], None] | None = None,
-    pool: Pool | None = None,
-    on_opened: Callable[[Link], object] | None = None,
+    pool: ConnectionPool | None = None,
+    on_opened: Callable[[HttpConnection], object] | None = None,
 ) -> HttpResponse:
     """Send a GET, or a POST if there is a body; return the answer as soon as its head is there, whatever its status.
 
@@ -174,37 +174,37 @@ def request(
     :raises ConfigError: its certificate is not trusted, its address may not be spoken to, it redirects, or a header
         cannot be sent.
     """
-    parts = urlsplit(without_key(url, auth))
+    parts = urlsplit(strip_auth_params(url, auth))
     query = "&".join(part for part in (parts.query, urlencode(params), urlencode(auth.params)) if part)
     target = quote(f"{parts.path or '/'}{'?' if query else ''}{query}", safe=string.punctuation)
     method = method or ("GET" if body is None else "POST")
     own = _headers(auth, headers or {}, body)
     if body is None and method not in ("GET", "HEAD", "DELETE"):  # many servers wait for one, or refuse (411)
         own["Content-Length"] = "0"
-    kept = None if pool is None else pool.take(route.place(url))
+    kept = None if pool is None else pool.take(route.pool_key(url))
     while True:
         if kept is not None:
-            kept.reopen(limits)
-        link = kept or Link(url, limits, route)
+            kept.reuse(limits)
+        link = kept or HttpConnection(url, limits, route)
         try:
             if on_opened is not None:
                 on_opened(link)
             link.send(method, target, own, b"" if body is None else body.data)
             if on_sent is not None:
                 on_sent()
-            head = link.head()
+            head = link.read_head()
             if 300 <= head.status < 400 and not takes_redirects:
                 raise _redirect(link.host, head, Secrets([*auth.secrets, *route.secrets]))
         except BaseException as error:
             link.close()
-            if isinstance(error, RetriableError) and link.was_closed:
+            if isinstance(error, RetriableError) and link.was_closed_by_server:
                 kept = None
                 continue
             raise
         return HttpResponse(link, head, pool)
 
 
-def without_key(url: str, auth: Auth) -> str:
+def strip_auth_params(url: str, auth: Auth) -> str:
     """Return an address without what credentials add to its query: some servers link to pages with the key in it."""
     own = {name for name, _ in auth.params}
     parts = urlsplit(url)
@@ -234,10 +234,10 @@ def _headers(auth: Auth, more: Mapping[str, str], body: Body | None) -> dict[str
     return found
 
 
-def _redirect(host: str, head: Head, secrets: Secrets) -> ConfigError:
+def _redirect(host: str, head: ResponseHead, secrets: Secrets) -> ConfigError:
     try:
         # Secrets are struck out before it is taken apart: each part could hold a part of one.
-        location = secrets.redact(", ".join(head.all("Location")))
+        location = secrets.redact(", ".join(head.values_of("Location")))
         target = urlsplit(location).netloc.rpartition("@")[2]
     except ValueError:
         target = ""

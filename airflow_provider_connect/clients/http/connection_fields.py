@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import ConfigError
 
 AuthKind = Literal["none", "basic", "bearer", "api_key", "oauth2_client_credentials", "oauth2_refresh_token", "session"]
 
-RESERVED = frozenset(
+RESERVED_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "expect", "host", "te", "transfer-encoding", "upgrade"}
 )
 """Headers that say how a message is carried; nobody but the client knows."""
@@ -49,7 +49,7 @@ _REQUIRED = {
 }
 
 
-def kind_of(connection: Connection) -> AuthKind:
+def auth_kind_of(connection: Connection) -> AuthKind:
     """Return how the credentials are sent; if nothing says it, as HttpHook does: HTTP Basic if there is a login."""
     default = "basic" if _has(connection.login) else "none"
     return cast(AuthKind, connection.option("auth") or default)
@@ -88,7 +88,7 @@ def _has(secret: SecretStr | None) -> bool:
 def _unknown_fields(connection: Connection, also: Collection[str]) -> Iterator[str]:
     """Name the extra fields that nobody reads, and those that belong to another kind of credentials."""
     known = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
-    own = {*_COMMON, *also, *_FIELDS.get(kind_of(connection), known)}
+    own = {*_COMMON, *also, *_FIELDS.get(auth_kind_of(connection), known)}
     for name, value in connection.extra.items():
         if name not in known:
             yield f"unknown extra field {name!r}; {suggest_nearest(name, known)}; a header of its own goes into 'headers'"
@@ -102,13 +102,13 @@ def _auth_problems(connection: Connection) -> Iterator[str]:
         value = connection.option(name)
         if value is not None and value not in choices:
             yield f"extra field {name!r} is not one of {', '.join(choices)}"
-    for name in _REQUIRED.get(kind_of(connection), ()):
+    for name in _REQUIRED.get(auth_kind_of(connection), ()):
         if connection.option(name) is None:
-            yield f"extra has no {name!r}, which auth {kind_of(connection)!r} needs"
+            yield f"extra has no {name!r}, which auth {auth_kind_of(connection)!r} needs"
 
 
 def _login_problems(connection: Connection) -> Iterator[str]:
-    kind = kind_of(connection)
+    kind = auth_kind_of(connection)
     if kind == "none":
         if _has(connection.password) and connection.option("auth") is None:
             yield (
@@ -135,7 +135,7 @@ def _host_problems(connection: Connection) -> Iterator[str]:
         yield "schema must be https or http"
         return
     try:
-        url = base_of(connection)
+        url = connection_base_url(connection)
         origin_of(url)
         parts, own = urlsplit(url), urlsplit(_with_scheme(connection.host, connection.path or "https")).port
     except ValueError:
@@ -148,18 +148,18 @@ def _host_problems(connection: Connection) -> Iterator[str]:
 
 
 def _text_problems(connection: Connection) -> Iterator[str]:
-    texts_of(connection, "auth_params")
-    for name in texts_of(connection, "headers"):
-        if name.lower() in RESERVED:
+    text_mapping(connection, "auth_params")
+    for name in text_mapping(connection, "headers"):
+        if name.lower() in RESERVED_HEADERS:
             yield f"extra field 'headers': {name!r} is set by the client itself"
     try:
-        hosts_of(connection)
+        allowed_origins_of(connection)
     except ValueError:
         yield "extra field 'allowed_hosts' must be a list of names, or of 'https://name'"
     url = connection.option("auth_url")
     if url is not None and connection.host:
         try:
-            origin_of(under(base_of(connection), url))
+            origin_of(resolve_url(connection_base_url(connection), url))
         except ValueError:
             yield "extra field 'auth_url' must be a path on the host, or 'https://name/path' without user"
 
@@ -187,11 +187,11 @@ def ca_bundle_problems(connection: Connection) -> Iterator[str]:
 
 def _http_problems(connection: Connection) -> Iterator[str]:
     """Refuse plain http where it would show credentials to the network."""
-    shown = kind_of(connection) != "none" or bool(texts_of(connection, "headers"))
+    shown = auth_kind_of(connection) != "none" or bool(text_mapping(connection, "headers"))
     urls: dict[str, str] = {}
     try:
-        urls["schema or host"] = base_of(connection)
-        urls["extra field 'auth_url'"] = under(urls["schema or host"], connection.option("auth_url") or "")
+        urls["schema or host"] = connection_base_url(connection)
+        urls["extra field 'auth_url'"] = resolve_url(urls["schema or host"], connection.option("auth_url") or "")
     except ValueError:
         return
     for what, url in urls.items():
@@ -212,7 +212,7 @@ def _with_port(url: str, port: int | None) -> str:
     return parts._replace(netloc=netloc).geturl().rstrip("/")
 
 
-def base_of(connection: Connection) -> str:
+def connection_base_url(connection: Connection) -> str:
     """Return what paths are below, without a slash at its end.
 
     :raises ValueError: the host is none.
@@ -221,12 +221,12 @@ def base_of(connection: Connection) -> str:
     return _with_port(_with_scheme(connection.host or "", connection.path or "https"), connection.port)
 
 
-def under(base: str, url: str) -> str:
+def resolve_url(base: str, url: str) -> str:
     """Return an address that is given whole, from the host's root (``/token``), or below a base (``token``)."""
     return urljoin(f"{base}/", url)
 
 
-def hosts_of(connection: Connection) -> list[Origin]:
+def allowed_origins_of(connection: Connection) -> list[Origin]:
     """Return the hosts that links may lead to beside the own one: https, unless they say otherwise.
 
     :raises ValueError: one of them is no host.
@@ -241,7 +241,7 @@ def hosts_of(connection: Connection) -> list[Origin]:
     return [origin_of(url) for url in urls]
 
 
-def texts_of(connection: Connection, name: str) -> dict[str, str]:
+def text_mapping(connection: Connection, name: str) -> dict[str, str]:
     """Return an extra field that is an object of texts.
 
     :raises ConfigError: it is none.

@@ -21,11 +21,11 @@ import httpcore
 from pydantic import BaseModel, ConfigDict
 
 from airflow_provider_connect.clients.http.auth import proxy_auth
-from airflow_provider_connect.clients.http.certificates import client_context
-from airflow_provider_connect.clients.http.message import BrokenAnswerError, Exchange, Head
+from airflow_provider_connect.clients.http.certificates import tls_context
+from airflow_provider_connect.clients.http.message import BrokenAnswerError, Exchange, ResponseHead
 from airflow_provider_connect.clients.http.network import Network
-from airflow_provider_connect.clients.http.proxies import environments_authorities, is_environments, proxy_for
-from airflow_provider_connect.clients.http.route import Route
+from airflow_provider_connect.clients.http.proxies import environment_bundles, uses_environment, proxy_for
+from airflow_provider_connect.clients.http.route import HttpRoute
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 
 _PORTS = {"http": 80, "https": 443}
@@ -51,7 +51,7 @@ class HttpTimeouts(BaseModel):
     connect_timeout_seconds: float = 10.0
 
 
-class Link:
+class HttpConnection:
     """A connection to the host of a URL. :meth:`send` opens it, if it is not open; whoever makes a link closes it.
 
     :ivar place: where it leads to.
@@ -60,21 +60,21 @@ class Link:
     :param route: how to get there. Behind a proxy it is the proxy's to say which addresses may be spoken to.
     """
 
-    def __init__(self, url: str, limits: HttpTimeouts, route: Route) -> None:
+    def __init__(self, url: str, limits: HttpTimeouts, route: HttpRoute) -> None:
         self._parts = urlsplit(url)
         self._limits = limits
         used_proxy = proxy_for(url, route.proxy)
         self._proxy = urlsplit(used_proxy.get_secret_value()) if used_proxy is not None else None
-        self._proxy_name = "the environment's proxy" if is_environments(route.proxy) else "the connection's proxy"
+        self._proxy_name = "the environment's proxy" if uses_environment(route.proxy) else "the connection's proxy"
         self._proxy_headers = proxy_auth(used_proxy).headers
-        self._trusted = route.ca_bundle, environments_authorities(route.proxy)
-        self._reach = route.reach if used_proxy is None else None
-        self.place = route.place(url)
-        self.was_closed = False
+        self._trusted = route.ca_bundle, environment_bundles(route.proxy)
+        self._reach = route.address_policy if used_proxy is None else None
+        self.pool_key = route.pool_key(url)
+        self.was_closed_by_server = False
         self._is_kept = self._is_cut = self._is_sent = False
         self._stream: httpcore.NetworkStream | None = None
         self._exchange: Exchange | None = None
-        self.received = 0  # bytes of the answer's body, for messages
+        self.received_bytes = 0  # bytes of the answer's body, for messages
         self._lock = threading.Lock()
         self._handle: socket.socket | None = None  # a second one on the connection: TLS takes the first away
         self._is_over = False
@@ -103,7 +103,7 @@ class Link:
         :raises ConfigError: its name is not valid, or its certificate is not trusted.
         """
         with self._explained():
-            self.check()
+            self.seconds_left()
             host, port = _address(self._parts)
             own = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
             if self._exchange is None:
@@ -117,7 +117,7 @@ class Link:
             self._exchange.send(method, target, headers, body)
             self._is_sent = True
 
-    def head(self) -> Head:
+    def read_head(self) -> ResponseHead:
         """Return the head of the answer.
 
         :raises SilenceError: none comes in time.
@@ -125,50 +125,50 @@ class Link:
         """
         assert self._exchange is not None
         with self._explained():
-            head = self._exchange.head()
-        self.check()
+            head = self._exchange.read_head()
+        self.seconds_left()
         return head
 
-    def body(self, read_bytes: int) -> Iterator[bytes]:
+    def read_body(self, read_bytes: int) -> Iterator[bytes]:
         """Yield the body of the answer in the pieces in which it arrives.
 
         :raises RetriableError: it ends early, stalls, or takes longer than the deadline.
         """
         assert self._exchange is not None
-        self.check()
+        self.seconds_left()
         with self._explained():
-            for piece in self._exchange.body(read_bytes):
-                self.received += len(piece)
+            for piece in self._exchange.read_body(read_bytes):
+                self.received_bytes += len(piece)
                 yield piece
                 if self._is_over:
                     break
-        self.check()  # a body whose last bytes came too late is late
+        self.seconds_left()  # a body whose last bytes came too late is late
 
-    def rest(self) -> bool:
+    def make_idle(self) -> bool:
         """Let an answer's deadline go, after its end; return whether the connection may be kept."""
         self._stop_timer()
         is_tls_in_tls = self._proxy is not None and self._proxy.scheme == self._parts.scheme == "https"
         if self._exchange is None or self._is_over or self._is_cut or is_tls_in_tls:
             return False
-        return self._exchange.renew()
+        return self._exchange.start_next_cycle()
 
-    def is_quiet(self) -> bool:
+    def is_reusable(self) -> bool:
         """Tell whether a kept connection is open yet, and nothing has come that nobody has asked for."""
         if self._stream is None or self._stream.get_extra_info("is_readable"):
             return False
         connected = self._stream.get_extra_info("socket")
         return not (isinstance(connected, ssl.SSLSocket) and connected.pending())  # decrypted, and not read yet
 
-    def reopen(self, limits: HttpTimeouts) -> None:
+    def reuse(self, limits: HttpTimeouts) -> None:
         """Begin with another request."""
         self._limits = limits
-        self.received = 0
+        self.received_bytes = 0
         self._is_kept = True
         self._is_sent = False
         self._ends = time.monotonic() + limits.deadline_seconds
         self._timer = self._timer_until(self._ends)
 
-    def shorten(self, seconds: float) -> None:
+    def shorten_deadline(self, seconds: float) -> None:
         """Let the connection end ``seconds`` from now at the latest."""
         self._stop_timer()
         self._ends = min(self._ends, time.monotonic() + seconds)
@@ -184,7 +184,7 @@ class Link:
                 except OSError:  # it has ended already
                     return
 
-    def check(self) -> float:
+    def seconds_left(self) -> float:
         """Return the seconds to the deadline; it counts even while nobody reads.
 
         :raises DeadlineError: it has passed.
@@ -194,7 +194,7 @@ class Link:
         if self._is_over or left <= 0:
             raise DeadlineError(
                 f"{self.host} had not finished its answer after request_deadline_seconds="
-                f"{self._limits.deadline_seconds:g}; {self.received} bytes had come"
+                f"{self._limits.deadline_seconds:g}; {self.received_bytes} bytes had come"
             )
         if self._is_cut and self._exchange is None:
             raise RetriableError(f"{self.host} was not asked: the request was given up")
@@ -207,24 +207,24 @@ class Link:
             yield
         except (OSError, ValueError, BrokenAnswerError, *_NETWORK_ERRORS) as error:
             try:
-                self.check()
+                self.seconds_left()
             except RetriableError as late:
                 raise late from None
             cause = error.__cause__ if isinstance(error, _NETWORK_ERRORS) else error
-            is_silent = self._exchange is None or not self._exchange.has_begun
-            self.was_closed = self._is_kept and is_silent and not self._is_cut and isinstance(cause, _ENDED)
+            is_silent = self._exchange is None or not self._exchange.has_received
+            self.was_closed_by_server = self._is_kept and is_silent and not self._is_cut and isinstance(cause, _ENDED)
             raise self._trouble(cause) from None
 
     def _trouble(self, error: BaseException | None) -> ConnectError:
         """Return our error for one of the system's, of TLS or of the message."""
-        seen = f" after {self.received} bytes of the answer" if self.received else ""
+        seen = f" after {self.received_bytes} bytes of the answer" if self.received_bytes else ""
         whose = self.host if self._doing != "proxy" else f"{self.host} cannot be asked: {self._proxy_name}"
         if isinstance(error, ssl.SSLCertVerificationError):
             return ConfigError(f"{whose} {_UNTRUSTED}")
         if isinstance(error, ValueError) and self._doing != "read":
             return ConfigError(f"{whose} is no valid host")
         what = _meaning(error, self._doing, self._limits)
-        if isinstance(error, TimeoutError) and self._is_sent and not self.received:
+        if isinstance(error, TimeoutError) and self._is_sent and not self.received_bytes:
             return SilenceError(f"{self.host} {what} before the first byte of the answer")
         if self._doing == "proxy":
             return RetriableError(f"{self.host} cannot be reached through {self._proxy_name}, which {what}")
@@ -246,12 +246,12 @@ class Link:
         self.interrupt()
 
     def _connect(self, host: str, port: int) -> Exchange:
-        network, timeout = Network(self.check, self._watch, self._reach), self._limits.connect_timeout_seconds
+        network, timeout = Network(self.seconds_left, self._watch, self._reach), self._limits.connect_timeout_seconds
         hops = [(self._parts.scheme, host, port)]
         if self._proxy is not None:
             self._doing = "proxy"
             hops.insert(0, (self._proxy.scheme, *_address(self._proxy)))
-        context = client_context(*self._trusted) if "https" in [scheme for scheme, _, _ in hops] else None
+        context = tls_context(*self._trusted) if "https" in [scheme for scheme, _, _ in hops] else None
         stream = self._stream = network.connect_tcp(*hops[0][1:], timeout)
         for number, (scheme, name, _) in enumerate(hops):
             if number and scheme == "https":
@@ -265,11 +265,11 @@ class Link:
     def _watch(self, connected: socket.socket) -> None:
         with self._lock:
             self._handle = connected.dup()
-        self.check()
+        self.seconds_left()
 
     def _tunnel(self, exchange: Exchange, target: str) -> None:
         exchange.send("CONNECT", target, {"Host": target, **self._proxy_headers}, b"")
-        status = exchange.head().status
+        status = exchange.read_head().status
         if status in (401, 403, 407):
             raise ConfigError(
                 f"{self.host} cannot be reached: {self._proxy_name} refuses with status {status}; look at user and "

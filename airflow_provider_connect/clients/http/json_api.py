@@ -20,14 +20,14 @@ from urllib.parse import urljoin, urlsplit
 from airflow_provider_connect.clients.http.access import HttpAccess
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
 from airflow_provider_connect.clients.http.asking.judging import Judgement, judge, wait_seconds
-from airflow_provider_connect.clients.http.asking.pacing import pace_of
+from airflow_provider_connect.clients.http.asking.pacing import request_pace
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
-from airflow_provider_connect.clients.http.client import HttpResponse, excerpt, request, without_key
-from airflow_provider_connect.clients.http.connection_fields import RESERVED
+from airflow_provider_connect.clients.http.client import HttpResponse, excerpt, request, strip_auth_params
+from airflow_provider_connect.clients.http.connection_fields import RESERVED_HEADERS
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.inflate import decoded_body
-from airflow_provider_connect.clients.http.pool import OpenResponses, Pool
+from airflow_provider_connect.clients.http.pool import OpenResponses, ConnectionPool
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.connection import Connection
@@ -55,7 +55,7 @@ class LeaveAloneError(RetriableError):
     """The API wants no more requests for a while."""
 
 
-class _Waits:
+class _PollClock:
     """The system's clock, whose pauses end when the poll does."""
 
     def __init__(self, answers: OpenResponses) -> None:
@@ -109,16 +109,16 @@ class JsonApi(Closable):
         self._access = target if isinstance(target, HttpAccess) else HttpAccess.read_connection(target)
         self._errors = errors
         self._limits = limits or RateLimits()
-        self._pace = pace_of(self._access.name, self._access.url, self._limits, share)
+        self._pace = request_pace(self._access.name, self._access.url, self._limits, share)
         self._max_bytes = max_bytes
         self._times = timeouts
         self._patience_seconds = patience_seconds
         self._follows_redirects = follows_redirects
         self._lock = threading.Lock()
         self._answers = OpenResponses()
-        self._pool = Pool()
-        self.clock: Clock = clock or _Waits(self._answers)
-        self._secrets = Secrets([*self._access.kept, *self._access.route.secrets])
+        self._pool = ConnectionPool()
+        self.clock: Clock = clock or _PollClock(self._answers)
+        self._secrets = Secrets([*self._access.secret_header_values, *self._access.route.secrets])
 
     def ask(
         self,
@@ -139,7 +139,7 @@ class JsonApi(Closable):
         :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
             not name.
         """
-        if found := sorted(name for name in call.headers if name.lower() in RESERVED):
+        if found := sorted(name for name in call.headers if name.lower() in RESERVED_HEADERS):
             raise ConfigError(f"the header {found[0]!r} is set by the client itself: leave it out of the declaration")
         patience = Patience(self._patience_seconds, _PAUSES, jitter=FROM_HALF, clock=self.clock)
         params = tuple(call.params.items() if isinstance(call.params, Mapping) else call.params)
@@ -181,7 +181,7 @@ class JsonApi(Closable):
         if (origin, own) == (("http", own[1], 80), ("https", own[1], 443)):
             # Services behind a proxy that ends TLS often do not know that they are reached by https.
             return urlsplit(whole)._replace(scheme="https", netloc=urlsplit(self._access.url).netloc).geturl()
-        if origin != own and origin not in self._access.also:
+        if origin != own and origin not in self._access.allowed_origins:
             raise ConfigError(
                 f"{_host(here)} leads to {self._shown(origin)}, which is not asked, as {self._who} does not name "
                 "it: if it belongs to the service, name it there, as extra field allowed_hosts or as the host itself"
@@ -204,7 +204,7 @@ class JsonApi(Closable):
         auth = credentials.auth()
         reply = self._followed(one, auth)
         if reply.status == 401 and origin_of(reply.url) == self._access.origin:
-            other = credentials.renewed(auth)
+            other = credentials.renew(auth)
             if other is not None:
                 return self._followed(one, other)
         return reply
@@ -212,7 +212,7 @@ class JsonApi(Closable):
     def _followed(self, one: _Request, auth: Auth) -> Reply:
         for _ in range(_MOST_REDIRECTS + 1):
             self._wait_for_turn(one.patience)
-            with self._pace.lane(self.clock, self._answers.require_open):
+            with self._pace.concurrency_slot(self.clock, self._answers.require_open):
                 reply = self._sent(one, auth)
             self._rest_if_told(reply)
             if not 300 <= reply.status < 400:
@@ -246,11 +246,11 @@ class JsonApi(Closable):
             raise ConfigError(f"{_host(one.url)} redirects to something that is no address") from None
 
     def _sent(self, one: _Request, auth: Auth) -> Reply:
-        url = without_key(one.url, auth)  # what is told of the answer's address must not hold it either
+        url = strip_auth_params(one.url, auth)  # what is told of the answer's address must not hold it either
         is_own = origin_of(url) == self._access.origin
         # A header of the declaration's own may be a credential, too: another host gets none of them.
         headers = _JSON | (dict(one.call.headers) | dict(self._access.headers) if is_own else {})
-        secrets = self._secrets = Secrets([*auth.secrets, *self._access.kept, *self._access.route.secrets])
+        secrets = self._secrets = Secrets([*auth.secrets, *self._access.secret_header_values, *self._access.route.secrets])
         with ExitStack() as stack:
             answer = request(
                 self._access.route,
@@ -308,7 +308,7 @@ class JsonApi(Closable):
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):
                 # Only what the API said itself is told to other tasks: how thin this job spreads its part is no news.
-                kind = LeaveAloneError if self._pace.rests_seconds(self.clock.now()) > 0 else RetriableError
+                kind = LeaveAloneError if self._pace.pause_seconds_left(self.clock.now()) > 0 else RetriableError
                 host = _host(self._access.url)
                 raise kind(f"{host} has no requests left for {self._who} now", retry_after_seconds=wait)
             self.clock.sleep(wait)
@@ -318,7 +318,7 @@ class JsonApi(Closable):
         """Send nothing for a while if an answer says that it was the last one for now."""
         reset = self._limits.reset
         if reset is not None and self._is_last(reply) and (wait := wait_seconds(reset, reply, now())):
-            self._pace.rest(self.clock.now() + wait)
+            self._pace.pause_until(self.clock.now() + wait)
 
     def _is_last(self, reply: Reply) -> bool:
         left = reply.header(self._limits.remaining or "").strip()
@@ -330,31 +330,31 @@ class JsonApi(Closable):
         if reply.status in call.allowed:
             return replace(reply, verdict="ignored", body=b"")
         judgement = judge(reply, self._errors, now())
-        if reply.status == 403 and judgement.then == "refuse" and not judgement.is_declared and self._is_last(reply):
+        if reply.status == 403 and judgement.action == "refuse" and not judgement.is_declared and self._is_last(reply):
             # So GitHub says that its limit is reached: nobody lacks a right.
-            judgement = judgement._replace(then="wait", why="no requests are left")
-        if judgement.then in ("retry", "wait", "refuse"):
+            judgement = judgement._replace(action="wait", reason="no requests are left")
+        if judgement.action in ("retry", "wait", "refuse"):
             raise self._error(call, reply, judgement)
-        if judgement.then == "rows":
+        if judgement.action == "rows":
             _require_rows(reply)
             return reply
-        return replace(reply, verdict="empty" if judgement.then == "empty" else "ignored", body=b"")
+        return replace(reply, verdict="empty" if judgement.action == "empty" else "ignored", body=b"")
 
     def _error(self, call: Call, reply: Reply, judgement: Judgement) -> ConnectError:
         wait = judgement.wait_seconds
-        words = excerpt(judgement.said, reply.secrets, is_cut=reply.is_cut)
+        words = excerpt(judgement.server_text, reply.secrets, is_cut=reply.is_cut)
         about = f" ({call.about})" if call.about else ""
-        why = f": {judgement.why}" if judgement.why else ""
+        why = f": {judgement.reason}" if judgement.reason else ""
         message = f"{reply.host}{about} answered {reply.status}{why}"
         message += f"; it said: {words!r}" if words else ""
-        if judgement.then == "refuse":
+        if judgement.action == "refuse":
             return ConfigError(message)
         if wait is None and reply.status in (403, 429) and self._limits.reset is not None:
             wait = wait_seconds(self._limits.reset, reply, now())
-        if judgement.then != "wait" and reply.status != 429:
+        if judgement.action != "wait" and reply.status != 429:
             return RetriableError(message, retry_after_seconds=wait)
         if wait is not None:
-            self._pace.rest(self.clock.now() + wait)
+            self._pace.pause_until(self.clock.now() + wait)
         return LeaveAloneError(message, retry_after_seconds=wait)
 
 

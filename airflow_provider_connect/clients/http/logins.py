@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth, Fresh, basic_auth, bearer_auth, cookie_auth
+from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth, FetchedAuth, basic_auth, bearer_auth, cookie_auth
 from airflow_provider_connect.clients.http.client import (
     Body,
     HttpResponse,
@@ -25,7 +25,7 @@ from airflow_provider_connect.clients.http.client import (
     retry_after_seconds,
 )
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
-from airflow_provider_connect.clients.http.route import Route
+from airflow_provider_connect.clients.http.route import HttpRoute
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.secrets import Secrets, is_secret_name
 
@@ -34,7 +34,7 @@ _MAX_BYTES = 1 << 20
 _FOR_NOW = (408, 425, 429)
 _LONGEST_SECONDS = 365 * 86400.0
 
-ROTATES = (
+ROTATION_REFUSED = (
     "the service gave a new refresh token together with the access token: it rotates them. Airflow gives a task no way "
     "to write its connection, so the next task would come with one that is used up. Use client credentials, an API "
     "key, or turn rotation off at the service; the refresh token in the connection may have to be made anew"
@@ -50,10 +50,10 @@ class Login:
     """
 
     url: str
-    route: Route
+    route: HttpRoute
     user: SecretStr
     password: SecretStr
-    where: str = ""
+    connection_label: str = ""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class Login:
 
 
 @dataclass(frozen=True)
-class OAuth2:
+class OAuth2Login:
     """Gets access tokens for a client: by its own credentials, or by a refresh token that never changes.
 
     :param client_auth: whether the client's id and secret go as HTTP Basic, or as fields of the form.
@@ -75,7 +75,7 @@ class OAuth2:
     client_auth: Literal["basic", "body"] = "basic"
     params: Mapping[str, str] = field(default_factory=dict)
 
-    def fetch(self) -> Fresh:
+    def fetch(self) -> FetchedAuth:
         """Ask the token endpoint.
 
         :raises RetriableError: it is away, in trouble or busy.
@@ -96,21 +96,21 @@ class OAuth2:
         answer = _document(login, auth, form_body(form), kept)
         return self._read(answer)
 
-    def _read(self, answer: Any) -> Fresh:
+    def _read(self, answer: Any) -> FetchedAuth:
         token = answer.get("access_token") if isinstance(answer, dict) else None
         if not isinstance(token, str) or not token:
-            raise RetriableError(f"{self.login.where}: the token endpoint answered without an access_token")
+            raise RetriableError(f"{self.login.connection_label}: the token endpoint answered without an access_token")
         if self.refresh_token is not None and answer.get("refresh_token") not in (
             None,
             "",
             self.refresh_token.get_secret_value(),
         ):
-            raise ConfigError(f"{self.login.where}: {ROTATES}")
-        return Fresh(bearer_auth(SecretStr(token)), _lasts(answer.get("expires_in")))
+            raise ConfigError(f"{self.login.connection_label}: {ROTATION_REFUSED}")
+        return FetchedAuth(bearer_auth(SecretStr(token)), _lasts(answer.get("expires_in")))
 
 
 @dataclass(frozen=True)
-class Session:
+class SessionLogin:
     """Logs in to a service, and keeps what it gives: a text in its JSON answer, or its cookies.
 
     :param params: fields of the login; ``{login}`` and ``{password}`` in them are the connection's.
@@ -124,7 +124,7 @@ class Session:
     result: Sequence[str] | None
     auth: Callable[[SecretStr], Auth]
 
-    def fetch(self) -> Fresh:
+    def fetch(self) -> FetchedAuth:
         """Log in.
 
         :raises RetriableError: the service is away, in trouble or busy.
@@ -138,15 +138,15 @@ class Session:
         }
         body = json_body(fields) if self.as_json else form_body(fields)
         if self.result is None:
-            return Fresh(self._cookies(body), None)
+            return FetchedAuth(self._cookies(body), None)
         found = _document(login, NO_AUTH, body, [*login.secrets, *_secret_ones(fields)])
         for key in self.result:
             found = found.get(key) if isinstance(found, dict) else None
         if isinstance(found, int) and not isinstance(found, bool):
             found = str(found)
         if not isinstance(found, str) or not found:
-            raise ConfigError(f"{login.where}: the login's answer has no text at auth_result ({'/'.join(self.result)})")
-        return Fresh(self.auth(SecretStr(found)), None)
+            raise ConfigError(f"{login.connection_label}: the login's answer has no text at auth_result ({'/'.join(self.result)})")
+        return FetchedAuth(self.auth(SecretStr(found)), None)
 
     def _cookies(self, body: Body) -> Auth:
         """Return the cookies of an answer, or of the redirect that follows a form."""
@@ -158,7 +158,7 @@ class Session:
         cookies = {name.strip(): value.strip() for name, _, value in pairs if name.strip() and value.strip()}
         if not cookies:
             raise ConfigError(
-                f"{login.where}: the login's answer sets no cookie: check login and password, or name with auth_result "
+                f"{login.connection_label}: the login's answer sets no cookie: check login and password, or name with auth_result "
                 "where its JSON answer has the session"
             )
         return cookie_auth(cookies)
@@ -182,12 +182,12 @@ def _document(login: Login, auth: Auth, body: Body, kept: Sequence[str]) -> Any:
         for chunk in answer.chunks():
             data += chunk
             if len(data) > _MAX_BYTES:
-                raise ConfigError(f"{login.where}: {answer.host} answered a login with more than {_MAX_BYTES} bytes")
+                raise ConfigError(f"{login.connection_label}: {answer.host} answered a login with more than {_MAX_BYTES} bytes")
     try:
         return json.loads(data)
     except (ValueError, RecursionError):  # its text would be part of the message
         raise RetriableError(
-            f"{login.where}: {answer.host} answered a login with no whole JSON document ({len(data)} bytes)"
+            f"{login.connection_label}: {answer.host} answered a login with no whole JSON document ({len(data)} bytes)"
         ) from None
 
 
@@ -196,10 +196,10 @@ def _refusal(login: Login, answer: HttpResponse, kept: Sequence[str]) -> Connect
     words = excerpt(said.text, Secrets(kept), is_cut=said.is_cut)
     quoted = f"; it said: {words!r}" if words else ""
     if answer.status >= 500 or answer.status in _FOR_NOW:
-        message = f"{login.where}: {answer.host} answered a login with {answer.status}: it cannot serve it now{quoted}"
+        message = f"{login.connection_label}: {answer.host} answered a login with {answer.status}: it cannot serve it now{quoted}"
         return RetriableError(message, retry_after_seconds=after)
     return ConfigError(
-        f"{login.where}: {answer.host} refused the login ({answer.status}): check login, password and the extra fields "
+        f"{login.connection_label}: {answer.host} refused the login ({answer.status}): check login, password and the extra fields "
         f"of auth{quoted}"
     )
 

@@ -26,7 +26,7 @@ _BAD_FRAMING = (  # h11's words, which quote nothing
 )
 
 
-UNFRAMED = (
+UNFRAMED_TEXT = (
     "sent a body with neither Content-Length nor chunks that can be relied on, so its end cannot be told from a cut; "
     "if there is a proxy in between, it breaks the answer"
 )
@@ -36,13 +36,13 @@ class BrokenAnswerError(Exception):
     """An answer is not whole; the text says what the server did, and quotes nothing of it."""
 
 
-class Head(NamedTuple):
+class ResponseHead(NamedTuple):
     """Status and header fields of an answer, in their order."""
 
     status: int
     fields: tuple[tuple[str, str], ...]
 
-    def all(self, name: str) -> list[str]:
+    def values_of(self, name: str) -> list[str]:
         """Return every value of a header."""
         return [value for field, value in self.fields if field == name.lower()]
 
@@ -52,7 +52,7 @@ class Head(NamedTuple):
 
         Stricter than h11, which lets chunks win over a length beside them and takes a body without either for whole.
         """
-        return bool(self.all("Transfer-Encoding")) != bool(self.all("Content-Length"))
+        return bool(self.values_of("Transfer-Encoding")) != bool(self.values_of("Content-Length"))
 
 
 class Exchange:
@@ -66,7 +66,7 @@ class Exchange:
     def __init__(self, stream: httpcore.NetworkStream, timeout_seconds: float) -> None:
         self._stream = stream
         self.timeout_seconds = timeout_seconds
-        self.has_begun = self._has_ended = False
+        self.has_received = self._has_ended = False
         self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> None:
@@ -83,7 +83,7 @@ class Exchange:
             raise ConfigError("the request cannot be sent: one of its headers is not valid in HTTP/1.1") from None
         self._stream.write(data, self.timeout_seconds)
 
-    def head(self) -> Head:
+    def read_head(self) -> ResponseHead:
         """Read up to the body, past interim answers such as ``100 Continue``.
 
         :raises BrokenAnswerError: it breaks off, is too long, or is not HTTP/1.1.
@@ -98,10 +98,10 @@ class Exchange:
                 if event.http_version not in (b"1.0", b"1.1"):
                     raise BrokenAnswerError("sent an answer that is not HTTP/1.1")
                 fields = ((name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers)
-                return Head(event.status_code, tuple(fields))
+                return ResponseHead(event.status_code, tuple(fields))
         raise BrokenAnswerError(f"sent {_MAX_INTERIM_ANSWERS} interim answers and no final one")
 
-    def body(self, read_bytes: int) -> Iterator[bytes]:
+    def read_body(self, read_bytes: int) -> Iterator[bytes]:
         """Yield the body in the pieces in which it is read: small chunks that come together are one piece.
 
         :param read_bytes: the most that is read at once.
@@ -128,7 +128,7 @@ class Exchange:
         if trouble:
             raise BrokenAnswerError(trouble)
 
-    def renew(self) -> bool:
+    def start_next_cycle(self) -> bool:
         """Make ready for another request; return False if the connection cannot carry one.
 
         It cannot if the answer was not read to its end, if something came behind it, or if either side wants to close.
@@ -137,18 +137,18 @@ class Exchange:
         if states != (h11.DONE, h11.DONE) or self._state.trailing_data != (b"", False):
             return False
         self._state.start_next_cycle()
-        self.has_begun = False
+        self.has_received = False
         return True
 
     def _receive(self, read_bytes: int) -> None:
         data = self._stream.read(read_bytes, self.timeout_seconds)
-        self.has_begun = self.has_begun or bool(data)
+        self.has_received = self.has_received or bool(data)
         self._has_ended = not data
         self._state.receive_data(data)
 
     def _trouble_in_head(self, error: h11.RemoteProtocolError) -> str:
         if self._has_ended:
-            return "broke off inside the headers" if self.has_begun else "closed the connection without an answer"
+            return "broke off inside the headers" if self.has_received else "closed the connection without an answer"
         if error.error_status_hint == 431:
             return f"sent headers of more than {MAX_HEAD_BYTES} bytes"
-        return UNFRAMED if str(error) in _BAD_FRAMING else "sent a malformed header, or no HTTP/1.1"
+        return UNFRAMED_TEXT if str(error) in _BAD_FRAMING else "sent a malformed header, or no HTTP/1.1"

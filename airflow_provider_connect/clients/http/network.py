@@ -16,13 +16,13 @@ import httpcore
 
 from airflow_provider_connect.errors import ConfigError
 
-Zone = Literal["public", "private", "link-local"]
+AddressZone = Literal["public", "private", "link-local"]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-def zone_of(address: str) -> Zone:
+def address_zone(address: str) -> AddressZone:
     """Tell whose network a numeric address belongs to. What is neither public nor link-local counts as private.
 
     :raises ValueError: it is none.
@@ -42,7 +42,7 @@ def _inner(address: Address) -> Address:
     return address.ipv4_mapped or address.sixtofour or address
 
 
-class Reach:
+class AddressPolicy:
     """Where the requests of one connection may go. For several threads at once.
 
     Its own hosts may be private ones. What a host is when it is first spoken to, it has to stay: a name that was public
@@ -53,30 +53,30 @@ class Reach:
 
     def __init__(self, hosts: frozenset[str]) -> None:
         self._hosts = hosts
-        self._zones: dict[str, Zone] = {}
+        self._zones: dict[str, AddressZone] = {}
         self._lock = threading.Lock()
 
-    def permitted(self, host: str, found: list[Any]) -> list[Any]:
+    def allowed_addresses(self, host: str, addresses: list[Any]) -> list[Any]:
         """Return those of a host's addresses that may be connected to.
 
-        :param found: as :func:`socket.getaddrinfo` returns them.
+        :param addresses: as :func:`socket.getaddrinfo` returns them.
         :raises ConfigError: there are none.
         """
-        zones = [(zone_of(each[4][0]), each) for each in found]
+        zones = [(address_zone(each[4][0]), each) for each in addresses]
         zone = self._zone(host.lower(), [zone for zone, _ in zones])
         kept = [each for own, each in zones if own in ("public", zone)]
-        if found and not kept:
+        if addresses and not kept:
             raise ConfigError(
                 f"{host} has an address in a {zones[0][0]} network, which is not spoken to unless the connection's own "
                 "host is there from the start: look at what the name means on this machine, and whom it belongs to"
             )
         return kept
 
-    def _zone(self, host: str, zones: list[Zone]) -> Zone:
+    def _zone(self, host: str, zones: list[AddressZone]) -> AddressZone:
         """Return which network a host may be in, beside the public one."""
         if host not in self._hosts or not zones:
             return "public"
-        seen: Zone = "public" if "public" in zones else "private"
+        seen: AddressZone = "public" if "public" in zones else "private"
         if "link-local" in zones and _is_number(host):
             seen = "link-local"
         with self._lock:
@@ -100,11 +100,11 @@ class Network(httpcore.NetworkBackend):
     """
 
     def __init__(
-        self, left_seconds: Callable[[], float], connected: Callable[[socket.socket], None], reach: Reach | None
+        self, seconds_left: Callable[[], float], on_connected: Callable[[socket.socket], None], address_policy: AddressPolicy | None
     ) -> None:
-        self._left_seconds = left_seconds
-        self._connected = connected
-        self._reach = reach
+        self._left_seconds = seconds_left
+        self._connected = on_connected
+        self._reach = address_policy
 
     def connect_tcp(
         self,
@@ -118,7 +118,7 @@ class Network(httpcore.NetworkBackend):
         refusal: Exception = OSError("no address")
         addresses = self._resolve(host, port)
         if self._reach is not None:  # what is checked here is what is connected to: the name is not asked for again
-            addresses = self._reach.permitted(host, addresses)
+            addresses = self._reach.allowed_addresses(host, addresses)
         for *_, address in addresses:
             left = max(min(timeout or threading.TIMEOUT_MAX, self._left_seconds()), 0.001)
             try:

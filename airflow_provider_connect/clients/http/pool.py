@@ -16,42 +16,42 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from airflow_provider_connect.clients.http.http_connection import Link
-from airflow_provider_connect.clients.http.route import Place
+from airflow_provider_connect.clients.http.http_connection import HttpConnection
+from airflow_provider_connect.clients.http.route import PoolKey
 from airflow_provider_connect.errors import RetriableError
 
 IDLE_SECONDS = 4.0
 """How long a connection is kept: many servers close theirs after five seconds."""
 
 
-class Pool:
+class ConnectionPool:
     """The open connections of one poll that nobody uses at the moment. For several threads at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: dict[Place, list[tuple[float, Link]]] = {}
+        self._idle: dict[PoolKey, list[tuple[float, HttpConnection]]] = {}
         self._is_closed = False
 
-    def take(self, place: Place) -> Link | None:
+    def take(self, pool_key: PoolKey) -> HttpConnection | None:
         """Return a connection to a place, which was checked when it was made; None if there is none."""
         while True:
             with self._lock:
-                kept = self._idle.get(place)
+                kept = self._idle.get(pool_key)
                 if not kept:
                     return None
                 since, link = kept.pop()
-            if time.monotonic() - since < IDLE_SECONDS and link.is_quiet():
+            if time.monotonic() - since < IDLE_SECONDS and link.is_reusable():
                 return link
             link.close()
 
-    def give(self, link: Link) -> None:
+    def give_back(self, link: HttpConnection) -> None:
         """Keep a connection whose answer has come whole, or close it."""
-        if not link.rest():
+        if not link.make_idle():
             link.close()
             return
         with self._lock:
             if not self._is_closed:
-                self._idle.setdefault(link.place, []).append((time.monotonic(), link))
+                self._idle.setdefault(link.pool_key, []).append((time.monotonic(), link))
                 return
         link.close()
 

@@ -16,7 +16,7 @@ ENVIRONMENT = "environment"
 _AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
-def is_environments(proxy: SecretStr | None) -> bool:
+def uses_environment(proxy: SecretStr | None) -> bool:
     """Tell whether a connection leaves its proxy to the environment."""
     return proxy is not None and proxy.get_secret_value() == ENVIRONMENT
 
@@ -36,7 +36,7 @@ def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
     :param proxy: of the connection.
     :raises ConfigError: the environment's is no URL.
     """
-    if not is_environments(proxy):
+    if not uses_environment(proxy):
         return proxy
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
@@ -49,20 +49,20 @@ def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
     return SecretStr(named)
 
 
-def proxies_of(proxy: SecretStr | None) -> list[str]:
+def proxy_urls(proxy: SecretStr | None) -> list[str]:
     """Return the URL of every proxy that a connection may use."""
-    if is_environments(proxy):
+    if uses_environment(proxy):
         urls = [_as_url(named) for name, named in urllib.request.getproxies().items() if name != "no"]
         return [url for url in urls if is_proxy_url(url)]
     return [] if proxy is None else [proxy.get_secret_value()]
 
 
-def environments_authorities(proxy: SecretStr | None) -> tuple[tuple[str, str], ...]:
+def environment_bundles(proxy: SecretStr | None) -> tuple[tuple[str, str], ...]:
     """Return variables of the environment that name authorities, with each of their paths.
 
     :param proxy: of the connection. They count only where it leaves its proxy to the environment.
     """
-    if not is_environments(proxy):
+    if not uses_environment(proxy):
         return ()
     return tuple((name, path) for name in _AUTHORITIES for path in os.environ.get(name, "").split(os.pathsep) if path)
 

@@ -8,13 +8,13 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import proxy_auth
-from airflow_provider_connect.clients.http.network import Reach
+from airflow_provider_connect.clients.http.network import AddressPolicy
 
 _PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int]
 """Scheme, host and port: who is spoken to, however the address is written."""
-Place = tuple[object, ...]
+PoolKey = tuple[object, ...]
 """Where a connection leads to, and in which way: two of the same place are the same to whoever uses them."""
 
 
@@ -31,7 +31,7 @@ def origin_of(url: str) -> Origin:
 
 
 @dataclass(frozen=True)
-class Route:
+class HttpRoute:
     """The way to all hosts that a connection names.
 
     :param reach: which addresses may be spoken to; None for any.
@@ -39,7 +39,7 @@ class Route:
     :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
     """
 
-    reach: Reach | None = None
+    address_policy: AddressPolicy | None = None
     proxy: SecretStr | None = None
     ca_bundle: str | None = field(default=None, repr=False)
 
@@ -48,7 +48,7 @@ class Route:
         """The texts that no message may quote."""
         return proxy_auth(self.proxy).secrets
 
-    def place(self, url: str) -> Place:
+    def pool_key(self, url: str) -> PoolKey:
         """Return where a connection for a URL leads to, and in which way."""
         parts = urlsplit(url)
-        return parts.scheme, parts.netloc, self.proxy, self.ca_bundle, id(self.reach)
+        return parts.scheme, parts.netloc, self.proxy, self.ca_bundle, id(self.address_policy)

@@ -52,12 +52,12 @@ class SentRequests:
     spans: tuple[tuple[int, float], ...]
 
     @classmethod
-    def from_times(cls, id_: str, times: Iterable[float], quota: Quota) -> SentRequests:
+    def from_times(cls, id_: str, send_times: Iterable[float], quota: Quota) -> SentRequests:
         """Gather requests by when they were sent; each counts from the last one it is gathered with."""
         spans: list[tuple[int, float]] = []
         width = max(quota.seconds / 60, quota.valid_seconds / _MOST_SPANS)
         first = -math.inf
-        for time in sorted(times):
+        for time in sorted(send_times):
             if time - first < width:
                 spans[-1] = (spans[-1][0] + 1, time)
             else:
@@ -211,60 +211,60 @@ class QuotaBook:
 
     # Whose turn it is
 
-    def place_of(self, want: QuotaClaim) -> QueueEntry | None:
+    def queue_entry_of(self, claim: QuotaClaim) -> QueueEntry | None:
         """Return a task's own place: its oldest, if there are several."""
-        own = [waiting for waiting in self.waiting if waiting.asker == want.asker]
+        own = [waiting for waiting in self.waiting if waiting.asker == claim.asker]
         return min(own, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
-    def ahead(self, want: QuotaClaim, since: float, now: float) -> int:
+    def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
         """Return how many requests those want who come before.
 
         One who should have been back long ago does not count: the task is dead, or has no worker.
         """
-        place = (want.rank, since, want.asker)
+        place = (claim.rank, since, claim.asker)
         alive = {
             waiting.asker: waiting.requests
             for waiting in self.waiting
             if waiting.queue_position < place
-            and waiting.asker != want.asker
-            and waiting.back + self.quota.grace_seconds > now
+            and waiting.asker != claim.asker
+            and waiting.back + self.quota.grace_seconds > clock_seconds
         }
         return sum(alive.values())
 
-    def offer(self, want: QuotaClaim, since: float, now: float) -> tuple[int, int]:
+    def offer(self, claim: QuotaClaim, since: float, clock_seconds: float) -> tuple[int, int]:
         """Return how many requests a task may take now, and how many of them at once; 0 if it has to wait."""
-        lanes = self.free_slots(now)
-        width = want.width if lanes is None else min(want.width, lanes)
-        free = self.room(now) - self.ahead(want, since, now)
-        if width < 1 or free < self._least(want, now):
+        lanes = self.free_slots(clock_seconds)
+        width = claim.width if lanes is None else min(claim.width, lanes)
+        free = self.room(clock_seconds) - self.requests_ahead(claim, since, clock_seconds)
+        if width < 1 or free < self._least(claim, clock_seconds):
             return 0, 0
-        taken = min(want.requests, free)
-        return taken + min(want.spare, (free - taken) // 10), width
+        taken = min(claim.requests, free)
+        return taken + min(claim.spare, (free - taken) // 10), width
 
     def _least(self, want: QuotaClaim, now: float) -> int:
         return max(1, min(want.least, want.requests, self.limit(now)))
 
-    def next_look(self, want: QuotaClaim, since: float, now: float) -> float:
+    def next_attempt_time(self, claim: QuotaClaim, since: float, clock_seconds: float) -> float:
         """Return when a task that has to wait may find room, if nobody gives any back."""
-        needed = self.ahead(want, since, now) + self._least(want, now)
-        latest = now + self.quota.seconds / 12
+        needed = self.requests_ahead(claim, since, clock_seconds) + self._least(claim, clock_seconds)
+        latest = clock_seconds + self.quota.seconds / 12
         said = self.latest_vendor_usage
-        times = [now + self.quota.seconds / 3600, *(end for end, _ in self._releases())]
+        times = [clock_seconds + self.quota.seconds / 3600, *(end for end, _ in self._releases())]
         if said is not None:
             times.append(said.at + said.wait_seconds)
-        if self.requests_by_others(now):
-            times.append(now + self.quota.seconds / max(1, self.quota.requests))
-        fits = (time for time in sorted(times) if time > now and self.room(time) >= needed)
+        if self.requests_by_others(clock_seconds):
+            times.append(clock_seconds + self.quota.seconds / max(1, self.quota.requests))
+        fits = (time for time in sorted(times) if time > clock_seconds and self.room(time) >= needed)
         return min(next(fits, latest), latest)
 
     # What is over
 
-    def over(self, now: float) -> list[str]:
+    def expired_names(self, clock_seconds: float) -> list[str]:
         """Return the names of keys that say nothing any more: holds before what was sent under them."""
         margin = self.quota.seconds / 10
         kept = self.quota.seconds + self.quota.slack_seconds + margin
         lasting = self.quota.valid_seconds + kept
-        names = [hold.name for hold in self.holds.values() if now > hold.at + lasting]
-        names += [sent.name for sent in self.sent.values() if now > max(time for _, time in sent.spans) + kept]
-        names += [waiting.name for waiting in self.waiting if now > waiting.back + self.quota.seconds]
-        return names + [said.name for said in self.said if now > said.at + kept]
+        names = [hold.name for hold in self.holds.values() if clock_seconds > hold.at + lasting]
+        names += [sent.name for sent in self.sent.values() if clock_seconds > max(time for _, time in sent.spans) + kept]
+        names += [waiting.name for waiting in self.waiting if clock_seconds > waiting.back + self.quota.seconds]
+        return names + [said.name for said in self.said if clock_seconds > said.at + kept]

@@ -113,13 +113,13 @@ class Turns:
         """Take or keep a place in the queue, and return when to ask again."""
         book, since = self._look(claim)
         now = self.now()
-        back = book.next_look(claim, since, now)
+        back = book.next_attempt_time(claim, since, now)
         self._queue(claim, since, back)
         self._sweep(book, now)
         told = f", {others} of them by others" if (others := book.requests_by_others(now)) else ""
         used = book.used_requests(now) + others
         why = f"{used} of {self.quota.describe()} of {self.quota.name} are in use{told}"
-        if ahead := book.ahead(claim, since, now):
+        if ahead := book.requests_ahead(claim, since, now):
             why += f"; {ahead} are wanted by tasks that come first"
         return QuotaWait(back, why)
 
@@ -141,7 +141,7 @@ class Turns:
     def _look(self, want: QuotaClaim) -> tuple[QuotaBook, float]:
         """Return what is known, and since when the task waits."""
         book = self._book()
-        place = book.place_of(want)
+        place = book.queue_entry_of(want)
         return book, self.now() if place is None else place.since
 
     def _book(self) -> QuotaBook:
@@ -173,7 +173,7 @@ class Turns:
             self._delete(place.name)
 
     def _sweep(self, book: QuotaBook, now: float) -> None:
-        for name in book.over(now):
+        for name in book.expired_names(now):
             self._delete(name)
 
     def _add(self, name: str) -> None:

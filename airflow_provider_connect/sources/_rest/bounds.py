@@ -57,10 +57,10 @@ _STEPS = {
 _WRITES = {"iso_ms": "millisecond", "epoch_ms": "millisecond", "epoch_us": "microsecond", "date": "day"}
 """How fine a format is, where it is not the second."""
 _LOCAL = {"iso_local": "%Y-%m-%dT%H:%M:%S", "sql": "%Y-%m-%d %H:%M:%S"}
-Which = Literal["start", "end"]
+Edge = Literal["start", "end"]
 
 
-class Bound(NamedTuple):
+class DayBound(NamedTuple):
     """One bound of a day.
 
     :param value: as it is sent.
@@ -68,19 +68,19 @@ class Bound(NamedTuple):
     """
 
     value: str | int
-    is_wide: bool
+    includes_other_days: bool
 
 
-def bound(day: Day, which: Which, bounds: Bounds, form: str | None = None) -> Bound:
+def day_bound(day: Day, edge: Edge, bounds: Bounds, time_format: str | None = None) -> DayBound:
     """Return a bound of a day.
 
-    :param form: how it is written; by default as the bounds say.
+    :param time_format: how it is written; by default as the bounds say.
     """
-    form = form or bounds.format
+    time_format = time_format or bounds.format
     tz = zone(bounds.zone or day.zone)
-    fine = "day" if form == "date" else bounds.granularity or "second"
-    written = _WRITES.get(form, "second")
-    if which == "start":
+    fine = "day" if time_format == "date" else bounds.granularity or "second"
+    written = _WRITES.get(time_format, "second")
+    if edge == "start":
         instant = _floor(day.start, fine, tz)
         if bounds.start == "exclusive":
             instant = _earlier(instant, fine, tz)
@@ -94,11 +94,11 @@ def bound(day: Day, which: Which, bounds: Bounds, form: str | None = None) -> Bo
         instant = _ceil(instant, written, tz)
         reached = _later(instant, fine, tz) if bounds.end == "inclusive" else instant
         is_wide = reached > day.end
-    if form in _LOCAL:
-        outward = dt.timedelta(hours=-1 if which == "start" else 1)
+    if time_format in _LOCAL:
+        outward = dt.timedelta(hours=-1 if edge == "start" else 1)
         while _comes_twice(instant, tz):  # the API could take it for the other one
             instant, is_wide = instant + outward, True
-    return Bound(_text(instant, form, tz), is_wide)
+    return DayBound(_text(instant, time_format, tz), is_wide)
 
 
 def _floor(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:

@@ -26,11 +26,11 @@ _PER_SECOND = {"epoch_s": 1, "epoch_ms": 1000}
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 """Seconds of the years 1 to 9999."""
 
-Source = Callable[[int], str | None]
+JsonTextOf = Callable[[int], str | None]
 """Returns the JSON text of the value in a row."""
 
 
-def made(column: Column, values: list[Any], source: Source) -> tuple[pa.Array, list[int]]:
+def build_column(column: Column, values: list[Any], json_text_of: JsonTextOf) -> tuple[pa.Array, list[int]]:
     """Return a column, and the rows whose value does not fit it; missing and null ones do.
 
     :param values: decoded; of a column that needs its JSON text, that, ``b""`` where it is missing.
@@ -42,7 +42,7 @@ def made(column: Column, values: list[Any], source: Source) -> tuple[pa.Array, l
         return _decimals(values, *digits)
     types = set(map(type, values))
     if kind == "string" and not types <= {str, type(None)}:
-        values = [_as_text(row, value, source) for row, value in enumerate(values)]
+        values = [_as_text(row, value, json_text_of) for row, value in enumerate(values)]
         types = set(map(type, values))
     if kind == "timestamp":
         array = _times(column, values)
@@ -98,7 +98,7 @@ def _decimals(values: list[Any], precision: int, scale: int) -> tuple[pa.Array, 
     return array, _misfits(array, marks)
 
 
-def _as_text(row: int, value: Any, source: Source) -> Any:
+def _as_text(row: int, value: Any, source: JsonTextOf) -> Any:
     if value is None or isinstance(value, str):
         return value
     # A whole number has one form only; of any other value the source has the digits.

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_connect.errors import ConfigError
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_declaration(path: Path) -> dict[str, Any]:
     """Return what a file declares: YAML, or JSON.
 
     :raises ConfigError: it cannot be read, or says a name twice.

@@ -13,8 +13,8 @@ from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds
 from airflow_provider_connect.sources._rest.paging import Cursor, Paging
-from airflow_provider_connect.sources._rest.placeholders import names_day, only_bound, parent_columns, unknown_steps
-from airflow_provider_connect.sources._rest.placeholders import problems as unfillable
+from airflow_provider_connect.sources._rest.placeholders import requests_a_day, single_bound, requested_parent_columns, bounds_without_granularity
+from airflow_provider_connect.sources._rest.placeholders import placeholder_problems as unfillable
 from airflow_provider_connect.sources._rest.records import ParentColumn, Records
 from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
 from airflow_provider_connect.window import SourceKind, ZoneName
@@ -107,7 +107,7 @@ class RestOptions(Source):
         return self.snapshot is None
 
     @property
-    def of_parent(self) -> tuple[ParentColumn, ...]:
+    def resolved_parent_columns(self) -> tuple[ParentColumn, ...]:
         """The columns that hold a value of the parent."""
         if self.parent is None:
             return ()
@@ -162,7 +162,7 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
         return found + (
             ["partitions: one day is one walk through pages; only parents are shared"] * (options.partitions > 1)
         )
-    named = parent_columns(options.request)
+    named = requested_parent_columns(options.request)
     found = [
         f"parent_columns.{name}: the parent has no column {of!r}; {suggest_nearest(of, known_columns)}"
         for name, of in options.parent_columns.items()
@@ -200,7 +200,7 @@ _UNKNOWN_STEPS = {
 
 def _bounds_problems(options: RestOptions) -> list[str]:
     requests = [options.request, *([options.count.request] if options.count and options.count.request else [])]
-    found = {name for request in requests for name in unknown_steps(request, options.bounds)}
+    found = {name for request in requests for name in bounds_without_granularity(request, options.bounds)}
     if options.records.outside == "drop":
         found.discard("day.start")  # what comes beyond the day is dropped
     return [
@@ -212,7 +212,7 @@ def _bounds_problems(options: RestOptions) -> list[str]:
 
 def _day_problems(options: RestOptions) -> list[str]:
     drops = options.records.day is not None and options.records.outside == "drop"
-    asks = names_day(options.request) or (options.parent is not None and names_day(options.parent.request))
+    asks = requests_a_day(options.request) or (options.parent is not None and requests_a_day(options.parent.request))
     if options.snapshot is None and not drops and not asks:
         return [
             "request: nothing says which day is wanted: use {day.start} and {day.end}, or records.day with "
@@ -227,11 +227,11 @@ def _day_problems(options: RestOptions) -> list[str]:
     return []
 
 
-def endless_problems(options: RestOptions) -> list[str]:
+def open_range_problems(options: RestOptions) -> list[str]:
     """Say why each day may load the rows of others, too; [] if none does. Of parents that is right."""
     if options.snapshot is not None or options.parent is not None or options.records.day is not None:
         return []
-    name = only_bound(options.request, options.bounds)
+    name = single_bound(options.request, options.bounds)
     if name is None:
         return []
     other, side = ("day.end", "since") if name == "day.start" else ("day.start", "up to")

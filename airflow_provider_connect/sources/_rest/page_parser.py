@@ -19,7 +19,7 @@ from airflow_provider_connect.values.json.slices import JsonSlicer
 _Attributes = tuple[str, ...]
 
 
-class Frame:
+class FastPageDecoder:
     """Cuts pages that have the declared form in one go, for their records and all else that is wanted of them.
 
     :param page: the form of a page, as msgspec knows it.
@@ -36,30 +36,30 @@ class Frame:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     @classmethod
-    def of(cls, records: tuple[str, ...], places: Mapping[str, tuple[str, ...]]) -> Frame | None:
+    def for_paths(cls, records_path: tuple[str, ...], value_paths: Mapping[str, tuple[str, ...]]) -> FastPageDecoder | None:
         """Return what cuts such pages; None if a place may lie inside a list, or inside another one.
 
-        :param records: the names on the way to the records.
-        :param places: those on the way to what else is wanted, by place.
+        :param records_path: the names on the way to the records.
+        :param value_paths: those on the way to what else is wanted, by place.
         """
         import msgspec
 
-        if not records:
-            return None if places else cls(list[msgspec.Raw], (), {})
-        ways = {records, *places.values()}
+        if not records_path:
+            return None if value_paths else cls(list[msgspec.Raw], (), {})
+        ways = {records_path, *value_paths.values()}
         if any(step.isdigit() for way in ways for step in way) or any(
             one == other[: len(one)] for one in ways for other in ways if one is not other
         ):
             return None
-        if records in places.values():
+        if records_path in value_paths.values():
             return None
         try:
-            page = _form(records, ways)
+            page = _form(records_path, ways)
         except ValueError:  # a name that msgspec cannot look for
             return None
-        return cls(page, _attributes(records, ways), {name: _attributes(way, ways) for name, way in places.items()})
+        return cls(page, _attributes(records_path, ways), {name: _attributes(way, ways) for name, way in value_paths.items()})
 
-    def cut(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
+    def decode(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
         """Return the records of a page and what stands at the places, still encoded; None if it has another form."""
         try:
             page = self._page.decode(body)
@@ -114,7 +114,7 @@ def _inside(page: Any, attributes: _Attributes) -> Any:
 _SPACE = b" \t\r\n"
 
 
-class Cut(NamedTuple):
+class PageParts(NamedTuple):
     """A page in parts.
 
     :param records: still encoded, in their order.
@@ -123,38 +123,38 @@ class Cut(NamedTuple):
     """
 
     records: list[Any]
-    listed: bytes
-    head: dict[str, Any]
+    records_json: bytes
+    page_values: dict[str, Any]
 
 
-class PageCutter:
+class PageParser:
     """Takes the pages of one source apart.
 
     :param places: what else is wanted of a page.
     """
 
-    def __init__(self, records: Records, places: Iterable[str]) -> None:
+    def __init__(self, records: Records, value_paths: Iterable[str]) -> None:
         self._way = path_steps(records.at)
         self._at = records.at
         self._missing = records.missing
-        self._places = {place: path_steps(place) for place in places}
-        self._frame = Frame.of(self._way, self._places)
+        self._places = {place: path_steps(place) for place in value_paths}
+        self._frame = FastPageDecoder.for_paths(self._way, self._places)
         self.slices = JsonSlicer()
 
-    def cut(self, body: bytes, about: str) -> Cut:
+    def parse(self, body: bytes, label: str) -> PageParts:
         """Return the parts of a page.
 
-        :param about: which page it is, for messages.
+        :param label: which page it is, for messages.
         :raises RetriableError: it is not a whole JSON document, or has no records where they should be.
         :raises ConfigError: a place was written with dots, and the field is deeper.
         """
-        found = None if self._frame is None else self._frame.cut(body)
+        found = None if self._frame is None else self._frame.decode(body)
         if found is not None:
             records, raw = found
             for place, one in raw.items():
                 if one is MISSING:
-                    self._require_meant(body, place, about)
-            return Cut(records, _listed(records), _head(raw))
+                    self._require_meant(body, place, label)
+            return PageParts(records, _listed(records), _head(raw))
         body = body.strip(_SPACE)
         try:
             # Each level on the way is cut once, for the records and for all else that stands there.
@@ -162,27 +162,27 @@ class PageCutter:
             listed = self._within(level, self._way)
             raw = {place: self._within(level, way) for place, way in self._places.items()}
         except (ValueError, RecursionError):  # the text would be part of the message
-            raise _not_whole(about, len(body)) from None
+            raise _not_whole(label, len(body)) from None
         for place in (self._at, *self._places):
             if (listed if place == self._at else raw[place]) is MISSING:
-                self._require_meant(body, place, about)
-        records = self._elements(listed, body, about)
-        return Cut(records, _listed(records), _head(raw))
+                self._require_meant(body, place, label)
+        records = self._elements(listed, body, label)
+        return PageParts(records, _listed(records), _head(raw))
 
-    def head(self, body: bytes, about: str) -> dict[str, Any]:
+    def parse_values(self, body: bytes, label: str) -> dict[str, Any]:
         """Return only what was asked for beside the records, with the errors of :meth:`cut`."""
         level: dict[tuple[str, ...], Any] = {(): body.strip(_SPACE)}
         try:
             raw = {place: self._within(level, way) for place, way in self._places.items()}
         except (ValueError, RecursionError):
-            raise _not_whole(about, len(body)) from None
+            raise _not_whole(label, len(body)) from None
         return _head(raw)
 
-    def last(self, cut: Cut, place: str) -> Any:
+    def value_in_last_record(self, page: PageParts, path: str) -> Any:
         """Return what stands at a place of the last record, decoded; None if there is none."""
-        if not cut.records:
+        if not page.records:
             return None
-        raw = self.slices.value_at(cut.records[-1], path_steps(place))
+        raw = self.slices.value_at(page.records[-1], path_steps(path))
         return None if raw is MISSING else _decoded(raw)
 
     def _within(self, level: dict[tuple[str, ...], Any], way: tuple[str, ...]) -> Any:

@@ -23,12 +23,12 @@ from airflow_provider_connect.sources._rest.paging import (
     Single,
     Total,
 )
-from airflow_provider_connect.sources._rest.placeholders import Asked
+from airflow_provider_connect.sources._rest.placeholders import FilledRequest
 from airflow_provider_connect.values.json.paths import MISSING, path_steps
 
-EMPTY_PAGES = 10
+MAX_EMPTY_PAGES = 10
 """How many pages without records may follow each other while a total or a flag says that there are more."""
-EMPTY_PAGES_WITH_TOKENS = 100
+MAX_EMPTY_PAGES_WITH_TOKENS = 100
 """The same where each names the next one by a token of its own: searches may skip much before they find something."""
 _MAY_RUN_OUT = ("empty_page", "short_page")
 _LINK = re.compile(r'<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
@@ -43,14 +43,14 @@ class PageFacts(NamedTuple):
     :param last_key: what stands in the last record at :func:`.last_place`; None if there is nothing.
     """
 
-    served: int
-    head: Mapping[str, Any]
+    record_count: int
+    page_values: Mapping[str, Any]
     headers: Mapping[str, str]
     url: str
     last_key: Any = None
 
 
-def places(paging: Paging) -> list[str]:
+def paging_value_paths(paging: Paging) -> list[str]:
     """Return the places of a page that the paging needs."""
     if isinstance(paging, Single):
         return []
@@ -60,29 +60,29 @@ def places(paging: Paging) -> list[str]:
     return [place for place in found if place is not None]
 
 
-class Walk:
+class Pager:
     """One way through the pages of one answer."""
 
-    def __init__(self, paging: Paging, asked: Asked, about: str, *, begun_at: tuple[str, ...] = ()) -> None:
+    def __init__(self, paging: Paging, request: FilledRequest, label: str, *, earlier_starts: tuple[str, ...] = ()) -> None:
         """Begin before the first page.
 
-        :param begun_at: where listings before this one ended at their cap, and this one begins.
+        :param earlier_starts: where listings before this one ended at their cap, and this one begins.
         """
-        self._begun_at = begun_at
+        self._begun_at = earlier_starts
         self._end: Any = None
         self._paging = paging
-        self._asked = asked
-        self._about = about
+        self._asked = request
+        self._about = label
         self._pages = self._served = self._largest = self._empty_pages = 0
         self._url = ""
         self._total = 0
 
     @property
-    def announced(self) -> int:
+    def announced_records(self) -> int:
         """How many records all pages have together, if the API says so; else 0."""
         return 0 if self._begun_at else self._total
 
-    def call(self, token: str | None) -> Call:
+    def call_for_page(self, token: str | None) -> Call:
         """Return the request for the page that a token names; None names the first."""
         paging, asked = self._paging, self._asked
         about = f"{self._about}, page {self._pages + 1}"
@@ -91,7 +91,7 @@ class Walk:
             return self._made(self._linked(token), (), asked.headers, asked.body, about)
         params, headers, body = list(asked.params), dict(asked.headers), asked.body
         if isinstance(paging, Offset | PageNumber):
-            params += [(paging.param, token or str(paging.first)), *paging.asked_size]
+            params += [(paging.param, token or str(paging.first)), *paging.size_params]
         elif isinstance(paging, LastKey) and token is not None:
             params.append((paging.param, token))
         elif isinstance(paging, Cursor) and token is not None:
@@ -125,7 +125,7 @@ class Walk:
             about=about,
         )
 
-    def after(self, page: PageFacts) -> str | None:
+    def next_token(self, page: PageFacts) -> str | None:
         """Return what names the page after this one; None if this is the last one.
 
         :raises RetriableError: the page does not say what it has to, or contradicts itself.
@@ -133,9 +133,9 @@ class Walk:
         """
         paging = self._paging
         self._pages += 1
-        self._served += page.served
+        self._served += page.record_count
         self._url = page.url
-        self._empty_pages = 0 if page.served else self._empty_pages + 1
+        self._empty_pages = 0 if page.record_count else self._empty_pages + 1
         if isinstance(paging, Single):
             return None
         if self._is_capped:
@@ -159,7 +159,7 @@ class Walk:
         cap = None if isinstance(self._paging, Single | LastKey) else self._paging.cap
         return cap is not None and self._served >= cap.records
 
-    def beyond(self) -> Walk | None:
+    def next_listing(self) -> Pager | None:
         """Return the way through what lies beyond the cap, once this one has come to its end; None if it is whole.
 
         :raises ConfigError: it reached the cap, and what lies beyond cannot be had as it is declared.
@@ -189,19 +189,19 @@ class Walk:
         params = [(name, value) for name, value in self._asked.params if name != cap.param]
         asked = self._asked._replace(params=(*params, (cap.param, begin)))
         about = f"{self._about.partition(', listing')[0]}, listing {len(self._begun_at) + 2}"
-        return Walk(paging, asked, about, begun_at=(*self._begun_at, begin))
+        return Pager(paging, asked, about, earlier_starts=(*self._begun_at, begin))
 
-    def require_end(self, *, may_run_out: bool) -> None:
+    def require_end(self, *, can_run_out: bool) -> None:
         """Make sure that an answer which is declared to have no records may be the end here.
 
-        :param may_run_out: whether it may, under an end rule that knows no other end than running out.
+        :param can_run_out: whether it may, under an end rule that knows no other end than running out.
         :raises RetriableError: the page before it promised more.
         """
         if isinstance(self._paging, Single):
             return
-        if not self._pages and (may_run_out or not self._begun_at):
+        if not self._pages and (can_run_out or not self._begun_at):
             return
-        if not may_run_out or self._paging.ends.rule not in _MAY_RUN_OUT:
+        if not can_run_out or self._paging.ends.rule not in _MAY_RUN_OUT:
             self._pages += 1
             raise self._odd(
                 f"is an answer without records by a rule of errors, though the end rule {self._paging.ends.rule!r} "
@@ -209,7 +209,7 @@ class Walk:
             )
 
     def _require_progress(self, rule: str) -> None:
-        most = EMPTY_PAGES_WITH_TOKENS if rule == "no_token" else EMPTY_PAGES
+        most = MAX_EMPTY_PAGES_WITH_TOKENS if rule == "no_token" else MAX_EMPTY_PAGES
         if self._empty_pages >= most:
             raise self._odd(
                 f"has no records, and neither had the {most - 1} before it, though by the end rule {rule!r} there are "
@@ -221,11 +221,11 @@ class Walk:
         assert not isinstance(self._paging, Single)
         ends = self._paging.ends
         if ends.rule == "empty_page":
-            return not page.served
+            return not page.record_count
         if isinstance(ends, ShortPage):
             return self._is_short(page, ends)
         if isinstance(ends, Flag):
-            flag = page.head[ends.at]
+            flag = page.page_values[ends.at]
             if flag is MISSING:
                 raise self._odd(f"has nothing at {ends.at!r}, which is to say whether there are more")
             if isinstance(ends.last, bool) and not isinstance(flag, bool):
@@ -234,24 +234,24 @@ class Walk:
         return isinstance(ends, Total) and self._is_total(page, ends)
 
     def _is_short(self, page: PageFacts, ends: ShortPage) -> bool:
-        if ends.serves is not None and page.served > ends.serves:
+        if ends.serves is not None and page.record_count > ends.serves:
             raise ConfigError(
-                f"{self._about}: page {self._pages} has {page.served} records, and ShortPage says that the API serves "
+                f"{self._about}: page {self._pages} has {page.record_count} records, and ShortPage says that the API serves "
                 f"{ends.serves} on a full page: correct serves"
             )
-        self._largest = max(self._largest, page.served)
-        return page.served < (ends.serves or self._largest) or not page.served
+        self._largest = max(self._largest, page.record_count)
+        return page.record_count < (ends.serves or self._largest) or not page.record_count
 
     def _is_total(self, page: PageFacts, ends: Total) -> bool:
-        told = page.head[ends.at] if ends.at is not None else page.headers.get(str(ends.header).lower(), MISSING)
+        told = page.page_values[ends.at] if ends.at is not None else page.headers.get(str(ends.header).lower(), MISSING)
         total = whole_number(told)
         if total is None:
             raise self._odd(f"says no total in {ends.at or ends.header!r}; if it need not, use another rule")
         self._total = total if ends.of == "records" else 0
         reached = self._served if ends.of == "records" else self._pages
         if reached < total and (
-            self._empty_pages >= EMPTY_PAGES
-            or (not page.served and isinstance(self._paging, Offset | LastKey))  # would ask for the same again
+            self._empty_pages >= MAX_EMPTY_PAGES
+            or (not page.record_count and isinstance(self._paging, Offset | LastKey))  # would ask for the same again
         ):
             raise self._odd(
                 f"has no records, and neither had {self._empty_pages - 1} before it: the API tells a total of "
@@ -266,14 +266,14 @@ class Walk:
         if isinstance(paging, PageNumber):
             return str(paging.first + self._pages)
         if isinstance(paging, LinkHeader):
-            return linked(page.headers.get("link", ""), paging.rel)
+            return link_with_relation(page.headers.get("link", ""), paging.rel)
         if isinstance(paging, LastKey):
             told, where = page.last_key, f"its last record at {paging.field!r}"
         elif isinstance(paging, Cursor) and paging.header is not None:
             told, where = page.headers.get(paging.header.lower()), f"header {paging.header!r}"
         else:
             assert isinstance(paging, Cursor | NextLink)
-            told, where = page.head[paging.at or ""], repr(paging.at)
+            told, where = page.page_values[paging.at or ""], repr(paging.at)
         if told is None or told is MISSING or told is False or told == "":  # 0 is a token
             return None
         if isinstance(told, bool) or not isinstance(told, str | int):
@@ -284,7 +284,7 @@ class Walk:
         return RetriableError(f"{self._about}: page {self._pages} {what}")
 
 
-def linked(header: str, rel: str) -> str | None:
+def link_with_relation(header: str, rel: str) -> str | None:
     """Return the address that a header Link names for a relation (RFC 8288); None if there is none."""
     for address, parameters in _LINK.findall(header):
         found = _REL.search(parameters)
@@ -293,11 +293,11 @@ def linked(header: str, rel: str) -> str | None:
     return None
 
 
-def whole_number(told: Any) -> int | None:
+def whole_number(value: Any) -> int | None:
     """Return a number as JSON or a header has it, if it is whole and not negative; else None."""
-    if isinstance(told, str) and re.fullmatch(r"[0-9]{1,18}", told.strip()):
-        return int(told)
-    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else None
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value.strip()):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _put(body: Any, way: tuple[str, ...], value: Any) -> Any:

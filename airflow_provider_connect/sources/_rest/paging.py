@@ -203,7 +203,7 @@ class _Numbered(_Listing):
     """Names of the fields that say in which parameter which size is asked for."""
 
     @property
-    def asked_size(self) -> list[tuple[str, str]]:
+    def size_params(self) -> list[tuple[str, str]]:
         """The parameter that asks for pages of a size; none if none is declared."""
         name, most = (getattr(self, field) for field in self.sizes)
         return [(name, str(most))] if name is not None else []
@@ -247,7 +247,7 @@ class LastKey(_Paged):
     field: FieldPath = Field(default="id", description="Where the value stands in the record.")
 
 
-def last_place(paging: Paging) -> str | None:
+def last_record_place(paging: Paging) -> str | None:
     """Return the place in a page's last record that decides how to go on; None if none does."""
     if isinstance(paging, LastKey):
         return paging.field

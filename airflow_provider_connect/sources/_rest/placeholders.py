@@ -13,53 +13,53 @@ from urllib.parse import quote
 
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sources._rest.bounds import Bounds, TimeFormat, Which, bound
+from airflow_provider_connect.sources._rest.bounds import Bounds, TimeFormat, Edge, day_bound
 from airflow_provider_connect.sources._rest.request import Request, Value
 from airflow_provider_connect.window import Day
 
-DAY = ("day.start", "day.end")
+DAY_PLACEHOLDERS = ("day.start", "day.end")
 FORMATS: tuple[str, ...] = get_args(TimeFormat)
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)*)(?::([^{}]*))?\}")
 _NEARLY = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
 
 
-class Slot(NamedTuple):
+class Placeholder(NamedTuple):
     """A place in a text: its name, and its format if it has one."""
 
     name: str
     format: str | None
 
 
-Fill = Callable[[Slot], str | int]
+Filler = Callable[[Placeholder], str | int]
 """Returns what stands at a place; a whole number where it is one."""
 
 
-def slots(text: str) -> list[Slot]:
+def placeholders_in(text: str) -> list[Placeholder]:
     """Return the places of a text in their order."""
-    return [Slot(found[1], found[2]) for found in _PLACE.finditer(text)]
+    return [Placeholder(found[1], found[2]) for found in _PLACE.finditer(text)]
 
 
-def filled(text: str, fill: Fill, *, is_path: bool = False) -> str:
+def fill_text(text: str, fill: Filler, *, is_path: bool = False) -> str:
     """Return a text with its places filled.
 
     :param is_path: whether what is filled in is quoted, so that it stays one step of a path.
     """
-    return _PLACE.sub(lambda found: _quoted(str(fill(Slot(found[1], found[2]))), is_path), text)
+    return _PLACE.sub(lambda found: _quoted(str(fill(Placeholder(found[1], found[2]))), is_path), text)
 
 
-def filled_value(value: Any, fill: Fill) -> Any:
+def fill_value(value: Any, fill: Filler) -> Any:
     """Return a JSON value with the places in its texts filled; a text that is one place alone may become a number."""
     if isinstance(value, str):
         whole = _PLACE.fullmatch(value)
-        return fill(Slot(whole[1], whole[2])) if whole else filled(value, fill)
+        return fill(Placeholder(whole[1], whole[2])) if whole else fill_text(value, fill)
     if isinstance(value, dict):
-        return {name: filled_value(each, fill) for name, each in value.items()}
+        return {name: fill_value(each, fill) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [filled_value(each, fill) for each in value]
+        return [fill_value(each, fill) for each in value]
     return value
 
 
-def texts(request: Request) -> Iterator[tuple[str, str]]:
+def request_texts(request: Request) -> Iterator[tuple[str, str]]:
     """Yield every text of a request that may have places, with where it stands."""
     yield "path", request.path
     for name, value in request.params.items():
@@ -71,23 +71,23 @@ def texts(request: Request) -> Iterator[tuple[str, str]]:
     yield from _texts_of("form", request.form)
 
 
-def all_slots(request: Request) -> list[Slot]:
+def request_placeholders(request: Request) -> list[Placeholder]:
     """Return the places of all texts of a request."""
-    return [slot for _, text in texts(request) for slot in slots(text)]
+    return [slot for _, text in request_texts(request) for slot in placeholders_in(text)]
 
 
-def problems(request: Request, parent: Collection[str] | None) -> list[str]:
+def placeholder_problems(request: Request, parent_column_names: Collection[str] | None) -> list[str]:
     """Name every place that cannot be filled, with the name that was probably meant.
 
-    :param parent: the columns of the parent's rows; None if there is no parent.
+    :param parent_column_names: the columns of the parent's rows; None if there is no parent.
     """
-    return [problem for where, text in texts(request) for problem in _problems_of(where, text, parent)]
+    return [problem for where, text in request_texts(request) for problem in _problems_of(where, text, parent_column_names)]
 
 
 def _problems_of(where: str, text: str, parent: Collection[str] | None) -> list[str]:
-    known = [*DAY, *(f"parent.{name}" for name in parent or ())]
+    known = [*DAY_PLACEHOLDERS, *(f"parent.{name}" for name in parent or ())]
     found = []
-    for name, form in slots(text):
+    for name, form in placeholders_in(text):
         if name not in known:
             why = (
                 "no parent is declared"
@@ -95,7 +95,7 @@ def _problems_of(where: str, text: str, parent: Collection[str] | None) -> list[
                 else suggest_nearest(name, known)
             )
             found.append(f"{where}: unknown {{{name}}}; {why}")
-        elif form is not None and name not in DAY:
+        elif form is not None and name not in DAY_PLACEHOLDERS:
             found.append(f"{where}: {{{name}}} takes no format")
         elif form is not None and form not in FORMATS:
             found.append(f"{where}: unknown format {form!r} of {{{name}}}; {suggest_nearest(form, FORMATS)}")
@@ -125,11 +125,11 @@ def _quoted(text: str, is_path: bool) -> str:  # noqa: FBT001
     return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
 
 
-PARENT = "parent."
-_WHICH: dict[str, Which] = {"day.start": "start", "day.end": "end"}
+PARENT_PREFIX = "parent."
+_WHICH: dict[str, Edge] = {"day.start": "start", "day.end": "end"}
 
 
-class Asked(NamedTuple):
+class FilledRequest(NamedTuple):
     """A request with its places filled."""
 
     path: str
@@ -140,43 +140,43 @@ class Asked(NamedTuple):
     form: dict[str, str] | None
 
 
-def asked(request: Request, day: Day, bounds: Bounds, parent: Mapping[str, Any]) -> Asked:
+def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapping[str, Any]) -> FilledRequest:
     """Return a request with its places filled.
 
-    :param parent: the parent's values by column.
+    :param parent_values: the parent's values by column.
     """
 
-    def fill(slot: Slot) -> str | int:
-        if slot.name in DAY:
-            return bound(day, _WHICH[slot.name], bounds, slot.format).value
-        value = parent[slot.name.removeprefix(PARENT)]
+    def fill(slot: Placeholder) -> str | int:
+        if slot.name in DAY_PLACEHOLDERS:
+            return day_bound(day, _WHICH[slot.name], bounds, slot.format).value
+        value = parent_values[slot.name.removeprefix(PARENT_PREFIX)]
         if value is None or value == "":
             # Many APIs read an empty filter as none at all: everything would be this parent's.
             raise DataError(
-                f"a parent has no value in column {slot.name.removeprefix(PARENT)!r}, which the request for its "
+                f"a parent has no value in column {slot.name.removeprefix(PARENT_PREFIX)!r}, which the request for its "
                 "children names: leave such parents out, or name a column that is always there"
             )
         return str(value)
 
-    return Asked(
-        path=filled(request.path, fill, is_path=True),
+    return FilledRequest(
+        path=fill_text(request.path, fill, is_path=True),
         method=request.method,
         params=tuple((name, text) for name, value in request.params.items() for text in _sent(value, fill)),
-        headers={name: filled(value, fill) for name, value in request.headers.items()},
-        body=filled_value(request.body, fill),
-        form=None if request.form is None else {name: filled(value, fill) for name, value in request.form.items()},
+        headers={name: fill_text(value, fill) for name, value in request.headers.items()},
+        body=fill_value(request.body, fill),
+        form=None if request.form is None else {name: fill_text(value, fill) for name, value in request.form.items()},
     )
 
 
-def require_exact(request: Request, day: Day, bounds: Bounds, *, drops_others: bool) -> None:
+def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_other_days: bool) -> None:
     """Make sure that records of other days are either not asked for, or dropped.
 
     :raises ConfigError: they would be kept.
     """
-    if drops_others:
+    if drops_other_days:
         return
-    for slot in all_slots(request):
-        if slot.name in DAY and bound(day, _WHICH[slot.name], bounds, slot.format).is_wide:
+    for slot in request_placeholders(request):
+        if slot.name in DAY_PLACEHOLDERS and day_bound(day, _WHICH[slot.name], bounds, slot.format).includes_other_days:
             form = slot.format or bounds.format
             raise ConfigError(
                 f"day {day} of zone {day.zone}: {{{slot.name}}}, written as {form} in zone {bounds.zone or day.zone} "
@@ -185,22 +185,22 @@ def require_exact(request: Request, day: Day, bounds: Bounds, *, drops_others: b
             )
 
 
-def only_bound(request: Request, bounds: Bounds) -> str | None:
+def single_bound(request: Request, bounds: Bounds) -> str | None:
     """Return the name of the one bound of the day that a request has; None if it has both, or names the day itself.
 
     A date, and what stands in the path, may well be a whole day.
     """
     found = {
         (slot.name, where == "path" or (slot.format or bounds.format) == "date")
-        for where, text in texts(request)
-        for slot in slots(text)
-        if slot.name in DAY
+        for where, text in request_texts(request)
+        for slot in placeholders_in(text)
+        if slot.name in DAY_PLACEHOLDERS
     }
     names = {name for name, _ in found}
     return names.pop() if len(names) == 1 and not any(is_a_day for _, is_a_day in found) else None
 
 
-def unknown_steps(request: Request, bounds: Bounds) -> list[str]:
+def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
     """Return the bounds that are asked one granularity earlier, though nobody says which."""
     if bounds.granularity is not None:
         return []
@@ -208,25 +208,25 @@ def unknown_steps(request: Request, bounds: Bounds) -> list[str]:
     return sorted(
         {
             slot.name
-            for slot in all_slots(request)
+            for slot in request_placeholders(request)
             if earlier.get(slot.name) and (slot.format or bounds.format) != "date"
         }
     )
 
 
-def parent_columns(request: Request) -> set[str]:
+def requested_parent_columns(request: Request) -> set[str]:
     """Return the columns of the parent that a request has places for."""
-    return {slot.name.removeprefix(PARENT) for slot in all_slots(request) if slot.name.startswith(PARENT)}
+    return {slot.name.removeprefix(PARENT_PREFIX) for slot in request_placeholders(request) if slot.name.startswith(PARENT_PREFIX)}
 
 
-def names_day(request: Request) -> bool:
+def requests_a_day(request: Request) -> bool:
     """Tell whether a request has a place for a bound of the day."""
-    return any(slot.name in DAY for slot in all_slots(request))
+    return any(slot.name in DAY_PLACEHOLDERS for slot in request_placeholders(request))
 
 
-def _sent(value: Value | tuple[Value, ...], fill: Fill) -> list[str]:
+def _sent(value: Value | tuple[Value, ...], fill: Filler) -> list[str]:
     if isinstance(value, tuple):
         return [text for each in value for text in _sent(each, fill)]
     if isinstance(value, bool):
         return ["true" if value else "false"]
-    return [filled(value, fill) if isinstance(value, str) else str(value)]
+    return [fill_text(value, fill) if isinstance(value, str) else str(value)]

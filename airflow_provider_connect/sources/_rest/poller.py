@@ -20,12 +20,12 @@ from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.page_parser import Cut, PageCutter
-from airflow_provider_connect.sources._rest.pager import PageFacts, Walk, places, whole_number
-from airflow_provider_connect.sources._rest.paging import Single, last_place
-from airflow_provider_connect.sources._rest.placeholders import asked, parent_columns, require_exact
-from airflow_provider_connect.sources._rest.records import RECORD_KEY, schema
-from airflow_provider_connect.sources._rest.rows import RowMaker, Rows, Siblings
+from airflow_provider_connect.sources._rest.page_parser import PageParts, PageParser
+from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths, whole_number
+from airflow_provider_connect.sources._rest.paging import Single, last_record_place
+from airflow_provider_connect.sources._rest.placeholders import fill_request, requested_parent_columns, require_only_this_day
+from airflow_provider_connect.sources._rest.records import RECORD_KEY, row_schema
+from airflow_provider_connect.sources._rest.rows import RowBuilder, PageRows, SiblingCheck
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.json.paths import MISSING
@@ -47,7 +47,7 @@ def now() -> dt.datetime:
 class _Page(NamedTuple):
     """A page without rows has no cut, and is the last one; ``is_ignored`` by a declared rule."""
 
-    cut: Cut | None
+    cut: PageParts | None
     facts: PageFacts | None
     about: str
     is_ignored: bool = False
@@ -63,7 +63,7 @@ class RestPoller(Poller, CountsRows):
 
     def schema(self) -> pa.Schema:
         """Return the schema of the rows: the declared columns, and ours."""
-        return schema(self._options.records, self._options.of_parent)
+        return row_schema(self._options.records, self._options.resolved_parent_columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return one partition for each day; with parents as many as ``partitions`` says.
@@ -86,7 +86,7 @@ class RestPoller(Poller, CountsRows):
             require_recent(day, now(), "the API has")
         for one in (options, options.parent):
             if one is not None and one.snapshot is None:
-                require_exact(one.request, day, one.bounds, drops_others=one.records.outside == "drop")
+                require_only_this_day(one.request, day, one.bounds, drops_other_days=one.records.outside == "drop")
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Return how many records the API says that a day has.
@@ -97,11 +97,11 @@ class RestPoller(Poller, CountsRows):
         options, count = self._options, self._options.count
         assert count is not None, "count_problems() says so"
         about = f"{options.stream}: the count of {day}"
-        call = Walk(
+        call = Pager(
             Single() if count.request else options.paging,
-            asked(count.request or options.request, day, options.bounds, {}),
+            fill_request(count.request or options.request, day, options.bounds, {}),
             about,
-        ).call(None)
+        ).call_for_page(None)
         with self._asker(options) as asker:
             reply = asker.ask(call, tally)
         told: Any = MISSING
@@ -110,7 +110,7 @@ class RestPoller(Poller, CountsRows):
         elif count.header is not None:
             told = reply.headers.get(count.header.lower(), MISSING)
         elif count.at is not None:
-            told = PageCutter(options.records, [count.at]).head(reply.body, about)[count.at]
+            told = PageParser(options.records, [count.at]).parse_values(reply.body, about)[count.at]
         number = whole_number(told)
         if number is None:
             raise ConfigError(f"{about}: there is no whole number at {count.at or count.header!r}: correct count")
@@ -164,7 +164,7 @@ class RestPoller(Poller, CountsRows):
             yield {}
             return
         (day,) = part.days
-        wanted = sorted(parent_columns(options.request) | {one.of for one in options.of_parent})
+        wanted = sorted(requested_parent_columns(options.request) | {one.parent_name for one in options.resolved_parent_columns})
         own = Tally(part.days)
         reading = _Reading(parent, day, stack.enter_context(self._asker(parent)), stack=stack, tally=tally, rows_to=own)
         for batch in reading.batches({}):
@@ -218,17 +218,17 @@ class _Reading:
         self._is_all = rows_to is None and options.parent is None  # one listing has all rows
         self._looks_ahead = looks_ahead
         self._under_way = threading.Event()
-        self._cutter = PageCutter(options.records, places(options.paging))
-        self._siblings = Siblings.of(options, stack)
-        self._maker = RowMaker(
+        self._cutter = PageParser(options.records, paging_value_paths(options.paging))
+        self._siblings = SiblingCheck.for_options(options, stack)
+        self._maker = RowBuilder(
             options.records,
-            options.of_parent,
+            options.resolved_parent_columns,
             day if options.snapshot is None else None,
-            seen=stack.enter_context(KeySet()),
+            seen_keys=stack.enter_context(KeySet()),
             tolerance=Tolerance(options.errors_tolerance, options.max_rejects),
             tally=tally if rows_to is None else rows_to,
             slices=self._cutter.slices,
-            siblings=self._siblings,
+            sibling_check=self._siblings,
         )
 
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -238,35 +238,35 @@ class _Reading:
         """
         options = self._options
         if self._siblings is not None:
-            self._siblings.begin()
-        walk: Walk | None = Walk(
-            options.paging, asked(options.request, self._day, options.bounds, parent), options.stream
+            self._siblings.start_parent()
+        walk: Pager | None = Pager(
+            options.paging, fill_request(options.request, self._day, options.bounds, parent), options.stream
         )
         while walk is not None:
             yield from self._listed(walk, parent)
-            walk = walk.beyond()
+            walk = walk.next_listing()
 
-    def _listed(self, walk: Walk, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    def _listed(self, walk: Pager, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         marks = SeenRows()
         with self._read(walk) as read:
             for page in read:
                 self._under_way.wait(_HEAD_START_SECONDS)
                 if self._is_all:
-                    self._tally.announced_rows = walk.announced
+                    self._tally.announced_rows = walk.announced_records
                 rows = self._rows(page, parent)
                 del page
-                marks.require_new(None if rows is None else rows.mark)
+                marks.require_new(None if rows is None else rows.fingerprint)
                 if rows is not None:
                     yield rows.batch
 
-    def _rows(self, page: _Page, parent: Mapping[str, Any]) -> Rows | None:
+    def _rows(self, page: _Page, parent: Mapping[str, Any]) -> PageRows | None:
         self._tally.counts["pages"] += 1
         if page.is_ignored:
             self._tally.counts["ignored_parents"] += 1
-        return None if page.cut is None else self._maker.rows(page.cut, parent, page.about)
+        return None if page.cut is None else self._maker.build_rows(page.cut, parent, page.about)
 
     @contextmanager
-    def _read(self, walk: Walk) -> Iterator[Iterator[_Page]]:
+    def _read(self, walk: Pager) -> Iterator[Iterator[_Page]]:
         """Let the block have the pages, each while the next one is asked for, where there may be one."""
         from xxhash import xxh3_128_digest
 
@@ -281,8 +281,8 @@ class _Reading:
             if page.cut is None or page.facts is None:
                 return None
             # Whoever makes rows of the page finds out, too; until then the next one would have been asked for.
-            seen.require_new(xxh3_128_digest(page.cut.listed) if page.cut.records else None)
-            return walk.after(page.facts)
+            seen.require_new(xxh3_128_digest(page.cut.records_json) if page.cut.records else None)
+            return walk.next_token(page.facts)
 
         read = pages(fetch, next_of, max_pages=most)
         if not self._looks_ahead or isinstance(paging, Single):
@@ -308,17 +308,17 @@ class _Reading:
         finally:
             self._under_way.set()
 
-    def _page(self, walk: Walk, token: str | None) -> _Page:
-        call = walk.call(token)
+    def _page(self, walk: Pager, token: str | None) -> _Page:
+        call = walk.call_for_page(token)
         reply = self._asker.ask(call, self._tally, on_sent=self._under_way.set)
         if reply.verdict == "ignored":
-            walk.require_end(may_run_out=False)  # what came before it would be half of the parent's children
+            walk.require_end(can_run_out=False)  # what came before it would be half of the parent's children
             return _Page(None, None, call.about, is_ignored=True)
         if reply.verdict == "empty":
-            walk.require_end(may_run_out=True)
+            walk.require_end(can_run_out=True)
             return _Page(None, None, call.about)
-        cut = self._cutter.cut(reply.body, call.about)
-        place = last_place(self._options.paging)
-        last = None if place is None else self._cutter.last(cut, place)
-        facts = PageFacts(len(cut.records), cut.head, reply.headers, reply.url, last)
+        cut = self._cutter.parse(reply.body, call.about)
+        place = last_record_place(self._options.paging)
+        last = None if place is None else self._cutter.value_in_last_record(cut, place)
+        facts = PageFacts(len(cut.records), cut.page_values, reply.headers, reply.url, last)
         return _Page(cut, facts, call.about)

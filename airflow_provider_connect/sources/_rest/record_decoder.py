@@ -8,7 +8,7 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.sources._rest.page_parser import Cut
+from airflow_provider_connect.sources._rest.page_parser import PageParts
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, value_at_steps
 from airflow_provider_connect.values.json.slices import SURROGATES, JsonSlicer, NotJsonError, decode_utf8, parse_json
@@ -16,10 +16,10 @@ from airflow_provider_connect.values.json.typed import decimal_digits
 
 _MOST_OTHERS = 64
 
-Columns = list[tuple[Any, ...]]
+FieldValues = list[tuple[Any, ...]]
 
 
-class Undeclared(NamedTuple):
+class UndeclaredFields(NamedTuple):
     """Fields that no column needs.
 
     :param records: how many have any.
@@ -29,7 +29,7 @@ class Undeclared(NamedTuple):
     names: list[str]
 
 
-class Decoded(NamedTuple):
+class DecodedRecords(NamedTuple):
     """The values of a page's records.
 
     :param values: for each column, one of each record: decoded, or the field's bytes where the column needs its JSON
@@ -40,17 +40,17 @@ class Decoded(NamedTuple):
     """
 
     values: dict[str, list[Any]]
-    bad: dict[int, str]
-    surrogates: int
-    undeclared: Undeclared
+    unreadable: dict[int, str]
+    lone_surrogates: int
+    undeclared: UndeclaredFields
 
 
-def needs_text(kind: str) -> bool:
+def needs_json_text(kind: str) -> bool:
     """Tell whether a column is made of its field's JSON text: decoding would lose digits, or the form."""
     return kind == "json" or decimal_digits(kind) is not None
 
 
-class _Quick:
+class _FastDecoder:
     """Decodes the records of a page in one go, if nothing is odd about any of them.
 
     :param fields: which a column needs, and how they are decoded.
@@ -81,7 +81,7 @@ class _Quick:
                 form: Any = _form(self._fields | self._others, is_strict=self.knows_all)
                 self._decoder = msgspec.json.Decoder(list[form])
 
-    def columns(self, listed: bytes) -> tuple[Columns, Undeclared] | None:
+    def columns(self, listed: bytes) -> tuple[FieldValues, UndeclaredFields] | None:
         """Return the records' values by field; None if a record is odd, or has a field that is not known."""
         if self._decoder is None:
             return None
@@ -95,11 +95,11 @@ class _Quick:
         others = dict(zip(self._others, found[len(self._fields) :], strict=True))
         have = sorted(name for name, values in others.items() if any(values))
         if any(all(others[name]) for name in have):
-            return found, Undeclared(len(rows), have)
-        return found, Undeclared(sum(map(any, zip(*(others[name] for name in have), strict=True))), have)
+            return found, UndeclaredFields(len(rows), have)
+        return found, UndeclaredFields(sum(map(any, zip(*(others[name] for name in have), strict=True))), have)
 
 
-class Decoder:
+class RecordDecoder:
     """Decodes the records of one source."""
 
     def __init__(self, records: Records, slices: JsonSlicer) -> None:
@@ -107,7 +107,7 @@ class Decoder:
 
         self._slices = slices
         self._ways = {name: path_steps(column.at or name) for name, column in records.columns.items()}
-        self._texts = {name for name, column in records.columns.items() if needs_text(column.type)}
+        self._texts = {name for name, column in records.columns.items() if needs_json_text(column.type)}
         fields = list(dict.fromkeys(way[0] for way in self._ways.values()))
         self._raw = {way[0] for name, way in self._ways.items() if name in self._texts}
         self._fields = {field: msgspec.Raw if field in self._raw else Any for field in fields}
@@ -124,19 +124,19 @@ class Decoder:
             way[0] in self._raw and name not in self._texts for name, way in self._ways.items()
         )
         is_partial = bool(inner) or self._looks_into_texts
-        self._quick = _Quick(quick, knows_all=records.undeclared != "json", is_partial=is_partial)
+        self._quick = _FastDecoder(quick, knows_all=records.undeclared != "json", is_partial=is_partial)
         self._quick_getters = self._getters | {
             name: _attribute(f"f{inner[way[0]].index(way[1])}") for name, way in self._ways.items() if way[0] in inner
         }
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-    def decode(self, cut: Cut) -> Decoded:
+    def decode(self, cut: PageParts) -> DecodedRecords:
         """Return the values of a page with records."""
         bad: dict[int, str] = {}
         surrogates = 0
         unread: list[int] = []
         getters = self._quick_getters
-        if (found := self._quick.columns(cut.listed)) is None:
+        if (found := self._quick.columns(cut.records_json)) is None:
             getters, found = self._getters, self._columns(cut, unread)
         by_field = dict(zip(self._fields, found[0], strict=False))
         values = {name: get(by_field[self._ways[name][0]]) for name, get in getters.items()}
@@ -149,17 +149,17 @@ class Decoder:
             surrogates += has_surrogates
             for name, value in found_here.items():
                 values[name][number] = value
-        return Decoded(values, bad, surrogates, found[1])
+        return DecodedRecords(values, bad, surrogates, found[1])
 
-    def _columns(self, cut: Cut, unread: list[int]) -> tuple[Columns, Undeclared]:
+    def _columns(self, cut: PageParts, unread: list[int]) -> tuple[FieldValues, UndeclaredFields]:
         """Return the records' values by field, as far as msgspec reads them one by one.
 
         :param unread: gets the numbers of the other records.
         """
-        undeclared = self._undeclared(cut) if self._quick.knows_all else Undeclared(0, [])
+        undeclared = self._undeclared(cut) if self._quick.knows_all else UndeclaredFields(0, [])
         try:
-            self._require_text(cut.listed)
-            return _columns(self._all.decode(cut.listed)), undeclared
+            self._require_text(cut.records_json)
+            return _columns(self._all.decode(cut.records_json)), undeclared
         except self._malformed:
             rows = []
             for number, record in enumerate(cut.records):
@@ -175,7 +175,7 @@ class Decoder:
         if self._looks_into_texts:
             bytes(encoded).decode()
 
-    def _undeclared(self, cut: Cut) -> Undeclared:
+    def _undeclared(self, cut: PageParts) -> UndeclaredFields:
         names: set[str] = set()
         records = 0
         for record in cut.records:
@@ -186,9 +186,9 @@ class Decoder:
             records += bool(others)
             names |= others
         self._quick.learn(names)
-        return Undeclared(records, sorted(names))
+        return UndeclaredFields(records, sorted(names))
 
-    def source(self, record: Any, name: str) -> str | None:
+    def json_text(self, record: Any, name: str) -> str | None:
         """Return the JSON text of a column's field in a record; None if it cannot be found."""
         try:
             raw = self._slices.value_at(record, self._ways[name])
@@ -273,7 +273,7 @@ def _attribute(name: str) -> Callable[[Sequence[Any]], list[Any]]:
     return attribute
 
 
-def _columns(rows: list[Any]) -> Columns:
+def _columns(rows: list[Any]) -> FieldValues:
     from msgspec.structs import astuple
 
     return list(zip(*map(astuple, rows), strict=True))

@@ -119,16 +119,16 @@ class ParentColumn(NamedTuple):
     """A column whose values are those of a column of the parent."""
 
     name: str
-    of: str
+    parent_name: str
     column: Column
 
 
-def schema(records: Records, parents: tuple[ParentColumn, ...]) -> pa.Schema:
+def row_schema(records: Records, parent_columns: tuple[ParentColumn, ...]) -> pa.Schema:
     """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
-    of_parent = {one.name: f"The parent's {one.of}." for one in parents}
-    declared: Mapping[str, Column] = {one.name: one.column for one in parents} | records.columns
+    of_parent = {one.name: f"The parent's {one.parent_name}." for one in parent_columns}
+    declared: Mapping[str, Column] = {one.name: one.column for one in parent_columns} | records.columns
     columns = {
         name: RowColumn(
             column.type,

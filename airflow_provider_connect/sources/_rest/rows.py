@@ -11,11 +11,11 @@ from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import keys_as_hex, record_keys
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._rest.column_builder import made
+from airflow_provider_connect.sources._rest.column_builder import build_column
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.page_parser import Cut
-from airflow_provider_connect.sources._rest.record_decoder import Decoded, Decoder, Undeclared
-from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY, ParentColumn, Records, schema
+from airflow_provider_connect.sources._rest.page_parser import PageParts
+from airflow_provider_connect.sources._rest.record_decoder import DecodedRecords, RecordDecoder, UndeclaredFields
+from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY, ParentColumn, Records, row_schema
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 from airflow_provider_connect.values.json.slices import JsonSlicer
 from airflow_provider_connect.window import Day
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LIMIT_BYTES = 16 << 20
 
 
-class Siblings:
+class SiblingCheck:
     """Looks at the records of one poll that are dropped as duplicates, parent by parent.
 
     The same record under two parents is a duplicate. Another record under the same key is a row that would be lost.
@@ -43,36 +43,36 @@ class Siblings:
         self._parent = 0
 
     @classmethod
-    def of(cls, options: RestOptions, stack: ExitStack) -> Siblings | None:
+    def for_options(cls, options: RestOptions, stack: ExitStack) -> SiblingCheck | None:
         """Return what looks at the children of several parents; None where their key names the parent."""
         is_needed = options.parent is not None and not set(options.parent_columns) & set(options.records.key)
         return cls(options, stack) if is_needed else None
 
-    def begin(self) -> None:
+    def start_parent(self) -> None:
         """Go on to the next parent."""
         self._parent += 1
 
-    def require_same(self, columns: Mapping[str, pa.Array], kept: Any, first: Any, about: str) -> None:
+    def require_no_lost_records(self, columns: Mapping[str, pa.Array], is_kept: Any, is_new_key: Any, label: str) -> None:
         """Make sure that no record is dropped that differs from the one of another parent with its key.
 
-        :param kept: of each record, whether it is a row, but for its key.
-        :param first: of those, whether the key is new.
+        :param is_kept: of each record, whether it is a row, but for its key.
+        :param is_new_key: of those, whether the key is new.
         :raises RetriableError: there is one; or a record changed between two parents, which the next try mends.
         """
         import pyarrow as pa
 
         names = (RECORD_KEY, *self._names)
-        rows = [columns[name].filter(pa.array(kept)) for name in names]
+        rows = [columns[name].filter(pa.array(is_kept)) for name in names]
         is_new = self._contents.add_keys(record_keys("", rows))
         is_first_here = self._of_parents.add_keys(record_keys(str(self._parent), rows[:1]))
-        lost = ~first & is_new & is_first_here
+        lost = ~is_new_key & is_new & is_first_here
         if lost.any():
             # What the parent has twice on this very page is its own matter.
-            begun = set(rows[0].filter(pa.array(first)).to_pylist())
+            begun = set(rows[0].filter(pa.array(is_new_key)).to_pylist())
             found = sum(key not in begun for key in rows[0].filter(pa.array(lost)).to_pylist())
             if found:
                 raise RetriableError(
-                    f"{about}: {found:,} records have the key of another parent's record and differ from it: they "
+                    f"{label}: {found:,} records have the key of another parent's record and differ from it: they "
                     "would be lost as its duplicates. A key that is unique within its parent only needs the parent, "
                     "too: name a column of it in parent_columns, and that in records.key. If the key is unique, a "
                     "record has changed meanwhile, and the next try finds it alike"
@@ -82,17 +82,17 @@ class Siblings:
 _SHOWN_FIELDS = 5
 
 
-class Rows(NamedTuple):
+class PageRows(NamedTuple):
     """The rows of a page.
 
     :param mark: the same for two pages with the same records alone; None if there are none.
     """
 
     batch: pa.RecordBatch
-    mark: bytes | None
+    fingerprint: bytes | None
 
 
-class RowMaker:
+class RowBuilder:
     """Makes the rows of one poll.
 
     :param seen: the keys of the rows so far.
@@ -103,54 +103,54 @@ class RowMaker:
     def __init__(
         self,
         records: Records,
-        parents: tuple[ParentColumn, ...],
+        parent_columns: tuple[ParentColumn, ...],
         day: Day | None,
         *,
-        seen: KeySet,
+        seen_keys: KeySet,
         tolerance: Tolerance,
         tally: Tally,
         slices: JsonSlicer,
-        siblings: Siblings | None = None,
+        sibling_check: SiblingCheck | None = None,
     ) -> None:
         self._records = records
-        self._parents = parents
+        self._parents = parent_columns
         self._day = day
-        self._seen = seen
+        self._seen = seen_keys
         self._tolerance = tolerance
         self._tally = tally
-        self._schema = schema(records, parents)
-        self._decoder = Decoder(records, slices)
-        self._siblings = siblings
+        self._schema = row_schema(records, parent_columns)
+        self._decoder = RecordDecoder(records, slices)
+        self._siblings = sibling_check
 
-    def rows(self, cut: Cut, of_parent: Mapping[str, Any], about: str) -> Rows:
+    def build_rows(self, page: PageParts, parent_values: Mapping[str, Any], label: str) -> PageRows:
         """Return the rows of a page that are kept.
 
-        :param of_parent: the parent's values, by its own columns.
-        :param about: which page it is, for messages.
+        :param parent_values: the parent's values, by its own columns.
+        :param label: which page it is, for messages.
         :raises DataError: a record is bad, and not tolerated, or has fields that are not declared.
         """
         import numpy as np
         import pyarrow as pa
 
-        if not cut.records:
-            return Rows(pa.RecordBatch.from_pylist([], schema=self._schema), None)
-        decoded = self._decoder.decode(cut)
-        self._take_undeclared(decoded.undeclared, about)
-        columns, bad = self._columns(cut, decoded)
+        if not page.records:
+            return PageRows(pa.RecordBatch.from_pylist([], schema=self._schema), None)
+        decoded = self._decoder.decode(page)
+        self._take_undeclared(decoded.undeclared, label)
+        columns, bad = self._columns(page, decoded)
         for one in self._parents:
-            value = pa.scalar(of_parent[one.of], self._schema.field(one.name).type)
-            columns[one.name] = pa.repeat(value, len(cut.records))
+            value = pa.scalar(parent_values[one.parent_name], self._schema.field(one.name).type)
+            columns[one.name] = pa.repeat(value, len(page.records))
         self._require_known(columns, bad)
         first = self._tally.rows
-        self._tally.rows += len(cut.records)
-        keep = np.ones(len(cut.records), dtype=bool)
-        self._set_aside(cut, bad, keep, first, about)
+        self._tally.rows += len(page.records)
+        keep = np.ones(len(page.records), dtype=bool)
+        self._set_aside(page, bad, keep, first, label)
         key_bytes = record_keys("", [columns[name] for name in self._records.key])
         # By keys: other fields may change from one answer to the next, though the records are the same.
-        mark = hashlib.blake2b(cut.listed if bad else key_bytes, digest_size=16).digest()
+        mark = hashlib.blake2b(page.records_json if bad else key_bytes, digest_size=16).digest()
         columns[RECORD_KEY] = keys_as_hex(key_bytes)
-        self._keep_day(columns, keep, about)
-        self._keep_first(key_bytes, columns, keep, about)
+        self._keep_day(columns, keep, label)
+        self._keep_first(key_bytes, columns, keep, label)
         batch = pa.RecordBatch.from_arrays(
             [
                 column if (column := columns[field.name]).type == field.type else column.cast(field.type)
@@ -158,19 +158,19 @@ class RowMaker:
             ],
             schema=self._schema,
         )
-        return Rows(batch if keep.all() else batch.filter(pa.array(keep)), mark)
+        return PageRows(batch if keep.all() else batch.filter(pa.array(keep)), mark)
 
-    def _columns(self, cut: Cut, decoded: Decoded) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
+    def _columns(self, cut: PageParts, decoded: DecodedRecords) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
         """Return the declared columns, and by number the records that are bad, with reason and column."""
-        bad = {number: (reason, "") for number, reason in decoded.bad.items()}
-        if decoded.surrogates:
-            self._tally.counts["lone_surrogates"] += decoded.surrogates
+        bad = {number: (reason, "") for number, reason in decoded.unreadable.items()}
+        if decoded.lone_surrogates:
+            self._tally.counts["lone_surrogates"] += decoded.lone_surrogates
         columns: dict[str, pa.Array] = {}
         for name, column in self._records.columns.items():
-            array, misfits = made(
+            array, misfits = build_column(
                 column,
                 decoded.values[name],
-                lambda row, name=name: self._decoder.source(cut.records[row], name),  # type: ignore[misc]
+                lambda row, name=name: self._decoder.json_text(cut.records[row], name),  # type: ignore[misc]
             )
             columns[name] = array
             for row in misfits:
@@ -189,7 +189,7 @@ class RowMaker:
                 for row in columns[name].is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
                     bad.setdefault(row, (f"its {what} column {name!r} is missing or null", name))
 
-    def _set_aside(self, cut: Cut, bad: Mapping[int, tuple[str, str]], keep: Any, first: int, about: str) -> None:
+    def _set_aside(self, cut: PageParts, bad: Mapping[int, tuple[str, str]], keep: Any, first: int, about: str) -> None:
         for number in sorted(bad):
             reason, column = bad[number]
             what = f"{about}: record {first + number} of those read is no row: {reason}"
@@ -197,7 +197,7 @@ class RowMaker:
             self._tally.reject(Reject(first + number, reason, bytes(cut.records[number]), column))
             keep[number] = False
 
-    def _take_undeclared(self, found: Undeclared, about: str) -> None:
+    def _take_undeclared(self, found: UndeclaredFields, about: str) -> None:
         if not found.records:
             return
         if self._records.undeclared == "fail":
@@ -258,13 +258,13 @@ class RowMaker:
     def _keep_first(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, about: str) -> None:
         first = self._seen.add_keys(key_bytes, keep)
         if self._siblings is not None and len(first):
-            self._siblings.require_same(columns, keep, first, about)
+            self._siblings.require_no_lost_records(columns, keep, first, about)
         if not first.all():
             self._tally.counts["duplicates"] += int((~first).sum())
             keep[keep] = first
 
 
-def _documents(cut: Cut, bad: dict[int, tuple[str, str]]) -> pa.Array:
+def _documents(cut: PageParts, bad: dict[int, tuple[str, str]]) -> pa.Array:
     """Return the records' own texts; those that are not UTF-8 become bad."""
     import numpy as np
     import pyarrow as pa

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.clients.http.asking.call import Reply
-from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, Then, TimeFormat
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, RuleAction, TimeFormat
 from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, retry_after_seconds
 from airflow_provider_connect.values.json.paths import MISSING
 
@@ -43,22 +43,22 @@ class Judgement(NamedTuple):
     :param is_declared: whether a rule says so, not a default.
     """
 
-    then: Then | Literal["rows"]
+    action: RuleAction | Literal["rows"]
     wait_seconds: float | None = None
-    why: str = ""
-    said: str = ""
+    reason: str = ""
+    server_text: str = ""
     is_declared: bool = False
 
 
-def judge(reply: Reply, rules: Sequence[ErrorRule], now: dt.datetime) -> Judgement:
+def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> Judgement:
     """Say what an answer means.
 
-    :param now: our own clock; where the answer says what time it is, moments are counted from that.
+    :param current_time: our own clock; where the answer says what time it is, moments are counted from that.
     """
     rule = next((rule for rule in rules if _fits(rule, reply)), None)
-    asked = retry_after_seconds(reply.header("Retry-After"), _clock(reply, now), LONGEST_WAIT_SECONDS)
+    asked = retry_after_seconds(reply.header("Retry-After"), _clock(reply, current_time), LONGEST_WAIT_SECONDS)
     if rule is not None:
-        said = wait_seconds(rule.until, reply, now) if rule.until is not None else None
+        said = wait_seconds(rule.until, reply, current_time) if rule.until is not None else None
         return Judgement(rule.then, asked if said is None else said, rule.why, _said(reply, rule.at), is_declared=True)
     if reply.status in _NO_BODY:
         return Judgement("empty")
@@ -102,12 +102,12 @@ def _stands(rule: ErrorRule, value: Any) -> bool:
     return any(isinstance(value, bool) is isinstance(each, bool) and value == each for each in rule.values)
 
 
-def wait_seconds(moment: Moment, reply: Reply, now: dt.datetime) -> float | None:
+def wait_seconds(moment: Moment, reply: Reply, current_time: dt.datetime) -> float | None:
     """Return how long an answer says to wait, from 0 to an hour; None if it does not say so in a way to read."""
     value = reply.headers.get(moment.header.lower()) if moment.header is not None else reply.at(moment.at or "")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    seconds = _seconds(str(value).strip(), moment.format, _clock(reply, now))
+    seconds = _seconds(str(value).strip(), moment.format, _clock(reply, current_time))
     return None if seconds is None else min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
 
 

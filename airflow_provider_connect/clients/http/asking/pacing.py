@@ -12,7 +12,7 @@ from airflow_provider_connect.clients.http.asking.rules import RateLimits
 from airflow_provider_connect.patience import Clock
 
 
-class Pace:
+class RequestPace:
     """One process's part of the limits of one API. For several threads at once.
 
     :param share: by how many processes a job's part is shared.
@@ -28,37 +28,37 @@ class Pace:
         self._lanes = threading.BoundedSemaphore(max(1, limits.at_once // share)) if limits.at_once else None
         self._rests_until = -math.inf
 
-    def wait_seconds(self, now: float) -> float:
+    def wait_seconds(self, clock_seconds: float) -> float:
         """Return how long until a request may be sent; at 0, one is counted as sent."""
         with self._lock:
-            wait = max([self._rests_until - now, 0.0, *(span.wait_seconds(now) for span in self._spans)])
+            wait = max([self._rests_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)])
             if wait <= 0:
                 for span in self._spans:
-                    span.sent.append(now)
+                    span.sent.append(clock_seconds)
             return wait
 
-    def rests_seconds(self, now: float) -> float:
+    def pause_seconds_left(self, clock_seconds: float) -> float:
         """Return how long the API wants to be left alone yet."""
         with self._lock:
-            return max(self._rests_until - now, 0.0)
+            return max(self._rests_until - clock_seconds, 0.0)
 
-    def rest(self, until: float) -> None:
+    def pause_until(self, until: float) -> None:
         """Send nothing before an instant, as the API has said."""
         with self._lock:
             self._rests_until = max(self._rests_until, until)
 
     @contextmanager
-    def lane(self, clock: Clock, give_up: Callable[[], None]) -> Iterator[None]:
+    def concurrency_slot(self, clock: Clock, raise_if_ended: Callable[[], None]) -> Iterator[None]:
         """Have no more than so many requests under way while the block runs.
 
-        :param give_up: raises if the wait is over.
+        :param raise_if_ended: raises if the wait is over.
         """
         if self._lanes is None:
             yield
             return
         while not self._lanes.acquire(blocking=False):
             clock.sleep(0.01)
-            give_up()
+            raise_if_ended()
         try:
             yield
         finally:
@@ -79,12 +79,12 @@ class _Span:
         return self.sent[0] + self._seconds - now
 
 
-_paces: dict[tuple[object, ...], Pace] = {}
+_paces: dict[tuple[object, ...], RequestPace] = {}
 _paces_lock = threading.Lock()
 
 
-def pace_of(name: str, url: str, limits: RateLimits, share: int) -> Pace:
+def request_pace(name: str, url: str, limits: RateLimits, share: int) -> RequestPace:
     """Return this process's pace for an API and who asks it: the same for every poll that runs here."""
     key = name, url, limits, share
     with _paces_lock:
-        return _paces.setdefault(key, Pace(limits, share))
+        return _paces.setdefault(key, RequestPace(limits, share))

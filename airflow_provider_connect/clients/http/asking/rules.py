@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from airflow_provider_connect.values.json.paths import FieldPath
 
-Then = Literal["retry", "wait", "refuse", "ignore", "empty"]
+RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty"]
 TimeFormat = Literal["auto", "seconds", "epoch_s", "epoch_ms", "date"]
 
 _STATUS = re.compile(r"[1-5](?:[0-9]{2}|xx)")
@@ -86,7 +86,7 @@ class ErrorRule(Declared):
     values: Annotated[tuple[Scalar, ...] | None, BeforeValidator(_as_values)] = Field(
         default=None, description="What stands at that place: one of these."
     )
-    then: Then = Field(
+    then: RuleAction = Field(
         description="retry: ask again, after a pause. wait: ask again when the answer says. refuse: end, a person must "
         "act. ignore: nothing is to be had for this parent. empty: there are no rows."
     )

@@ -14,14 +14,14 @@ from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.findings import ProposalRequest
-from airflow_provider_connect.sources._rest.files import read
+from airflow_provider_connect.sources._rest.files import read_declaration
 from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi
-from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, Shape, place, shape_of
+from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, ResponseShape, pointer_to, detect_shape
 
 _PATIENCE_SECONDS = 20.0  # somebody waits
 
 
-def proposed(request: ProposalRequest, connection: Connection | None) -> str:
+def propose_declaration(request: ProposalRequest, connection: Connection | None) -> str:
     """Return a declaration, YAML, of a document or else of one answer.
 
     :raises ConfigError: the path is missing, or not exactly one of document and connection is given.
@@ -32,27 +32,27 @@ def proposed(request: ProposalRequest, connection: Connection | None) -> str:
     if (request.openapi is None) == (connection is None):
         raise ConfigError("give --conn-id, whose API is asked for one answer, or --openapi, the API's own description")
     if request.openapi is not None:
-        return proposed_by_document(request.path, request.openapi)
+        return propose_from_document(request.path, request.openapi)
     assert connection is not None, "one of them is given"
-    return proposed_by_answer(request.path, connection)
+    return propose_from_answer(request.path, connection)
 
 
-def proposed_by_document(path: str, document: Path) -> str:
+def propose_from_document(path: str, document: Path) -> str:
     """Return a declaration, YAML, of what an OpenAPI 3 document says of ``GET path``. No network.
 
     :raises ConfigError: it says nothing of that, or is no such document.
     """
-    return declaration(path, *OpenApi(read(document)).described(path))
+    return declaration_yaml(path, *OpenApi(read_declaration(document)).describe_get(path))
 
 
-def proposed_by_answer(path: str, connection: Connection) -> str:
+def propose_from_answer(path: str, connection: Connection) -> str:
     """Return a declaration, YAML, of what one answer looks like: one request, whose values are not kept.
 
     :raises ConnectError: as a poll does; :class:`.DataError` if the answer holds no records.
     """
     with JsonApi(connection, patience_seconds=_PATIENCE_SECONDS) as api:
         reply = api.ask(Call(path))
-    return declaration(path, [], shape_of(reply.body, reply.headers))
+    return declaration_yaml(path, [], detect_shape(reply.body, reply.headers))
 
 
 _STARTS = re.compile(
@@ -96,7 +96,7 @@ class _Guess(NamedTuple):
     why: str
 
 
-def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str:
+def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: ResponseShape) -> str:
     """Return the declaration as YAML, which :meth:`.RestSource.from_file` takes as it is.
 
     :raises DataError: the records have no field that could be a column.
@@ -148,7 +148,7 @@ def _text(value: Any) -> str:
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
-def _columns(shape: Shape) -> dict[str, tuple[str, str]]:
+def _columns(shape: ResponseShape) -> dict[str, tuple[str, str]]:
     """Return field and type by column; sinks do not tell case apart, so no two columns differ in that alone."""
     columns: dict[str, tuple[str, str]] = {}
     taken = {*_TAKEN}
@@ -163,7 +163,7 @@ def _columns(shape: Shape) -> dict[str, tuple[str, str]]:
 
 
 def _column(name: str, field: str, kind: str) -> str:
-    declared: Any = kind if name == field else {"type": kind, "at": place(field)}
+    declared: Any = kind if name == field else {"type": kind, "at": pointer_to(field)}
     note = "  # guess: if it is money, decimal(18,2) is exact" if kind == "double" else ""
     return f"{_text(declared)}{note}"
 
@@ -199,16 +199,16 @@ def _params(names: Mapping[str, Parameter]) -> tuple[dict[str, _Guess], bool]:
     size = next((names[name] for name in _SIZES if name in names), None)
     if size is not None:
         found[size.name] = _Guess(
-            size.most or 100, "the largest page" if size.most else "guess: how large may a page be?"
+            size.maximum or 100, "the largest page" if size.maximum else "guess: how large may a page be?"
         )
     return found, any("{day." in str(each.value) for each in found.values())
 
 
-def _paging(names: Mapping[str, Parameter], shape: Shape) -> _Guess:
+def _paging(names: Mapping[str, Parameter], shape: ResponseShape) -> _Guess:
     return next(_pagings(names, shape))
 
 
-def _pagings(names: Mapping[str, Parameter], shape: Shape) -> Iterator[_Guess]:
+def _pagings(names: Mapping[str, Parameter], shape: ResponseShape) -> Iterator[_Guess]:
     """Yield how pages could follow each other, the surest first."""
     if shape.has_next_link:
         yield _Guess({"kind": "link_header", "ends": "no_token"}, f"the answer has a Link header; {_CHECK_END}")
@@ -239,7 +239,7 @@ def _pagings(names: Mapping[str, Parameter], shape: Shape) -> Iterator[_Guess]:
     ):
         for name in known:
             if name in names:
-                asked_size = {sizes[0]: size.name, sizes[1]: size.most or 100} if size else {}
+                asked_size = {sizes[0]: size.name, sizes[1]: size.maximum or 100} if size else {}
                 yield _Guess(
                     {"kind": kind, "param": name, **asked_size, "ends": ends}, f"a parameter of this name; {_CHECK_END}"
                 )
@@ -248,11 +248,11 @@ def _pagings(names: Mapping[str, Parameter], shape: Shape) -> Iterator[_Guess]:
     )
 
 
-def _named(shape: Shape, pattern: re.Pattern[str], *kinds: str) -> Iterator[str]:
-    for where, kind in shape.beside.items():
+def _named(shape: ResponseShape, pattern: re.Pattern[str], *kinds: str) -> Iterator[str]:
+    for where, kind in shape.other_fields.items():
         if kind in kinds and pattern.fullmatch(where.rpartition("/")[2]):
             yield where
 
 
-def _beside(shape: Shape, pattern: re.Pattern[str], kind: str) -> str | None:
+def _beside(shape: ResponseShape, pattern: re.Pattern[str], kind: str) -> str | None:
     return next(_named(shape, pattern, kind), None)

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, Shape, place
+from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, ResponseShape, pointer_to
 
 _DEEPEST = 3
 _MOST_REFERENCES = 50
@@ -26,7 +26,7 @@ class OpenApi:
             raise ConfigError("the file is no OpenAPI 3 document: it has no 'openapi: 3.…' and 'paths'")
         self._document = document
 
-    def described(self, path: str) -> tuple[list[Parameter], Shape]:
+    def describe_get(self, path: str) -> tuple[list[Parameter], ResponseShape]:
         """Return the parameters of the query and the answer of ``GET path``.
 
         :raises ConfigError: the document describes no such request, or an answer without a list of objects.
@@ -49,10 +49,10 @@ class OpenApi:
                 f"the document describes no list of objects in the answer of GET {path!r}: declare it by hand"
             )
         names, fields = min(lists, key=lambda found: len(found[0]))
-        shape = Shape(
-            at=place(*names) if names else "",
+        shape = ResponseShape(
+            at=pointer_to(*names) if names else "",
             columns={name: kind for name, schema in fields.items() if (kind := self._column(schema))},
-            beside={where: kind for schema in schemas for where, kind in self._beside(schema, ())},
+            other_fields={where: kind for schema in schemas for where, kind in self._beside(schema, ())},
             has_next_link=any("link" in map(str.lower, answer.get("headers", {})) for answer in answers),
         )
         return [self._parameter(each) for each in given if each.get("in") == "query"], shape
@@ -97,7 +97,7 @@ class OpenApi:
             types = _types(inner) - {"null"}
             if types & {"string", "integer", "number", "boolean"}:
                 is_link = inner.get("format") in ("uri", "url", "uri-reference")
-                yield place(*names, name), "link" if is_link else min(types)
+                yield pointer_to(*names, name), "link" if is_link else min(types)
             elif len(names) < _DEEPEST - 1 and "array" not in types:
                 yield from self._beside(inner, (*names, name))
 
@@ -116,7 +116,7 @@ class OpenApi:
             name=str(given.get("name", "")),
             type=min(_types(schema) - {"null"}, default="string"),
             format=str(schema.get("format", "")),
-            most=most if isinstance(most, int) else None,
+            maximum=most if isinstance(most, int) else None,
         )
 
 

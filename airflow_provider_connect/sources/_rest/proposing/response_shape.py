@@ -23,11 +23,11 @@ class Parameter:
     name: str
     type: str = "string"
     format: str = ""
-    most: int | None = None
+    maximum: int | None = None
 
 
 @dataclass(frozen=True)
-class Shape:
+class ResponseShape:
     """An answer, without any value of it.
 
     :param at: where the list of records stands, as a place.
@@ -39,15 +39,15 @@ class Shape:
 
     at: str
     columns: Mapping[str, str]
-    beside: Mapping[str, str] = field(default_factory=dict)
+    other_fields: Mapping[str, str] = field(default_factory=dict)
     has_next_link: bool = False
 
 
-def place(*names: str) -> str:
+def pointer_to(*keys: str) -> str:
     """Return a path of names as a place: one name as it is, more as a JSON Pointer."""
-    if len(names) == 1 and names[0] and not names[0].startswith("/"):
-        return names[0]
-    return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in names)
+    if len(keys) == 1 and keys[0] and not keys[0].startswith("/"):
+        return keys[0]
+    return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in keys)
 
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)")
@@ -57,7 +57,7 @@ _DEEPEST = 3
 _LONG = 2**63
 
 
-def shape_of(body: bytes, headers: Mapping[str, str]) -> Shape:
+def detect_shape(body: bytes, headers: Mapping[str, str]) -> ResponseShape:
     """Return the shape of an answer.
 
     :param headers: with lower-case names.
@@ -76,10 +76,10 @@ def shape_of(body: bytes, headers: Mapping[str, str]) -> Shape:
     names, records = lists[0]
     fields = dict.fromkeys(name for record in records for name in record)
     columns = {name: kind for name in fields if (kind := _column([record.get(name) for record in records]))}
-    return Shape(
-        at=place(*names) if names else "",
+    return ResponseShape(
+        at=pointer_to(*names) if names else "",
         columns=columns,
-        beside=dict(_beside(answer, ())) if isinstance(answer, dict) else {},
+        other_fields=dict(_beside(answer, ())) if isinstance(answer, dict) else {},
         has_next_link=_NEXT.search(headers.get("link", "")) is not None,
     )
 
@@ -98,7 +98,7 @@ def _beside(value: dict[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str
         if isinstance(inner, dict) and len(names) < _DEEPEST - 1:
             yield from _beside(inner, (*names, name))
         elif not isinstance(inner, dict | list):
-            yield place(*names, name), _kind(inner)
+            yield pointer_to(*names, name), _kind(inner)
 
 
 def _kind(value: Any) -> str:

@@ -120,4 +120,4 @@ def test_hosts_that_links_may_lead_to_are_https_unless_they_say_otherwise() -> N
     named = {"allowed_hosts": "files.example, http://127.0.0.1:8080,"}
     assert problem(extra=named)  # an empty name is none
     access = HttpAccess.read_connection(connection(extra={"allowed_hosts": ["files.example", "http://127.0.0.1:8080"]}))
-    assert access.also == {("https", "files.example", 443), ("http", "127.0.0.1", 8080)}
+    assert access.allowed_origins == {("https", "files.example", 443), ("http", "127.0.0.1", 8080)}

@@ -15,7 +15,7 @@ import pytest
 
 from airflow_provider_connect.clients.http import auth as auth_module
 from airflow_provider_connect.clients.http.access import HttpAccess
-from airflow_provider_connect.clients.http.auth import Auth, Fetched, Fresh
+from airflow_provider_connect.clients.http.auth import Auth, FetchedCredentials, FetchedAuth
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from tests.equipment.clock import NoTime
@@ -98,7 +98,7 @@ def test_h21_a_token_that_the_api_refuses_is_fetched_anew_once_for_all_who_had_i
         own = [access(server, OAUTH).credentials for _ in range(4)]
         refused = own[0].auth()
         with ThreadPoolExecutor(4) as pool:
-            again = [future.result() for future in [pool.submit(each.renewed, refused) for each in own]]
+            again = [future.result() for future in [pool.submit(each.renew, refused) for each in own]]
         assert {auth.headers["Authorization"] for auth in again if auth is not None} == {"Bearer t-1"}
         assert len(server.heard) == 2
 
@@ -115,12 +115,12 @@ def fetches() -> list[float]:
     return []
 
 
-def fetched(fetches: list[float], clock: NoTime, lasts: float | None, name: str) -> Fetched:
-    def fetch() -> Fresh:
+def fetched(fetches: list[float], clock: NoTime, lasts: float | None, name: str) -> FetchedCredentials:
+    def fetch() -> FetchedAuth:
         fetches.append(clock.seconds)
-        return Fresh(Auth({"Authorization": f"Bearer {len(fetches)}"}), lasts)
+        return FetchedAuth(Auth({"Authorization": f"Bearer {len(fetches)}"}), lasts)
 
-    return Fetched((name, id(fetches)), fetch, clock)
+    return FetchedCredentials((name, id(fetches)), fetch, clock)
 
 
 @pytest.mark.parametrize(("lasts", "until"), [(3600.0, 3540.0), (100.0, 90.0), (1.0, 0.9)])
@@ -142,18 +142,18 @@ def test_a_token_without_an_end_is_kept_until_it_is_refused(fetches: list[float]
     first = ours.auth()
     clock.seconds = 1e9
     assert ours.auth() == first
-    assert ours.renewed(first) != first
+    assert ours.renew(first) != first
     assert len(fetches) == 2
 
 
 def test_a_login_that_was_refused_is_not_asked_again_for_a_minute() -> None:
     clock, asked = NoTime(), []
 
-    def refuse() -> Fresh:
+    def refuse() -> FetchedAuth:
         asked.append(clock.seconds)
         raise ConfigError("wrong password")
 
-    ours = Fetched(("locked", id(asked)), refuse, clock)
+    ours = FetchedCredentials(("locked", id(asked)), refuse, clock)
     for seconds in (0.0, 30.0, 59.0, 60.0):
         clock.seconds = seconds
         with pytest.raises(ConfigError, match="wrong password"):
@@ -253,15 +253,15 @@ def test_who_waits_for_a_fetch_that_fails_fetches_himself() -> None:
     """A thread that had trouble must not leave the others without a token, nor with half of one."""
     began, failed, tries = threading.Event(), threading.Event(), []
 
-    def fetch() -> Fresh:
+    def fetch() -> FetchedAuth:
         tries.append(1)
         if len(tries) == 1:
             began.set()
             failed.wait(5)
             raise RetriableError("away")
-        return Fresh(Auth({"Authorization": "Bearer 2"}), None)
+        return FetchedAuth(Auth({"Authorization": "Bearer 2"}), None)
 
-    ours = Fetched(("fails once", id(tries)), fetch)
+    ours = FetchedCredentials(("fails once", id(tries)), fetch)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(ours.auth)
         began.wait(5)

@@ -63,7 +63,7 @@ class Wire(httpcore.NetworkStream):
 def read(data: bytes) -> tuple[int, bytes]:
     exchange = Exchange(Wire(data), GIVE_UP_SECONDS)
     exchange.send("GET", "/", {"Host": "api.example"}, b"")
-    head = exchange.head()
+    head = exchange.read_head()
     if not head.is_framed:
         raise BrokenAnswerError("unframed")
     return head.status, b"".join(exchange.body(1 << 10))

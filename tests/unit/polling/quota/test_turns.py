@@ -250,7 +250,7 @@ def test_at_once_is_kept_too() -> None:
 def test_keys_of_others_and_broken_ones_are_passed_over() -> None:
     keys = ["hold/x", "hold/x/1/2", "sent/x/1@", "sent/y/", "wait/a/b/c/d/e", "new/1", "", "said/1/2/3"]
     book = QuotaBook.read(QUOTA, [f"connect_quota/{QUOTA.name}/{key}" for key in keys])
-    assert (book.used_requests(0), book.waiting, book.said, book.over(9e9)) == (0, [], [], [])
+    assert (book.used_requests(0), book.waiting, book.said, book.expired_names(9e9)) == (0, [], [], [])
 
 
 @pytest.mark.parametrize(("look", "order"), list(itertools.product([0, 1], [0, 1])))

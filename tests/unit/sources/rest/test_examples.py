@@ -49,7 +49,7 @@ def _paces(monkeypatch: pytest.MonkeyPatch) -> None:
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the pauses that would have been made: time passes without them."""
     pauses: list[float] = []
-    monkeypatch.setattr(json_api._Waits, "now", lambda _: CLOCK.now() + sum(pauses))
+    monkeypatch.setattr(json_api._PollClock, "now", lambda _: CLOCK.now() + sum(pauses))
     monkeypatch.setattr(OpenResponses, "sleep", lambda _, seconds: pauses.append(seconds))
     return pauses
 

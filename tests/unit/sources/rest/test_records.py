@@ -151,12 +151,12 @@ def test_of_a_key_that_comes_twice_the_last_counts() -> None:
     st.sampled_from([None, 1, "\t"]),
 )
 def test_a_document_is_kept_byte_for_byte(documents: list[dict[str, Any]], is_ascii: bool, indent: Any) -> None:
-    from airflow_provider_connect.sources._rest.page_parser import PageCutter
+    from airflow_provider_connect.sources._rest.page_parser import PageParser
 
     texts = [json.dumps({"id": at} | each, ensure_ascii=is_ascii, indent=indent) for at, each in enumerate(documents)]
     body = '{"a/b": {"": [' + " ,\n".join(texts) + "]}}"
-    cutter = PageCutter(source({}, at="/a~1b/").records, [])
-    cut = cutter.cut(body.encode("utf-8", "surrogatepass"), "p")
+    cutter = PageParser(source({}, at="/a~1b/").records, [])
+    cut = cutter.parse(body.encode("utf-8", "surrogatepass"), "p")
     assert [bytes(record) for record in cut.records] == [text.encode() for text in texts]
 
 

@@ -12,7 +12,7 @@ from airflow_provider_connect.clients.http import json_api
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.json_api import JsonApi
-from airflow_provider_connect.clients.http.route import Route
+from airflow_provider_connect.clients.http.route import HttpRoute
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from tests.equipment.clock import NoTime
@@ -147,7 +147,7 @@ def test_a_link_by_http_to_the_host_that_is_reached_by_https_is_asked_by_https(m
     """Django behind a proxy that ends TLS links to itself like that."""
     asked: list[str] = []
 
-    def request(_: Route, url: str, *args: Any, **options: Any) -> Any:
+    def request(_: HttpRoute, url: str, *args: Any, **options: Any) -> Any:
         asked.append(url)
         raise ConfigError("far enough")
 

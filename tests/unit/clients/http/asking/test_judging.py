@@ -23,7 +23,7 @@ def seen(status: int = 200, body: Any = None, **headers: str) -> Reply:
 
 
 def then(answer: Reply, *rules: dict[str, Any]) -> str:
-    return judge(answer, [ErrorRule(**rule) for rule in rules], NOW).then
+    return judge(answer, [ErrorRule(**rule) for rule in rules], NOW).action
 
 
 @pytest.mark.parametrize(
