@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
-_TEXT = "Part of the count of a vendor's requests; all that it says is in its key."
+_DESCRIPTION = "Part of the count of a vendor's requests; all that it says is in its key."
 
 
 def read(key: str) -> str | None:
@@ -48,10 +48,10 @@ def keys(prefix: str) -> list[str]:
     from airflow.utils.session import create_session  # noqa: PLC0415
     from sqlalchemy import select  # noqa: PLC0415
 
-    stored = _variables().key
+    key_column = _variables().key
     with create_session() as session:
-        found = session.scalars(select(stored).where(stored.startswith(prefix, autoescape=True)))
-        return sorted(found)
+        stored_keys = session.scalars(select(key_column).where(key_column.startswith(prefix, autoescape=True)))
+        return sorted(stored_keys)
 
 
 class VariableStore:
@@ -59,7 +59,7 @@ class VariableStore:
 
     def add(self, key: str) -> None:
         """Add a Variable."""
-        write(key, _TEXT, _TEXT)
+        write(key, _DESCRIPTION, _DESCRIPTION)
 
     def keys(self, prefix: str) -> list[str]:
         """Return the keys that start with ``prefix``."""

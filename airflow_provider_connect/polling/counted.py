@@ -52,8 +52,8 @@ class CountedApi(Closable):
             if self._quota is None or wait is None:
                 raise RetriableError(str(error), retry_after_seconds=wait) from None
             # How many it has counted it does not say; that it wants to be left alone holds for all tasks.
-            said = (0, self._quota.requests, wait)
-            raise QuotaError(str(error), said=said, retry_after_seconds=wait) from None
+            vendor_usage = (0, self._quota.requests, wait)
+            raise QuotaError(str(error), said=vendor_usage, retry_after_seconds=wait) from None
 
     def close(self) -> None:
         """End what other threads still read or wait for, with an error."""

@@ -20,12 +20,12 @@ def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -
     """
     if day.zone != zone:
         raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {zone}")
-    rest = day.end - (current_time or dt.datetime.now(dt.UTC))
+    time_left = day.end - (current_time or dt.datetime.now(dt.UTC))
     message = f"day {day} is not over yet in {day.zone}: it ends at {day.end.isoformat()}"
-    if rest > _SOON:
+    if time_left > _SOON:
         raise ConfigError(message)
-    if rest > dt.timedelta(0):
-        raise RetriableError(message, retry_after_seconds=rest.total_seconds())
+    if time_left > dt.timedelta(0):
+        raise RetriableError(message, retry_after_seconds=time_left.total_seconds())
 
 
 def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:

@@ -47,16 +47,16 @@ class _Run:
         import numpy as np
 
         at = np.searchsorted(self.hi, hi)
-        found = np.zeros(len(hi), dtype=bool)
+        is_known = np.zeros(len(hi), dtype=bool)
         open_ = np.arange(len(hi))
         while len(open_):
             inside = at[open_] < len(self.hi)
             open_ = open_[inside]
             open_ = open_[self.hi[at[open_]] == hi[open_]]
-            found[open_] = self.lo[at[open_]] == lo[open_]
-            open_ = open_[~found[open_]]
+            is_known[open_] = self.lo[at[open_]] == lo[open_]
+            open_ = open_[~is_known[open_]]
             at[open_] += 1
-        return found
+        return is_known
 
 
 class _BloomFilter:
@@ -71,17 +71,17 @@ class _BloomFilter:
         self._bits = np.zeros(1 << (_FILTER_BITS - 3), dtype=np.uint8)
 
     def may_hold(self, hi: Keys) -> Mask:
-        byte, bit = self._place(hi)
-        found: Mask = (self._bits[byte] & bit) != 0
-        return found
+        byte, bit = self._byte_and_bit(hi)
+        is_known: Mask = (self._bits[byte] & bit) != 0
+        return is_known
 
     def add(self, hi: Keys) -> None:
         import numpy as np
 
-        byte, bit = self._place(hi)
+        byte, bit = self._byte_and_bit(hi)
         np.bitwise_or.at(self._bits, byte, bit)
 
-    def _place(self, hi: Keys) -> tuple[Any, Any]:
+    def _byte_and_bit(self, hi: Keys) -> tuple[Any, Any]:
         import numpy as np
 
         slot = hi >> np.uint64(64 - _FILTER_BITS)
@@ -129,12 +129,12 @@ class KeySet:
         self._folder = folder
         self._filter = _BloomFilter()
         self._runs: list[_Run] = []
-        self._few: list[_Run] = []
+        self._small_runs: list[_Run] = []
         self._files: list[tuple[_Run, Any]] = []
 
     def __len__(self) -> int:
         """Return the number of keys."""
-        return sum(map(len, [*self._few, *self._runs])) + sum(len(run) for run, _ in self._files)
+        return sum(map(len, [*self._small_runs, *self._runs])) + sum(len(run) for run, _ in self._files)
 
     def __enter__(self) -> KeySet:
         return self
@@ -156,7 +156,7 @@ class KeySet:
         new = np.ones(len(hi), dtype=bool)
         new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
         doubtful = np.flatnonzero(new & self._filter.may_hold(hi))
-        for run, mapping in [*((run, None) for run in [*self._few, *self._runs]), *self._files]:
+        for run, mapping in [*((run, None) for run in [*self._small_runs, *self._runs]), *self._files]:
             if not len(doubtful):
                 break
             new[doubtful[run.holds(hi[doubtful], lo[doubtful])]] = False
@@ -164,7 +164,7 @@ class KeySet:
                 mapping.madvise(mmap.MADV_DONTNEED)
         self._filter.add(hi)
         if new.any():
-            self._keep(_Run(hi[new], lo[new]))
+            self._add_run(_Run(hi[new], lo[new]))
         first = np.empty(len(hi), dtype=bool)
         first[order] = new
         return first
@@ -183,15 +183,15 @@ class KeySet:
     def close(self) -> None:
         """Forget all keys and let go of the files."""
         self._runs.clear()
-        self._few.clear()
+        self._small_runs.clear()
         self._files.clear()
 
-    def _keep(self, run: _Run) -> None:
-        self._few.append(run)
-        if sum(map(len, self._few)) < min(_FEW_KEYS, self._limit_bytes // _KEY_BYTES):
+    def _add_run(self, run: _Run) -> None:
+        self._small_runs.append(run)
+        if sum(map(len, self._small_runs)) < min(_FEW_KEYS, self._limit_bytes // _KEY_BYTES):
             return
-        self._runs.append(_sorted(self._few))
-        self._few.clear()
+        self._runs.append(_sorted(self._small_runs))
+        self._small_runs.clear()
         total = sum(map(len, self._runs))
         while self._may_merge(total):
             small, large = self._runs.pop(), self._runs.pop()
@@ -199,8 +199,8 @@ class KeySet:
             del small, large
             self._runs.append(_merged(*halves))
         if total * _KEY_BYTES > self._limit_bytes:
-            for each in self._runs:
-                self._spill(each)
+            for spilled in self._runs:
+                self._spill(spilled)
             self._runs.clear()
 
     def _may_merge(self, total: int) -> bool:

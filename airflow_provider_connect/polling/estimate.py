@@ -63,5 +63,5 @@ class PollPace:
             self._first = latest
         if self._first is None or expected is None:
             return ""
-        left = seconds_left(self._first, latest, expected.total)
-        return "" if left is None else f"{rough_time(left)} left, as {expected.reason}"
+        time_left = seconds_left(self._first, latest, expected.total)
+        return "" if time_left is None else f"{rough_time(time_left)} left, as {expected.reason}"

@@ -43,26 +43,26 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
     """
     position = 0
     parts: list[bytes | memoryview] = []  # of the next block; joined once
-    size = whole = 0  # bytes in parts, and how many of them are whole lines
+    size = whole_bytes = 0  # bytes in parts, and how many of them are whole lines
     for chunk in chunks:
         parts.append(chunk)
-        too_long = _start_of_long_line(chunk, size - whole, max_line_bytes)
+        too_long = _start_of_long_line(chunk, size - whole_bytes, max_line_bytes)
         if too_long is not None:
             if size + too_long:  # the whole lines before it
-                _cut(parts, size + too_long)
+                _shorten(parts, size + too_long)
                 yield Block(position, b"".join(parts))
             raise LineTooLongError(
                 f"the line at byte {position + size + too_long} of the answer is longer than "
                 f"max_record_bytes={max_line_bytes}"
             )
         end = chunk.rfind(b"\n") + 1
-        whole = size + end if end else whole
+        whole_bytes = size + end if end else whole_bytes
         size += len(chunk)
-        if whole >= block_bytes:
-            rest = _cut(parts, whole)
+        if whole_bytes >= block_bytes:
+            next_parts = _shorten(parts, whole_bytes)
             yield Block(position, b"".join(parts))
-            position += whole
-            parts, size, whole = rest, size - whole, 0
+            position += whole_bytes
+            parts, size, whole_bytes = next_parts, size - whole_bytes, 0
         elif len(parts) > _MAX_PARTS:
             parts = [b"".join(parts)]
     if size:
@@ -94,15 +94,15 @@ def slices(block: Block) -> Iterator[Block]:
         start = end
 
 
-def _cut(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:
+def _shorten(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:
     """Shorten ``parts`` to ``size`` bytes in all; return the rest."""
-    rest: list[bytes | memoryview] = []
+    cut_parts: list[bytes | memoryview] = []
     excess = sum(map(len, parts)) - size
     while excess:
         last = memoryview(parts.pop())
-        kept = max(len(last) - excess, 0)
-        rest.insert(0, last[kept:])
-        if kept:
-            parts.append(last[:kept])
-        excess -= len(last) - kept
-    return rest
+        kept_bytes = max(len(last) - excess, 0)
+        cut_parts.insert(0, last[kept_bytes:])
+        if kept_bytes:
+            parts.append(last[:kept_bytes])
+        excess -= len(last) - kept_bytes
+    return cut_parts

@@ -25,17 +25,17 @@ def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    counts, before = tally.for_day(day).counts, tally.for_day(day).polled_before
+    counts, polled_before = tally.for_day(day).counts, tally.for_day(day).polled_before
     counts[LATE_COUNTS[0]] += 0
-    counts.update({LATE_COUNT: 0} if before is not None else {})
+    counts.update({LATE_COUNT: 0} if polled_before is not None else {})
     ends = _ends(day)
-    since = int(ends[0]) if before is None else (before - _UNIX) // _MICROSECOND
+    since = int(ends[0]) if polled_before is None else (polled_before - _UNIX) // _MICROSECOND
     micros = arrival_times.cast(pa.int64())
     newest = pc.max(micros).as_py()
     if newest is None or newest < min(since, int(ends[0])):
         return  # nearly every batch of a day that is polled for the first time
     late = pc.fill_null(micros, -(2**63)).to_numpy(zero_copy_only=False)
-    if before is not None:
+    if polled_before is not None:
         counts[LATE_COUNT] += int((late >= since).sum())
     late = late[late >= ends[0]]
     days = np.bincount(np.searchsorted(ends, late, side="right"), minlength=MAX_LATE_DAYS + 1)[1:]
@@ -49,5 +49,5 @@ def _ends(day: Day) -> Any:
     """Return when each of the days behind ``day`` is over, in its zone, as microseconds since 1970."""
     import numpy as np
 
-    ends = [Day(date=day.date + ONE_DAY * after, zone=day.zone).end for after in range(1, MAX_LATE_DAYS + 1)]
+    ends = [Day(date=day.date + ONE_DAY * days_later, zone=day.zone).end for days_later in range(1, MAX_LATE_DAYS + 1)]
     return np.array([(end - _UNIX) // _MICROSECOND for end in ends])

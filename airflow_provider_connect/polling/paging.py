@@ -59,7 +59,7 @@ def pages(
         rows: reading would never end.
     :raises ConfigError: there are more than ``max_pages``.
     """
-    seen: set[bytes] = set()
+    fingerprints: set[bytes] = set()
     seen_rows = SeenRows()
     token: TokenT | None = None
     while True:
@@ -70,23 +70,23 @@ def pages(
         token = next_of(page)
         if token is None or token == "":
             return
-        mark = _mark(str(token), content_of(page) if content_of else "")
+        mark = _fingerprint(str(token), content_of(page) if content_of else "")
         del page  # it may be large, and the next one is read while others work on it
-        if mark in seen:
+        if mark in fingerprints:
             again = "sent the same page twice, the second time as" if content_of else _NAMED_TWICE
             raise RetriableError(
-                f"the service {again} page {len(seen) + 1}: reading would never end. The next try begins at the first "
+                f"the service {again} page {len(fingerprints) + 1}: reading would never end. The next try begins at the first "
                 "page; if it happens again, report it to the service"
             )
-        seen.add(mark)
-        if max_pages is not None and len(seen) >= max_pages:
+        fingerprints.add(mark)
+        if max_pages is not None and len(fingerprints) >= max_pages:
             raise ConfigError(
                 f"there are more than max_pages={max_pages:,} pages: raise it if that is right; else the service never "
                 "comes to an end"
             )
 
 
-def _mark(token: str, content: str | bytes) -> bytes:
+def _fingerprint(token: str, content: str | bytes) -> bytes:
     """Return what is kept of a page: a token or a content may be long."""
     text = content.encode() if isinstance(content, str) else content
     return hashlib.blake2b(token.encode() + b"\0" + text, digest_size=16).digest()

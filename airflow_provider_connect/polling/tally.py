@@ -37,7 +37,7 @@ class Tally:
         :param days: the days of the partition.
         :param polled_before: for each of them, when it was polled before.
         """
-        before = dict(zip(days, polled_before, strict=False))
+        previous_polls = dict(zip(days, polled_before, strict=False))
         self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
         self.announced_bytes = self.announced_rows = 0
         self.counts: Counter[str] = Counter()
@@ -45,8 +45,8 @@ class Tally:
         self.earliest: dt.datetime | None = None
         self.latest: dt.datetime | None = None
         self.rejects: list[Reject] = []
-        self.polled_before = before.get(days[0]) if len(days) == 1 else None
-        self._days = {day: Tally([day], [before.get(day)]) for day in days} if len(days) > 1 else {}
+        self.polled_before = previous_polls.get(days[0]) if len(days) == 1 else None
+        self._days = {day: Tally([day], [previous_polls.get(day)]) for day in days} if len(days) > 1 else {}
 
     def for_day(self, day: Day) -> Tally:
         """Return the tally of one day.

@@ -176,17 +176,17 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
 
     @model_validator(mode="before")
     @classmethod
-    def _shares_its_connection(cls, given: Any) -> Any:
+    def _shares_its_connection(cls, values: Any) -> Any:
         """Let a parent in a file do without the connection's name."""
-        parent = given.get("parent") if isinstance(given, dict) else None
-        if isinstance(parent, dict) and "conn_id" in given:
-            return given | {"parent": {"conn_id": given["conn_id"]} | parent}
-        return given
+        parent = values.get("parent") if isinstance(values, dict) else None
+        if isinstance(parent, dict) and "conn_id" in values:
+            return values | {"parent": {"conn_id": values["conn_id"]} | parent}
+        return values
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if found := option_problems(self):
-            raise ValueError("; ".join(found))
+        if problems := option_problems(self):
+            raise ValueError("; ".join(problems))
         return self
 
     @classmethod

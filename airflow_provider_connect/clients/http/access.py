@@ -116,18 +116,18 @@ class HttpAccess:
         :raises ConfigError: naming everything that is wrong with it.
         """
         refuse_any(connection_problems(connection, extra_fields))
-        url, others = connection_fields.connection_base_url(connection), connection_fields.allowed_origins_of(connection)
+        url, other_origins = connection_fields.connection_base_url(connection), connection_fields.allowed_origins_of(connection)
         headers = connection_fields.text_mapping(connection, "headers")
-        named = {origin[1] for origin in (origin_of(url), *others)}
-        if (login := connection.option("auth_url")) is not None:
-            named.add(origin_of(connection_fields.resolve_url(url, login))[1])
-        route = _route(connection, named)
+        host_names = {origin[1] for origin in (origin_of(url), *other_origins)}
+        if (auth_url := connection.option("auth_url")) is not None:
+            host_names.add(origin_of(connection_fields.resolve_url(url, auth_url))[1])
+        route = _route(connection, host_names)
         return cls(
             name=connection.conn_id,
             url=url,
             credentials=_credentials(connection, url, route),
             route=route,
-            allowed_origins=frozenset(others),
+            allowed_origins=frozenset(other_origins),
             headers=tuple(headers.items()),
             secret_header_values=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
         )
@@ -203,11 +203,11 @@ def _credentials(connection: Connection, url: str, route: HttpRoute) -> Credenti
 
 def _sender(connection: Connection) -> Callable[[SecretStr], Auth]:
     """Return what makes credentials of a key: in a header, the query or a cookie, under its name."""
-    name, place = connection.option("send_as"), connection.option("send_in")
+    name, location = connection.option("send_as"), connection.option("send_in")
     if name is None:
         return bearer_auth
-    if place == "query":
+    if location == "query":
         return lambda key: query_auth(name, key)
-    if place == "cookie":
+    if location == "cookie":
         return lambda key: cookie_auth({name: key.get_secret_value()})
     return lambda key: header_auth(name, key)

@@ -41,11 +41,11 @@ NO_AUTH = Auth()
 
 def basic_auth(user: SecretStr, password: SecretStr) -> Auth:
     """Return HTTP Basic, in UTF-8."""
-    given = user.get_secret_value(), password.get_secret_value()
-    token = base64.b64encode(":".join(given).encode()).decode("ascii")
+    user_and_password = user.get_secret_value(), password.get_secret_value()
+    token = base64.b64encode(":".join(user_and_password).encode()).decode("ascii")
     # An echo may be without the padding, and in the letters of URLs.
     bare = token.rstrip("=")
-    return Auth({"Authorization": f"Basic {token}"}, (*given, bare, bare.replace("+", "-").replace("/", "_")))
+    return Auth({"Authorization": f"Basic {token}"}, (*user_and_password, bare, bare.replace("+", "-").replace("/", "_")))
 
 
 def bearer_auth(token: SecretStr) -> Auth:
@@ -74,9 +74,9 @@ def proxy_auth(proxy: SecretStr | None) -> Auth:
     :param proxy: its URL. For the environment's proxies there are only their secrets.
     """
     users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxy_urls(proxy))]
-    told = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
-    headers = {} if uses_environment(proxy) or not told else {"Proxy-Authorization": told[0].headers["Authorization"]}
-    return Auth(headers, tuple(secret for auth in told for secret in auth.secrets))
+    auths = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
+    headers = {} if uses_environment(proxy) or not auths else {"Proxy-Authorization": auths[0].headers["Authorization"]}
+    return Auth(headers, tuple(secret for auth in auths for secret in auth.secrets))
 
 
 _MARGIN_SECONDS = 60.0
@@ -128,36 +128,36 @@ class FetchedCredentials:
         :raises ConfigError: it refuses the login. It is not asked again for a minute, so that many who ask lock nobody
             out.
         """
-        held = self._own()
-        with held.lock:
-            if held.auth is None or self._clock.now() >= held.ends:
-                self._renew(held)
-            assert held.auth is not None
-            return held.auth
+        state = self._state()
+        with state.lock:
+            if state.auth is None or self._clock.now() >= state.ends:
+                self._renew(state)
+            assert state.auth is not None
+            return state.auth
 
     def renew(self, refused_auth: Auth) -> Auth:
         """Return other credentials than those, which the API refused: fetched once, however many ask."""
-        held = self._own()
-        with held.lock:
-            if held.auth == refused_auth:
-                held.auth = None
+        state = self._state()
+        with state.lock:
+            if state.auth == refused_auth:
+                state.auth = None
         return self.auth()
 
-    def _own(self) -> _LoginState:
+    def _state(self) -> _LoginState:
         with _login_states_lock:
             return _login_states.setdefault(self._name, _LoginState())
 
-    def _renew(self, held: _LoginState) -> None:
-        if held.refusal and self._clock.now() < held.refused_until:
-            raise ConfigError(held.refusal)
-        asked = self._clock.now()
-        held.auth = None
+    def _renew(self, state: _LoginState) -> None:
+        if state.refusal and self._clock.now() < state.refused_until:
+            raise ConfigError(state.refusal)
+        fetch_started = self._clock.now()
+        state.auth = None
         try:
-            fresh = self._fetch()
+            fetched = self._fetch()
         except ConfigError as error:
-            held.refusal, held.refused_until = str(error), asked + _REFUSED_SECONDS
+            state.refusal, state.refused_until = str(error), fetch_started + _REFUSED_SECONDS
             raise
-        held.auth, held.refusal = fresh.auth, ""
-        lasts = float("inf") if fresh.valid_seconds is None else fresh.valid_seconds
+        state.auth, state.refusal = fetched.auth, ""
+        valid_seconds = float("inf") if fetched.valid_seconds is None else fetched.valid_seconds
         # What ends while a request is under way is refused, so it counts as ended a while before.
-        held.ends = asked + lasts - min(_MARGIN_SECONDS, lasts / 10 if lasts != float("inf") else 0.0)
+        state.ends = fetch_started + valid_seconds - min(_MARGIN_SECONDS, valid_seconds / 10 if valid_seconds != float("inf") else 0.0)

@@ -55,11 +55,11 @@ def tls_context(ca_bundle: str | None, environment_bundles: tuple[tuple[str, str
 
 
 def _trust(context: ssl.SSLContext, ca_bundle: str, name: str) -> None:
-    found = _CERTIFICATE.findall(_text(ca_bundle, name))
-    if not found:
+    certificates = _CERTIFICATE.findall(_text(ca_bundle, name))
+    if not certificates:
         raise ConfigError(f"{name} holds no certificate in PEM form")
     try:
-        context.load_verify_locations(cadata="\n".join(found))
+        context.load_verify_locations(cadata="\n".join(certificates))
     except (ssl.SSLError, ValueError):
         raise ConfigError(f"{name} holds a certificate that cannot be read") from None
 
@@ -73,8 +73,8 @@ def _text(ca_bundle: str, name: str) -> str:
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except (OSError, ValueError) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no path"
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no path"
         raise ConfigError(
-            f"{name} names a file that this machine cannot read ({why}); it must lie on the worker and on every "
+            f"{name} names a file that this machine cannot read ({reason}); it must lie on the worker and on every "
             "Spark node, or stand in the connection as PEM text"
         ) from None

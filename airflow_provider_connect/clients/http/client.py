@@ -126,8 +126,8 @@ class HttpResponse:
         self._link.shorten_deadline(_ERROR_SECONDS)
         data, is_cut = b"", not self._head.is_framed
         try:
-            for piece in self._body(_ERROR_READ_BYTES):
-                data += piece
+            for chunk in self._body(_ERROR_READ_BYTES):
+                data += chunk
                 if len(data) >= ERROR_TEXT_BYTES:
                     is_cut = True  # whether or not there is more
                     break
@@ -136,8 +136,8 @@ class HttpResponse:
         if self.header("Content-Encoding").strip().lower() == "gzip":
             data, is_whole = _gunzip_prefix(data)
             is_cut = is_cut or not is_whole
-        shown = data[:ERROR_TEXT_BYTES].decode("utf-8", "replace")
-        return ErrorText(shown, is_cut=is_cut or len(data) > ERROR_TEXT_BYTES)
+        text = data[:ERROR_TEXT_BYTES].decode("utf-8", "replace")
+        return ErrorText(text, is_cut=is_cut or len(data) > ERROR_TEXT_BYTES)
 
     def _body(self, read_bytes: int) -> Iterator[bytes]:
         yield from self._link.read_body(read_bytes)
@@ -178,60 +178,60 @@ def request(
     query = "&".join(part for part in (parts.query, urlencode(params), urlencode(auth.params)) if part)
     target = quote(f"{parts.path or '/'}{'?' if query else ''}{query}", safe=string.punctuation)
     method = method or ("GET" if body is None else "POST")
-    own = _headers(auth, headers or {}, body)
+    all_headers = _headers(auth, headers or {}, body)
     if body is None and method not in ("GET", "HEAD", "DELETE"):  # many servers wait for one, or refuse (411)
-        own["Content-Length"] = "0"
-    kept = None if pool is None else pool.take(route.pool_key(url))
+        all_headers["Content-Length"] = "0"
+    idle_connection = None if pool is None else pool.take(route.pool_key(url))
     while True:
-        if kept is not None:
-            kept.reuse(limits)
-        link = kept or HttpConnection(url, limits, route)
+        if idle_connection is not None:
+            idle_connection.reuse(limits)
+        connection = idle_connection or HttpConnection(url, limits, route)
         try:
             if on_opened is not None:
-                on_opened(link)
-            link.send(method, target, own, b"" if body is None else body.data)
+                on_opened(connection)
+            connection.send(method, target, all_headers, b"" if body is None else body.data)
             if on_sent is not None:
                 on_sent()
-            head = link.read_head()
+            head = connection.read_head()
             if 300 <= head.status < 400 and not takes_redirects:
-                raise _redirect(link.host, head, Secrets([*auth.secrets, *route.secrets]))
+                raise _redirect(connection.host, head, Secrets([*auth.secrets, *route.secrets]))
         except BaseException as error:
-            link.close()
-            if isinstance(error, RetriableError) and link.was_closed_by_server:
-                kept = None
+            connection.close()
+            if isinstance(error, RetriableError) and connection.was_closed_by_server:
+                idle_connection = None
                 continue
             raise
-        return HttpResponse(link, head, pool)
+        return HttpResponse(connection, head, pool)
 
 
 def strip_auth_params(url: str, auth: Auth) -> str:
     """Return an address without what credentials add to its query: some servers link to pages with the key in it."""
-    own = {name for name, _ in auth.params}
+    auth_names = {name for name, _ in auth.params}
     parts = urlsplit(url)
-    if not own or not parts.query:
+    if not auth_names or not parts.query:
         return url
-    kept = (part for part in parts.query.split("&") if unquote_plus(part.partition("=")[0]) not in own)
-    return parts._replace(query="&".join(kept)).geturl()
+    other_params = (part for part in parts.query.split("&") if unquote_plus(part.partition("=")[0]) not in auth_names)
+    return parts._replace(query="&".join(other_params)).geturl()
 
 
-def _headers(auth: Auth, more: Mapping[str, str], body: Body | None) -> dict[str, str]:
-    found = {
+def _headers(auth: Auth, more_headers: Mapping[str, str], body: Body | None) -> dict[str, str]:
+    headers = {
         "User-Agent": f"airflow-provider-connect/{__version__}",
         "Accept": "*/*",
         "Accept-Encoding": "gzip",
     }
-    own = {} if body is None else {"Content-Type": body.content_type, "Content-Length": str(len(body.data))}
-    for given in (more, auth.headers, own):
-        names = {name.lower() for name in given}
-        found = {name: value for name, value in found.items() if name.lower() not in names} | dict(given)
-    found = {name: value.strip(" ") for name, value in found.items()}
-    for name, value in found.items():
+    body_headers = {} if body is None else {"Content-Type": body.content_type, "Content-Length": str(len(body.data))}
+    for group in (more_headers, auth.headers, body_headers):
+        names = {name.lower() for name in group}
+        headers = {name: value for name, value in headers.items() if name.lower() not in names} | dict(group)
+    headers = {name: value.strip(" ") for name, value in headers.items()}
+    for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ConfigError(
                 f"the header {name[:50]!a} cannot be sent: names are letters, digits and hyphens, values are ASCII on "
                 "one line; correct it, or the credential that it holds"
             )
-    return found
+    return headers
 
 
 def _redirect(host: str, head: ResponseHead, secrets: Secrets) -> ConfigError:
@@ -263,10 +263,10 @@ def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
     """
     text = text[:ERROR_TEXT_BYTES]  # an error in the middle of an answer may be as long as a record
     is_long = len(text) >= 2 * _CUT_ECHO_CHARACTERS
-    shown = secrets.redact(text, is_cut=is_cut and not is_long)
+    struck = secrets.redact(text, is_cut=is_cut and not is_long)
     if is_long:  # its end may hold half an echo, and is not needed
-        shown = shown[:-_CUT_ECHO_CHARACTERS]
-    clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", shown)).strip()
+        struck = struck[:-_CUT_ECHO_CHARACTERS]
+    clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", struck)).strip()
     return clean if len(clean) <= _QUOTE_CHARACTERS else clean[: _QUOTE_CHARACTERS - 1] + "…"
 
 

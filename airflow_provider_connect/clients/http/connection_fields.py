@@ -72,13 +72,13 @@ def connection_problems(connection: Connection, extra_fields: Collection[str]) -
 
 def collect_problems(connection: Connection, checks: Iterable[Callable[[Connection], Iterable[str]]]) -> list[str]:
     """Return what some checks find wrong with a connection of any type, each once, and whose it is."""
-    found: list[str] = []
+    problems: list[str] = []
     for check in checks:
         try:
-            found += check(connection)
+            problems += check(connection)
         except ConfigError as error:  # an extra field that is not text
-            found.append(str(error).removeprefix(f"connection {connection.conn_id!r}: "))
-    return [f"connection {connection.conn_id!r}: {problem}" for problem in dict.fromkeys(found)]
+            problems.append(str(error).removeprefix(f"connection {connection.conn_id!r}: "))
+    return [f"connection {connection.conn_id!r}: {problem}" for problem in dict.fromkeys(problems)]
 
 
 def _has(secret: SecretStr | None) -> bool:
@@ -87,12 +87,12 @@ def _has(secret: SecretStr | None) -> bool:
 
 def _unknown_fields(connection: Connection, also: Collection[str]) -> Iterator[str]:
     """Name the extra fields that nobody reads, and those that belong to another kind of credentials."""
-    known = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
-    own = {*_COMMON, *also, *_FIELDS.get(auth_kind_of(connection), known)}
+    known_fields = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
+    allowed_fields = {*_COMMON, *also, *_FIELDS.get(auth_kind_of(connection), known_fields)}
     for name, value in connection.extra.items():
-        if name not in known:
-            yield f"unknown extra field {name!r}; {suggest_nearest(name, known)}; a header of its own goes into 'headers'"
-        elif name not in own and value not in (None, ""):
+        if name not in known_fields:
+            yield f"unknown extra field {name!r}; {suggest_nearest(name, known_fields)}; a header of its own goes into 'headers'"
+        elif name not in allowed_fields and value not in (None, ""):
             users = [kind for kind, names in _FIELDS.items() if name in names]
             yield f"extra field {name!r} has no use here: it belongs to auth {' or '.join(map(repr, users))}"
 
@@ -137,13 +137,13 @@ def _host_problems(connection: Connection) -> Iterator[str]:
     try:
         url = connection_base_url(connection)
         origin_of(url)
-        parts, own = urlsplit(url), urlsplit(_with_scheme(connection.host, connection.path or "https")).port
+        parts, host_port = urlsplit(url), urlsplit(_with_scheme(connection.host, connection.path or "https")).port
     except ValueError:
         yield "host must be 'name' or 'https://name/path', without user or query"
         return
     if parts.query or parts.fragment or " " in url:
         yield "host must be 'name' or 'https://name/path', without user or query"
-    if None not in (connection.port, own) and connection.port != own:
+    if None not in (connection.port, host_port) and connection.port != host_port:
         yield "host must be without a port, or name the one beside it: these are two different ports"
 
 
@@ -187,17 +187,17 @@ def ca_bundle_problems(connection: Connection) -> Iterator[str]:
 
 def _http_problems(connection: Connection) -> Iterator[str]:
     """Refuse plain http where it would show credentials to the network."""
-    shown = auth_kind_of(connection) != "none" or bool(text_mapping(connection, "headers"))
+    has_credentials = auth_kind_of(connection) != "none" or bool(text_mapping(connection, "headers"))
     urls: dict[str, str] = {}
     try:
         urls["schema or host"] = connection_base_url(connection)
         urls["extra field 'auth_url'"] = resolve_url(urls["schema or host"], connection.option("auth_url") or "")
     except ValueError:
         return
-    for what, url in urls.items():
+    for field, url in urls.items():
         parts = urlsplit(url)
-        if shown and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-            yield f"{what} names plain http, which would show the credentials to the network: it must be https"
+        if has_credentials and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            yield f"{field} names plain http, which would show the credentials to the network: it must be https"
             return
 
 

@@ -31,7 +31,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineE
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 _NETWORK_ERRORS = (httpcore.NetworkError, httpcore.TimeoutException)  # each caused by one of the system's
-_ENDED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, BrokenAnswerError)
+_CLOSED_ERRORS = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, BrokenAnswerError)
 
 
 class SilenceError(RetriableError):
@@ -67,28 +67,28 @@ class HttpConnection:
         self._proxy = urlsplit(used_proxy.get_secret_value()) if used_proxy is not None else None
         self._proxy_name = "the environment's proxy" if uses_environment(route.proxy) else "the connection's proxy"
         self._proxy_headers = proxy_auth(used_proxy).headers
-        self._trusted = route.ca_bundle, environment_bundles(route.proxy)
+        self._ca_bundles = route.ca_bundle, environment_bundles(route.proxy)
         self._reach = route.address_policy if used_proxy is None else None
         self.pool_key = route.pool_key(url)
         self.was_closed_by_server = False
-        self._is_kept = self._is_cut = self._is_sent = False
+        self._is_reused = self._is_interrupted = self._is_sent = False
         self._stream: httpcore.NetworkStream | None = None
         self._exchange: Exchange | None = None
         self.received_bytes = 0  # bytes of the answer's body, for messages
         self._lock = threading.Lock()
         self._handle: socket.socket | None = None  # a second one on the connection: TLS takes the first away
-        self._is_over = False
-        self._doing = "connect"
-        self._ends = time.monotonic() + limits.deadline_seconds
-        self._timer = self._timer_until(self._ends)
+        self._is_past_deadline = False
+        self._phase = "connect"
+        self._deadline = time.monotonic() + limits.deadline_seconds
+        self._timer = self._start_timer(self._deadline)
 
     def close(self) -> None:
         """Close the connection; what was not read is thrown away."""
         self._stop_timer()
         with self._lock:
-            for end in (self._stream, self._handle):
-                if end is not None:
-                    end.close()
+            for closable in (self._stream, self._handle):
+                if closable is not None:
+                    closable.close()
             self._exchange = self._stream = self._handle = None
 
     @property
@@ -102,17 +102,17 @@ class HttpConnection:
         :raises RetriableError: the server cannot be reached.
         :raises ConfigError: its name is not valid, or its certificate is not trusted.
         """
-        with self._explained():
+        with self._translated_errors():
             self.seconds_left()
             host, port = _address(self._parts)
-            own = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
+            host_header = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
             if self._exchange is None:
                 self._exchange = self._connect(host, port)
-            headers = {"Host": own, **headers}
+            headers = {"Host": host_header, **headers}
             if self._proxy is not None and self._parts.scheme == "http":
-                target = f"http://{own}{target}"
+                target = f"http://{host_header}{target}"
                 headers |= self._proxy_headers
-            self._doing = "read"
+            self._phase = "read"
             self._exchange.timeout_seconds = self._limits.read_timeout_seconds
             self._exchange.send(method, target, headers, body)
             self._is_sent = True
@@ -124,7 +124,7 @@ class HttpConnection:
         :raises RetriableError: the connection ends before it is whole.
         """
         assert self._exchange is not None
-        with self._explained():
+        with self._translated_errors():
             head = self._exchange.read_head()
         self.seconds_left()
         return head
@@ -136,11 +136,11 @@ class HttpConnection:
         """
         assert self._exchange is not None
         self.seconds_left()
-        with self._explained():
-            for piece in self._exchange.read_body(read_bytes):
-                self.received_bytes += len(piece)
-                yield piece
-                if self._is_over:
+        with self._translated_errors():
+            for chunk in self._exchange.read_body(read_bytes):
+                self.received_bytes += len(chunk)
+                yield chunk
+                if self._is_past_deadline:
                     break
         self.seconds_left()  # a body whose last bytes came too late is late
 
@@ -148,7 +148,7 @@ class HttpConnection:
         """Let an answer's deadline go, after its end; return whether the connection may be kept."""
         self._stop_timer()
         is_tls_in_tls = self._proxy is not None and self._proxy.scheme == self._parts.scheme == "https"
-        if self._exchange is None or self._is_over or self._is_cut or is_tls_in_tls:
+        if self._exchange is None or self._is_past_deadline or self._is_interrupted or is_tls_in_tls:
             return False
         return self._exchange.start_next_cycle()
 
@@ -163,21 +163,21 @@ class HttpConnection:
         """Begin with another request."""
         self._limits = limits
         self.received_bytes = 0
-        self._is_kept = True
+        self._is_reused = True
         self._is_sent = False
-        self._ends = time.monotonic() + limits.deadline_seconds
-        self._timer = self._timer_until(self._ends)
+        self._deadline = time.monotonic() + limits.deadline_seconds
+        self._timer = self._start_timer(self._deadline)
 
     def shorten_deadline(self, seconds: float) -> None:
         """Let the connection end ``seconds`` from now at the latest."""
         self._stop_timer()
-        self._ends = min(self._ends, time.monotonic() + seconds)
-        self._timer = self._timer_until(self._ends)
+        self._deadline = min(self._deadline, time.monotonic() + seconds)
+        self._timer = self._start_timer(self._deadline)
 
     def interrupt(self) -> None:
         """End the connection now, or as soon as it is there; a read that waits in another thread gets an error."""
         with self._lock:
-            self._is_cut = True
+            self._is_interrupted = True
             if self._handle is not None:
                 try:
                     self._handle.shutdown(socket.SHUT_RDWR)
@@ -190,18 +190,18 @@ class HttpConnection:
         :raises DeadlineError: it has passed.
         :raises RetriableError: it was interrupted before it was open.
         """
-        left = self._ends - time.monotonic()
-        if self._is_over or left <= 0:
+        remaining = self._deadline - time.monotonic()
+        if self._is_past_deadline or remaining <= 0:
             raise DeadlineError(
                 f"{self.host} had not finished its answer after request_deadline_seconds="
                 f"{self._limits.deadline_seconds:g}; {self.received_bytes} bytes had come"
             )
-        if self._is_cut and self._exchange is None:
+        if self._is_interrupted and self._exchange is None:
             raise RetriableError(f"{self.host} was not asked: the request was given up")
-        return left
+        return remaining
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Turn the errors of a block, which may quote anything, into ours."""
         try:
             yield
@@ -212,26 +212,26 @@ class HttpConnection:
                 raise late from None
             cause = error.__cause__ if isinstance(error, _NETWORK_ERRORS) else error
             is_silent = self._exchange is None or not self._exchange.has_received
-            self.was_closed_by_server = self._is_kept and is_silent and not self._is_cut and isinstance(cause, _ENDED)
-            raise self._trouble(cause) from None
+            self.was_closed_by_server = self._is_reused and is_silent and not self._is_interrupted and isinstance(cause, _CLOSED_ERRORS)
+            raise self._error_for(cause) from None
 
-    def _trouble(self, error: BaseException | None) -> ConnectError:
+    def _error_for(self, error: BaseException | None) -> ConnectError:
         """Return our error for one of the system's, of TLS or of the message."""
-        seen = f" after {self.received_bytes} bytes of the answer" if self.received_bytes else ""
-        whose = self.host if self._doing != "proxy" else f"{self.host} cannot be asked: {self._proxy_name}"
+        received_text = f" after {self.received_bytes} bytes of the answer" if self.received_bytes else ""
+        subject = self.host if self._phase != "proxy" else f"{self.host} cannot be asked: {self._proxy_name}"
         if isinstance(error, ssl.SSLCertVerificationError):
-            return ConfigError(f"{whose} {_UNTRUSTED}")
-        if isinstance(error, ValueError) and self._doing != "read":
-            return ConfigError(f"{whose} is no valid host")
-        what = _meaning(error, self._doing, self._limits)
+            return ConfigError(f"{subject} {_UNTRUSTED_TEXT}")
+        if isinstance(error, ValueError) and self._phase != "read":
+            return ConfigError(f"{subject} is no valid host")
+        problem = _problem_of(error, self._phase, self._limits)
         if isinstance(error, TimeoutError) and self._is_sent and not self.received_bytes:
-            return SilenceError(f"{self.host} {what} before the first byte of the answer")
-        if self._doing == "proxy":
-            return RetriableError(f"{self.host} cannot be reached through {self._proxy_name}, which {what}")
-        return RetriableError(f"{self.host} {what}{seen}")
+            return SilenceError(f"{self.host} {problem} before the first byte of the answer")
+        if self._phase == "proxy":
+            return RetriableError(f"{self.host} cannot be reached through {self._proxy_name}, which {problem}")
+        return RetriableError(f"{self.host} {problem}{received_text}")
 
-    def _timer_until(self, end: float) -> threading.Timer:
-        timer = threading.Timer(min(max(end - time.monotonic(), 0), threading.TIMEOUT_MAX), self._end)
+    def _start_timer(self, end: float) -> threading.Timer:
+        timer = threading.Timer(min(max(end - time.monotonic(), 0), threading.TIMEOUT_MAX), self._end_at_deadline)
         timer.daemon = True
         timer.name = "http-deadline"
         timer.start()
@@ -241,28 +241,28 @@ class HttpConnection:
         self._timer.cancel()
         self._timer.join()
 
-    def _end(self) -> None:
-        self._is_over = True
+    def _end_at_deadline(self) -> None:
+        self._is_past_deadline = True
         self.interrupt()
 
     def _connect(self, host: str, port: int) -> Exchange:
-        network, timeout = Network(self.seconds_left, self._watch, self._reach), self._limits.connect_timeout_seconds
+        network, timeout = Network(self.seconds_left, self._keep_handle, self._reach), self._limits.connect_timeout_seconds
         hops = [(self._parts.scheme, host, port)]
         if self._proxy is not None:
-            self._doing = "proxy"
+            self._phase = "proxy"
             hops.insert(0, (self._proxy.scheme, *_address(self._proxy)))
-        context = tls_context(*self._trusted) if "https" in [scheme for scheme, _, _ in hops] else None
+        context = tls_context(*self._ca_bundles) if "https" in [scheme for scheme, _, _ in hops] else None
         stream = self._stream = network.connect_tcp(*hops[0][1:], timeout)
         for number, (scheme, name, _) in enumerate(hops):
             if number and scheme == "https":
                 self._tunnel(Exchange(stream, timeout), f"{_bracketed(host)}:{port}")
-                self._doing = "connect"
+                self._phase = "connect"
             if context is not None and scheme == "https":
                 stream = self._stream = stream.start_tls(context, name, timeout)
-        self._doing = "connect"
+        self._phase = "connect"
         return Exchange(stream, self._limits.read_timeout_seconds)
 
-    def _watch(self, connected: socket.socket) -> None:
+    def _keep_handle(self, connected: socket.socket) -> None:
         with self._lock:
             self._handle = connected.dup()
         self.seconds_left()
@@ -279,29 +279,29 @@ class HttpConnection:
             raise BrokenAnswerError(f"answered {status}")
 
 
-_UNTRUSTED = (
+_UNTRUSTED_TEXT = (
     "has a TLS certificate this machine does not trust (expired, other host, or an unknown authority); if a proxy "
     "inspects TLS here, or the authority is your own, name its certificate as ca_bundle in the connection"
 )
 
 
-def _meaning(error: BaseException | None, doing: str, limits: HttpTimeouts) -> str:
+def _problem_of(error: BaseException | None, phase: str, limits: HttpTimeouts) -> str:
     """Say in our own words what an error means."""
     if isinstance(error, BrokenAnswerError):
         return str(error)
     limit = (
         f"sent nothing for read_timeout_seconds={limits.read_timeout_seconds:g}"
-        if doing == "read"
+        if phase == "read"
         else f"did not accept a connection within connect_timeout_seconds={limits.connect_timeout_seconds:g}"
     )
-    known: tuple[tuple[type[OSError], str], ...] = (
+    meanings: tuple[tuple[type[OSError], str], ...] = (
         (socket.gaierror, "is not known to this machine's name service"),
         (TimeoutError, limit),
-        (ssl.SSLError, "broke off TLS inside the answer" if doing == "read" else "broke the TLS handshake"),
+        (ssl.SSLError, "broke off TLS inside the answer" if phase == "read" else "broke the TLS handshake"),
         (ConnectionRefusedError, "does not accept connections"),
         (ConnectionError, "reset the connection"),
     )
-    for kind, text in known:
+    for kind, text in meanings:
         if isinstance(error, kind):
             return text
     number = error.errno if isinstance(error, OSError) else None

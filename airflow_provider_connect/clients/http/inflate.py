@@ -79,12 +79,12 @@ def _inflate(member: Any, data: bytes, position: int) -> Iterator[bytes]:
 
     while True:
         try:
-            piece = member.decompress(data, OUTPUT_BYTES)
+            output = member.decompress(data, OUTPUT_BYTES)
         except isal_zlib.error as error:  # type: ignore[misc]  # typed as an instance in its stubs
             raise RetriableError(f"the gzip answer is damaged near byte {position}: {error}") from None
-        if piece:
-            yield piece
+        if output:
+            yield output
         data = member.unconsumed_tail
         # A full piece may leave output inside the decoder with all input consumed.
-        if member.eof or (not data and len(piece) < OUTPUT_BYTES):
+        if member.eof or (not data and len(output) < OUTPUT_BYTES):
             return

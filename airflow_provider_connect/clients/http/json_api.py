@@ -139,21 +139,21 @@ class JsonApi(Closable):
         :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
             not name.
         """
-        if found := sorted(name for name in call.headers if name.lower() in RESERVED_HEADERS):
-            raise ConfigError(f"the header {found[0]!r} is set by the client itself: leave it out of the declaration")
+        if reserved_names := sorted(name for name in call.headers if name.lower() in RESERVED_HEADERS):
+            raise ConfigError(f"the header {reserved_names[0]!r} is set by the client itself: leave it out of the declaration")
         patience = Patience(self._patience_seconds, _PAUSES, jitter=FROM_HALF, clock=self.clock)
         params = tuple(call.params.items() if isinstance(call.params, Mapping) else call.params)
-        one = _Request(call, self._address(self._access.url, call.url), patience, on_sent, on_received, params)
+        request = _Request(call, self._address(self._access.url, call.url), patience, on_sent, on_received, params)
         while True:
             try:
-                reply = self._answer(one)
+                reply = self._request_with_auth(request)
                 if (error := error_of(reply)) is not None:
                     raise error
-                return self._judged(call, reply)
+                return self._check_verdict(call, reply)
             except RetriableError as error:
                 self._answers.require_open()
                 if not call.may_repeat or not patience.wait_and_retry(error.retry_after_seconds):
-                    raise _given_up(error, patience) from None
+                    raise _retry_summary(error, patience) from None
 
     def close(self) -> None:
         """End what other threads still read or wait for, with an error."""
@@ -162,7 +162,7 @@ class JsonApi(Closable):
 
     # Where to
 
-    def _address(self, here: str, url: str) -> str:
+    def _address(self, base: str, url: str) -> str:
         """Return an address that may be asked.
 
         :param url: as it is called for or linked to: whole, or a path below the connection's base.
@@ -171,85 +171,85 @@ class JsonApi(Closable):
         if not _WHOLE.match(url):
             return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
-            whole = urljoin(here, url)
-            origin = origin_of(whole)
+            address = urljoin(base, url)
+            origin = origin_of(address)
         except ValueError:
             raise ConfigError(
-                f"{_host(here)} leads to something that is no address of a web server: report it to the service"
+                f"{_host(base)} leads to something that is no address of a web server: report it to the service"
             ) from None
-        own = self._access.origin
-        if (origin, own) == (("http", own[1], 80), ("https", own[1], 443)):
+        own_origin = self._access.origin
+        if (origin, own_origin) == (("http", own_origin[1], 80), ("https", own_origin[1], 443)):
             # Services behind a proxy that ends TLS often do not know that they are reached by https.
-            return urlsplit(whole)._replace(scheme="https", netloc=urlsplit(self._access.url).netloc).geturl()
-        if origin != own and origin not in self._access.allowed_origins:
+            return urlsplit(address)._replace(scheme="https", netloc=urlsplit(self._access.url).netloc).geturl()
+        if origin != own_origin and origin not in self._access.allowed_origins:
             raise ConfigError(
-                f"{_host(here)} leads to {self._shown(origin)}, which is not asked, as {self._who} does not name "
+                f"{_host(base)} leads to {self._origin_text(origin)}, which is not asked, as {self._connection_label} does not name "
                 "it: if it belongs to the service, name it there, as extra field allowed_hosts or as the host itself"
             )
-        return whole
+        return address
 
     @property
-    def _who(self) -> str:
+    def _connection_label(self) -> str:
         return f"connection {self._access.name!r}"
 
-    def _shown(self, origin: Origin) -> str:
+    def _origin_text(self, origin: Origin) -> str:
         scheme, host, port = origin
         return excerpt(f"{scheme}://{host}:{port}", self._secrets)
 
     # One question
 
-    def _answer(self, one: _Request) -> Reply:
+    def _request_with_auth(self, request: _Request) -> Reply:
         """Return the answer to a call; a refusal of credentials that can be fetched anew is not one yet."""
         credentials = self._access.credentials
         auth = credentials.auth()
-        reply = self._followed(one, auth)
+        reply = self._follow_redirects(request, auth)
         if reply.status == 401 and origin_of(reply.url) == self._access.origin:
-            other = credentials.renew(auth)
-            if other is not None:
-                return self._followed(one, other)
+            renewed_auth = credentials.renew(auth)
+            if renewed_auth is not None:
+                return self._follow_redirects(request, renewed_auth)
         return reply
 
-    def _followed(self, one: _Request, auth: Auth) -> Reply:
+    def _follow_redirects(self, request: _Request, auth: Auth) -> Reply:
         for _ in range(_MOST_REDIRECTS + 1):
-            self._wait_for_turn(one.patience)
+            self._wait_for_turn(request.patience)
             with self._pace.concurrency_slot(self.clock, self._answers.require_open):
-                reply = self._sent(one, auth)
-            self._rest_if_told(reply)
+                reply = self._send(request, auth)
+            self._pause_if_requested(reply)
             if not 300 <= reply.status < 400:
                 return reply
-            moved = self._moved(one, reply)
-            if one.params and not urlsplit(moved).query:
+            target = self._redirect_target(request, reply)
+            if request.params and not urlsplit(target).query:
                 raise ConfigError(
-                    f"{_host(one.url)} redirects to an address without a query, which would ask for everything: "
+                    f"{_host(request.url)} redirects to an address without a query, which would ask for everything: "
                     "correct the declared path, perhaps by a slash at its end, or the connection's host"
                 )
-            one = replace(one, url=moved, params=())
+            request = replace(request, url=target, params=())
         raise ConfigError(
-            f"{_host(one.url)} redirects more than {_MOST_REDIRECTS} times: correct the declared path or the "
+            f"{_host(request.url)} redirects more than {_MOST_REDIRECTS} times: correct the declared path or the "
             "connection's host"
         )
 
-    def _moved(self, one: _Request, reply: Reply) -> str:
+    def _redirect_target(self, request: _Request, reply: Reply) -> str:
         """Return where a redirect leads to.
 
         :raises ConfigError: it leads nowhere, or what was sent must not be sent again elsewhere.
         """
-        location, method = reply.header("Location"), one.call.verb
+        location, method = reply.header("Location"), request.call.verb
         if reply.status not in _REDIRECTS or not location or method not in ("GET", "HEAD"):
             raise ConfigError(
-                f"{_host(one.url)} redirects a {method} (status {reply.status}), which is followed for GET only: "
+                f"{_host(request.url)} redirects a {method} (status {reply.status}), which is followed for GET only: "
                 "correct the declared path or the connection's host"
             )
         try:
-            return self._address(one.url, urljoin(one.url, location))
+            return self._address(request.url, urljoin(request.url, location))
         except ValueError:
-            raise ConfigError(f"{_host(one.url)} redirects to something that is no address") from None
+            raise ConfigError(f"{_host(request.url)} redirects to something that is no address") from None
 
-    def _sent(self, one: _Request, auth: Auth) -> Reply:
-        url = strip_auth_params(one.url, auth)  # what is told of the answer's address must not hold it either
+    def _send(self, pending: _Request, auth: Auth) -> Reply:
+        url = strip_auth_params(pending.url, auth)  # what is told of the answer's address must not hold it either
         is_own = origin_of(url) == self._access.origin
         # A header of the declaration's own may be a credential, too: another host gets none of them.
-        headers = _JSON | (dict(one.call.headers) | dict(self._access.headers) if is_own else {})
+        headers = _JSON | (dict(pending.call.headers) | dict(self._access.headers) if is_own else {})
         secrets = self._secrets = Secrets([*auth.secrets, *self._access.secret_header_values, *self._access.route.secrets])
         with ExitStack() as stack:
             answer = request(
@@ -257,44 +257,44 @@ class JsonApi(Closable):
                 url,
                 auth if is_own else NO_AUTH,
                 self._times,
-                params=one.params,
-                method=one.call.verb,
-                body=one.call.body,
+                params=pending.params,
+                method=pending.call.verb,
+                body=pending.call.body,
                 headers=headers,
                 takes_redirects=self._follows_redirects,
-                on_sent=partial(self._tell, one.sent),
-                pool=self._pool if one.call.may_repeat else None,
+                on_sent=partial(self._report, pending.sent),
+                pool=self._pool if pending.call.may_repeat else None,
                 on_opened=lambda link: stack.enter_context(self._answers.interruptible(link)),
             )
             stack.enter_context(answer)
             if 200 <= answer.status < 300:
-                body, is_cut = self._read(answer, one), False
+                body, is_cut = self._read(answer, pending), False
             elif answer.status < 400:  # a redirect may have no body at all, and not say so
                 body, is_cut = b"", False
             else:
-                said = answer.text()
-                body, is_cut = said.text.encode(), said.is_cut
+                error_text = answer.text()
+                body, is_cut = error_text.text.encode(), error_text.is_cut
             return Reply(answer.status, answer.headers, body, url, is_cut, secrets)
 
-    def _tell(self, hook: Callable[..., None] | None, *counts: int) -> None:
+    def _report(self, hook: Callable[..., None] | None, *counts: int) -> None:
         if hook is not None:
             with self._lock:
                 hook(*counts)
 
-    def _read(self, answer: HttpResponse, one: _Request) -> bytes:
+    def _read(self, answer: HttpResponse, request: _Request) -> bytes:
         if answer.status in (204, 205):  # which have no body
             return b""
         data, is_whole = bytearray(), False
         try:
-            for piece in decoded_body(answer):
-                data += piece
+            for chunk in decoded_body(answer):
+                data += chunk
                 if len(data) > self._max_bytes:
                     raise ConfigError(
                         f"{answer.host} sent an answer of more than {self._max_bytes:,} bytes: ask for smaller pages"
                     )
             is_whole = True
         finally:
-            self._tell(one.received, answer.wire_bytes, len(data) if is_whole else 0)
+            self._report(request.received, answer.wire_bytes, len(data) if is_whole else 0)
         return bytes(data)
 
     # When
@@ -310,23 +310,23 @@ class JsonApi(Closable):
                 # Only what the API said itself is told to other tasks: how thin this job spreads its part is no news.
                 kind = LeaveAloneError if self._pace.pause_seconds_left(self.clock.now()) > 0 else RetriableError
                 host = _host(self._access.url)
-                raise kind(f"{host} has no requests left for {self._who} now", retry_after_seconds=wait)
+                raise kind(f"{host} has no requests left for {self._connection_label} now", retry_after_seconds=wait)
             self.clock.sleep(wait)
             self._answers.require_open()
 
-    def _rest_if_told(self, reply: Reply) -> None:
+    def _pause_if_requested(self, reply: Reply) -> None:
         """Send nothing for a while if an answer says that it was the last one for now."""
         reset = self._limits.reset
         if reset is not None and self._is_last(reply) and (wait := wait_seconds(reset, reply, now())):
             self._pace.pause_until(self.clock.now() + wait)
 
     def _is_last(self, reply: Reply) -> bool:
-        left = reply.header(self._limits.remaining or "").strip()
-        return bool(re.fullmatch(r"-?[0-9]{1,18}", left, flags=re.ASCII)) and int(left) <= 0
+        remaining = reply.header(self._limits.remaining or "").strip()
+        return bool(re.fullmatch(r"-?[0-9]{1,18}", remaining, flags=re.ASCII)) and int(remaining) <= 0
 
     # What it means
 
-    def _judged(self, call: Call, reply: Reply) -> Reply:
+    def _check_verdict(self, call: Call, reply: Reply) -> Reply:
         if reply.status in call.allowed:
             return replace(reply, verdict="ignored", body=b"")
         judgement = judge(reply, self._errors, now())
@@ -342,11 +342,11 @@ class JsonApi(Closable):
 
     def _error(self, call: Call, reply: Reply, judgement: Judgement) -> ConnectError:
         wait = judgement.wait_seconds
-        words = excerpt(judgement.server_text, reply.secrets, is_cut=reply.is_cut)
-        about = f" ({call.about})" if call.about else ""
-        why = f": {judgement.reason}" if judgement.reason else ""
-        message = f"{reply.host}{about} answered {reply.status}{why}"
-        message += f"; it said: {words!r}" if words else ""
+        server_text = excerpt(judgement.server_text, reply.secrets, is_cut=reply.is_cut)
+        label = f" ({call.about})" if call.about else ""
+        reason = f": {judgement.reason}" if judgement.reason else ""
+        message = f"{reply.host}{label} answered {reply.status}{reason}"
+        message += f"; it said: {server_text!r}" if server_text else ""
         if judgement.action == "refuse":
             return ConfigError(message)
         if wait is None and reply.status in (403, 429) and self._limits.reset is not None:
@@ -362,7 +362,7 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc
 
 
-def _given_up(error: RetriableError, patience: Patience) -> RetriableError:
+def _retry_summary(error: RetriableError, patience: Patience) -> RetriableError:
     if patience.tries == 1:
         return error  # nothing is to be added, and its type may say more
     kind = LeaveAloneError if isinstance(error, LeaveAloneError) else RetriableError

@@ -31,7 +31,7 @@ from airflow_provider_connect.secrets import Secrets, is_secret_name
 
 _TIMES = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 1 << 20
-_FOR_NOW = (408, 425, 429)
+_TEMPORARY_STATUSES = (408, 425, 429)
 _LONGEST_SECONDS = 365 * 86400.0
 
 ROTATION_REFUSED = (
@@ -92,21 +92,21 @@ class OAuth2Login:
             auth = basic_auth(login.user, login.password)
         else:  # a public client has no secret, and only says which one it is
             form |= {"client_id": login.user.get_secret_value()} | ({"client_secret": secret} if secret else {})
-        kept = [*login.secrets, *_secret_ones(self.params), refresh.get_secret_value() if refresh is not None else ""]
-        answer = _document(login, auth, form_body(form), kept)
-        return self._read(answer)
+        secrets = [*login.secrets, *_secret_values(self.params), refresh.get_secret_value() if refresh is not None else ""]
+        document = _login_document(login, auth, form_body(form), secrets)
+        return self._read(document)
 
-    def _read(self, answer: Any) -> FetchedAuth:
-        token = answer.get("access_token") if isinstance(answer, dict) else None
+    def _read(self, document: Any) -> FetchedAuth:
+        token = document.get("access_token") if isinstance(document, dict) else None
         if not isinstance(token, str) or not token:
             raise RetriableError(f"{self.login.connection_label}: the token endpoint answered without an access_token")
-        if self.refresh_token is not None and answer.get("refresh_token") not in (
+        if self.refresh_token is not None and document.get("refresh_token") not in (
             None,
             "",
             self.refresh_token.get_secret_value(),
         ):
             raise ConfigError(f"{self.login.connection_label}: {ROTATION_REFUSED}")
-        return FetchedAuth(bearer_auth(SecretStr(token)), _lasts(answer.get("expires_in")))
+        return FetchedAuth(bearer_auth(SecretStr(token)), _validity_seconds(document.get("expires_in")))
 
 
 @dataclass(frozen=True)
@@ -139,14 +139,14 @@ class SessionLogin:
         body = json_body(fields) if self.as_json else form_body(fields)
         if self.result is None:
             return FetchedAuth(self._cookies(body), None)
-        found = _document(login, NO_AUTH, body, [*login.secrets, *_secret_ones(fields)])
+        node = _login_document(login, NO_AUTH, body, [*login.secrets, *_secret_values(fields)])
         for key in self.result:
-            found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, int) and not isinstance(found, bool):
-            found = str(found)
-        if not isinstance(found, str) or not found:
+            node = node.get(key) if isinstance(node, dict) else None
+        if isinstance(node, int) and not isinstance(node, bool):
+            node = str(node)
+        if not isinstance(node, str) or not node:
             raise ConfigError(f"{login.connection_label}: the login's answer has no text at auth_result ({'/'.join(self.result)})")
-        return FetchedAuth(self.auth(SecretStr(found)), None)
+        return FetchedAuth(self.auth(SecretStr(node)), None)
 
     def _cookies(self, body: Body) -> Auth:
         """Return the cookies of an answer, or of the redirect that follows a form."""
@@ -164,19 +164,19 @@ class SessionLogin:
         return cookie_auth(cookies)
 
 
-def _secret_ones(fields: Mapping[str, str]) -> list[str]:
+def _secret_values(fields: Mapping[str, str]) -> list[str]:
     return [value for name, value in fields.items() if is_secret_name(name)]
 
 
-def _document(login: Login, auth: Auth, body: Body, kept: Sequence[str]) -> Any:
+def _login_document(login: Login, auth: Auth, body: Body, secrets: Sequence[str]) -> Any:
     """Return the JSON document that answers a login.
 
-    :param kept: the texts that no message may quote.
+    :param secrets: the texts that no message may quote.
     """
     plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # what is cut does not parse
     with request(login.route, login.url, auth, _TIMES, body=body, headers=plain) as answer:
         if not 200 <= answer.status < 300:
-            raise _refusal(login, answer, kept)
+            raise _refusal(login, answer, secrets)
         answer.require_framing()
         data = bytearray()
         for chunk in answer.chunks():
@@ -191,20 +191,20 @@ def _document(login: Login, auth: Auth, body: Body, kept: Sequence[str]) -> Any:
         ) from None
 
 
-def _refusal(login: Login, answer: HttpResponse, kept: Sequence[str]) -> ConnectError:
-    said, after = answer.text(), retry_after_seconds(answer.header("Retry-After"), dt.datetime.now(dt.UTC))
-    words = excerpt(said.text, Secrets(kept), is_cut=said.is_cut)
-    quoted = f"; it said: {words!r}" if words else ""
-    if answer.status >= 500 or answer.status in _FOR_NOW:
+def _refusal(login: Login, answer: HttpResponse, secrets: Sequence[str]) -> ConnectError:
+    error_text, retry_after = answer.text(), retry_after_seconds(answer.header("Retry-After"), dt.datetime.now(dt.UTC))
+    server_text = excerpt(error_text.text, Secrets(secrets), is_cut=error_text.is_cut)
+    quoted = f"; it said: {server_text!r}" if server_text else ""
+    if answer.status >= 500 or answer.status in _TEMPORARY_STATUSES:
         message = f"{login.connection_label}: {answer.host} answered a login with {answer.status}: it cannot serve it now{quoted}"
-        return RetriableError(message, retry_after_seconds=after)
+        return RetriableError(message, retry_after_seconds=retry_after)
     return ConfigError(
         f"{login.connection_label}: {answer.host} refused the login ({answer.status}): check login, password and the extra fields "
         f"of auth{quoted}"
     )
 
 
-def _lasts(value: Any) -> float | None:
+def _validity_seconds(value: Any) -> float | None:
     """Return for how many seconds a token is good; None if the answer does not say so in a way to rely on."""
     try:
         seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0

@@ -93,7 +93,7 @@ class Exchange:
                 while (event := self._state.next_event()) is h11.NEED_DATA:
                     self._receive(_HEAD_READ_BYTES)
             except h11.RemoteProtocolError as error:  # its text quotes the answer
-                raise BrokenAnswerError(self._trouble_in_head(error)) from None
+                raise BrokenAnswerError(self._head_problem(error)) from None
             if isinstance(event, h11.Response):
                 if event.http_version not in (b"1.0", b"1.1"):
                     raise BrokenAnswerError("sent an answer that is not HTTP/1.1")
@@ -107,24 +107,24 @@ class Exchange:
         :param read_bytes: the most that is read at once.
         :raises BrokenAnswerError: it ends before the end that was announced.
         """
-        piece, trouble = bytearray(), ""
+        chunk, trouble = bytearray(), ""
         try:
             while True:
                 event = self._state.next_event()
                 if type(event) is h11.Data:
-                    piece += event.data
+                    chunk += event.data
                 elif event is h11.NEED_DATA:
-                    if piece:
-                        yield bytes(piece)
-                        piece.clear()
+                    if chunk:
+                        yield bytes(chunk)
+                        chunk.clear()
                     self._receive(read_bytes)
                 else:
                     break
         except h11.RemoteProtocolError:
-            end = "closed the connection before the end it had announced"
-            trouble = end if self._has_ended else "sent malformed chunks"
-        if piece:
-            yield bytes(piece)
+            broken_end = "closed the connection before the end it had announced"
+            trouble = broken_end if self._has_ended else "sent malformed chunks"
+        if chunk:
+            yield bytes(chunk)
         if trouble:
             raise BrokenAnswerError(trouble)
 
@@ -146,7 +146,7 @@ class Exchange:
         self._has_ended = not data
         self._state.receive_data(data)
 
-    def _trouble_in_head(self, error: h11.RemoteProtocolError) -> str:
+    def _head_problem(self, error: h11.RemoteProtocolError) -> str:
         if self._has_ended:
             return "broke off inside the headers" if self.has_received else "closed the connection without an answer"
         if error.error_status_hint == 431:

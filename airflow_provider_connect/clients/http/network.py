@@ -27,10 +27,10 @@ def address_zone(address: str) -> AddressZone:
 
     :raises ValueError: it is none.
     """
-    found = _inner(ipaddress.ip_address(address.partition("%")[0]))
-    if found.is_link_local:  # where clouds have their metadata services, which hand out credentials
+    inner = _inner(ipaddress.ip_address(address.partition("%")[0]))
+    if inner.is_link_local:  # where clouds have their metadata services, which hand out credentials
         return "link-local"
-    return "public" if found.is_global and not found.is_multicast else "private"
+    return "public" if inner.is_global and not inner.is_multicast else "private"
 
 
 def _inner(address: Address) -> Address:
@@ -62,25 +62,25 @@ class AddressPolicy:
         :param addresses: as :func:`socket.getaddrinfo` returns them.
         :raises ConfigError: there are none.
         """
-        zones = [(address_zone(each[4][0]), each) for each in addresses]
+        zones = [(address_zone(address[4][0]), address) for address in addresses]
         zone = self._zone(host.lower(), [zone for zone, _ in zones])
-        kept = [each for own, each in zones if own in ("public", zone)]
-        if addresses and not kept:
+        allowed = [address for address_zone_, address in zones if address_zone_ in ("public", zone)]
+        if addresses and not allowed:
             raise ConfigError(
                 f"{host} has an address in a {zones[0][0]} network, which is not spoken to unless the connection's own "
                 "host is there from the start: look at what the name means on this machine, and whom it belongs to"
             )
-        return kept
+        return allowed
 
     def _zone(self, host: str, zones: list[AddressZone]) -> AddressZone:
         """Return which network a host may be in, beside the public one."""
         if host not in self._hosts or not zones:
             return "public"
-        seen: AddressZone = "public" if "public" in zones else "private"
+        zone: AddressZone = "public" if "public" in zones else "private"
         if "link-local" in zones and _is_number(host):
-            seen = "link-local"
+            zone = "link-local"
         with self._lock:
-            return self._zones.setdefault(host, seen)
+            return self._zones.setdefault(host, zone)
 
 
 def _is_number(host: str) -> bool:
@@ -120,9 +120,9 @@ class Network(httpcore.NetworkBackend):
         if self._reach is not None:  # what is checked here is what is connected to: the name is not asked for again
             addresses = self._reach.allowed_addresses(host, addresses)
         for *_, address in addresses:
-            left = max(min(timeout or threading.TIMEOUT_MAX, self._left_seconds()), 0.001)
+            timeout_left = max(min(timeout or threading.TIMEOUT_MAX, self._left_seconds()), 0.001)
             try:
-                stream = httpcore.SyncBackend().connect_tcp(address[0], port, left, local_address, socket_options)
+                stream = httpcore.SyncBackend().connect_tcp(address[0], port, timeout_left, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 refusal = error
                 continue
@@ -138,13 +138,13 @@ class Network(httpcore.NetworkBackend):
         """Ask the name service, in a thread: a question without an answer cannot be ended in any other way."""
         answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
 
-        def ask() -> None:
+        def look_up() -> None:
             try:
                 answers.put(list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
             except (OSError, ValueError) as error:
                 answers.put(error)
 
-        threading.Thread(target=ask, name="http-resolve", daemon=True).start()
+        threading.Thread(target=look_up, name="http-resolve", daemon=True).start()
         try:
             answer = answers.get(timeout=min(self._left_seconds(), threading.TIMEOUT_MAX))
         except queue.Empty:

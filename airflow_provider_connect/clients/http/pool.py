@@ -36,10 +36,10 @@ class ConnectionPool:
         """Return a connection to a place, which was checked when it was made; None if there is none."""
         while True:
             with self._lock:
-                kept = self._idle.get(pool_key)
-                if not kept:
+                idle_connections = self._idle.get(pool_key)
+                if not idle_connections:
                     return None
-                since, link = kept.pop()
+                since, link = idle_connections.pop()
             if time.monotonic() - since < IDLE_SECONDS and link.is_reusable():
                 return link
             link.close()
@@ -59,7 +59,7 @@ class ConnectionPool:
         """Close all, and keep none from now on."""
         with self._lock:
             self._is_closed = True
-            idle = [link for kept in self._idle.values() for _, link in kept]
+            idle = [link for idle_links in self._idle.values() for _, link in idle_links]
             self._idle.clear()
         for link in idle:
             link.close()
@@ -77,13 +77,13 @@ class OpenResponses:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: set[Interruptible] = set()
-        self._over = threading.Event()
+        self._open_responses: set[Interruptible] = set()
+        self._ended = threading.Event()
 
     @property
     def is_given_up(self) -> bool:
         """Whether the poll was given up."""
-        return self._over.is_set()
+        return self._ended.is_set()
 
     def require_open(self) -> None:
         """Make sure that the poll goes on.
@@ -97,22 +97,22 @@ class OpenResponses:
     def interruptible(self, answer: Interruptible) -> Iterator[None]:
         """Let :meth:`give_up` end an answer, with an error in its reader, while the block runs."""
         with self._lock:
-            self._open.add(answer)
+            self._open_responses.add(answer)
             if self.is_given_up:
                 answer.interrupt()
         try:
             yield
         finally:
             with self._lock:
-                self._open.discard(answer)
+                self._open_responses.discard(answer)
 
     def sleep(self, seconds: float) -> None:
         """Pause; not longer than until :meth:`give_up`."""
-        self._over.wait(seconds)
+        self._ended.wait(seconds)
 
     def give_up(self) -> None:
         """Give the poll up."""
         with self._lock:
-            self._over.set()
-            for answer in self._open:
+            self._ended.set()
+            for answer in self._open_responses:
                 answer.interrupt()

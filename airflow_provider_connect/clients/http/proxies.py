@@ -40,19 +40,19 @@ def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
         return proxy
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
-    named = proxies.get(parts.scheme) or proxies.get("all")
-    if not named or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+    proxy_text = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy_text or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
-    named = _as_url(named)
-    if not is_proxy_url(named):
+    proxy_text = _as_url(proxy_text)
+    if not is_proxy_url(proxy_text):
         raise ConfigError(f"the environment's proxy for {parts.scheme} is not an http or https URL")
-    return SecretStr(named)
+    return SecretStr(proxy_text)
 
 
 def proxy_urls(proxy: SecretStr | None) -> list[str]:
     """Return the URL of every proxy that a connection may use."""
     if uses_environment(proxy):
-        urls = [_as_url(named) for name, named in urllib.request.getproxies().items() if name != "no"]
+        urls = [_as_url(proxy_text) for name, proxy_text in urllib.request.getproxies().items() if name != "no"]
         return [url for url in urls if is_proxy_url(url)]
     return [] if proxy is None else [proxy.get_secret_value()]
 
@@ -67,5 +67,5 @@ def environment_bundles(proxy: SecretStr | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, path) for name in _AUTHORITIES for path in os.environ.get(name, "").split(os.pathsep) if path)
 
 
-def _as_url(named: str) -> str:
-    return named if "://" in named else f"http://{named}"
+def _as_url(proxy: str) -> str:
+    return proxy if "://" in proxy else f"http://{proxy}"

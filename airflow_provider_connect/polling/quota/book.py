@@ -130,12 +130,12 @@ class QuotaBook:
         for key in keys:
             kind, *fields = key.removeprefix(prefix_of(quota)).split("/")
             try:
-                book._note(kind, fields)
+                book._add_key(kind, fields)
             except ValueError:
                 continue
         return book
 
-    def _note(self, kind: str, fields: Sequence[str]) -> None:
+    def _add_key(self, kind: str, fields: Sequence[str]) -> None:
         if kind == "hold":
             id_, at, requests, width = fields
             self.holds[id_] = Hold(id_, float(at), int(requests), int(width))
@@ -144,26 +144,26 @@ class QuotaBook:
             pairs = [span.split("@") for span in spans.split("+")]
             self.sent[id_] = SentRequests(id_, tuple((int(count), float(time)) for count, time in pairs))
         elif kind == "wait":
-            rank, since, asker, wanted, back = fields
-            self.waiting.append(QueueEntry(int(rank), float(since), asker, int(wanted), float(back)))
+            rank, since, asker, requests_text, back = fields
+            self.waiting.append(QueueEntry(int(rank), float(since), asker, int(requests_text), float(back)))
         elif kind == "said":
             at, used, limit, wait = fields
             self.said.append(VendorUsage(float(at), int(used), int(limit), float(wait)))
 
     # How much is in use
 
-    def _counted(self) -> Iterator[tuple[int, float, float]]:
+    def _counted_requests(self) -> Iterator[tuple[int, float, float]]:
         """Yield requests with the instants from which and up to which they may have been sent."""
         for hold in self.holds.values():
             if hold.id not in self.sent:
                 yield hold.requests, hold.at, hold.at + self.quota.valid_seconds
-        for sent in self.sent.values():
-            yield from ((count, time, time) for count, time in sent.spans)
+        for sent_requests in self.sent.values():
+            yield from ((count, time, time) for count, time in sent_requests.spans)
 
     def _releases(self) -> list[tuple[float, int]]:
         """Return when requests cease to count, earliest first."""
-        kept = self.quota.seconds + self.quota.slack_seconds
-        return sorted((latest + kept, count) for count, _, latest in self._counted())
+        counted_seconds = self.quota.seconds + self.quota.slack_seconds
+        return sorted((latest + counted_seconds, count) for count, _, latest in self._counted_requests())
 
     def used_requests(self, clock_seconds: float) -> int:
         """Return how many requests count at an instant, by our own keys."""
@@ -172,7 +172,7 @@ class QuotaBook:
     @property
     def latest_vendor_usage(self) -> VendorUsage | None:
         """What the vendor said last."""
-        return max(self.said, key=lambda said: said.at, default=None)
+        return max(self.said, key=lambda usage: usage.at, default=None)
 
     def requests_by_others(self, clock_seconds: float) -> int:
         """Return how many requests somebody outside has in the hour, as far as the vendor's count tells.
@@ -180,24 +180,24 @@ class QuotaBook:
         When they were sent is unknown. They are taken to be spread over the hour before the vendor counted, so that
         they leave it one by one during the hour after.
         """
-        said = self.latest_vendor_usage
-        if said is None or clock_seconds >= said.at + self.quota.seconds:
+        usage = self.latest_vendor_usage
+        if usage is None or clock_seconds >= usage.at + self.quota.seconds:
             return 0
-        began, slack = said.at - self.quota.seconds, self.quota.slack_seconds
-        ours = sum(n for n, first, last in self._counted() if first <= said.at + slack and last > began)
-        left = min(1.0, 1 - (clock_seconds - said.at) / self.quota.seconds)
-        return math.ceil(max(0, said.used - ours) * left)
+        began, slack = usage.at - self.quota.seconds, self.quota.slack_seconds
+        ours = sum(n for n, first, last in self._counted_requests() if first <= usage.at + slack and last > began)
+        share_left = min(1.0, 1 - (clock_seconds - usage.at) / self.quota.seconds)
+        return math.ceil(max(0, usage.used - ours) * share_left)
 
     def limit(self, clock_seconds: float) -> int:
         """Return how many requests an hour may have: the smaller of our setting and what the vendor said last."""
-        said = self.latest_vendor_usage
-        is_known = said is not None and clock_seconds < said.at + self.quota.seconds
-        return min(self.quota.requests, said.limit) if said is not None and is_known else self.quota.requests
+        usage = self.latest_vendor_usage
+        is_known = usage is not None and clock_seconds < usage.at + self.quota.seconds
+        return min(self.quota.requests, usage.limit) if usage is not None and is_known else self.quota.requests
 
     def room(self, clock_seconds: float) -> int:
         """Return how many more requests may be sent; negative if there are too many already."""
-        said = self.latest_vendor_usage
-        if said is not None and said.at <= clock_seconds < said.at + said.wait_seconds:
+        usage = self.latest_vendor_usage
+        if usage is not None and usage.at <= clock_seconds < usage.at + usage.wait_seconds:
             return 0
         return self.limit(clock_seconds) - self.used_requests(clock_seconds) - self.requests_by_others(clock_seconds)
 
@@ -213,45 +213,45 @@ class QuotaBook:
 
     def queue_entry_of(self, claim: QuotaClaim) -> QueueEntry | None:
         """Return a task's own place: its oldest, if there are several."""
-        own = [waiting for waiting in self.waiting if waiting.asker == claim.asker]
-        return min(own, key=lambda waiting: (waiting.since, -waiting.back), default=None)
+        own_entries = [waiting for waiting in self.waiting if waiting.asker == claim.asker]
+        return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
     def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
         """Return how many requests those want who come before.
 
         One who should have been back long ago does not count: the task is dead, or has no worker.
         """
-        place = (claim.rank, since, claim.asker)
-        alive = {
+        own_position = (claim.rank, since, claim.asker)
+        alive_claims = {
             waiting.asker: waiting.requests
             for waiting in self.waiting
-            if waiting.queue_position < place
+            if waiting.queue_position < own_position
             and waiting.asker != claim.asker
             and waiting.back + self.quota.grace_seconds > clock_seconds
         }
-        return sum(alive.values())
+        return sum(alive_claims.values())
 
     def offer(self, claim: QuotaClaim, since: float, clock_seconds: float) -> tuple[int, int]:
         """Return how many requests a task may take now, and how many of them at once; 0 if it has to wait."""
         lanes = self.free_slots(clock_seconds)
         width = claim.width if lanes is None else min(claim.width, lanes)
         free = self.room(clock_seconds) - self.requests_ahead(claim, since, clock_seconds)
-        if width < 1 or free < self._least(claim, clock_seconds):
+        if width < 1 or free < self._least_requests(claim, clock_seconds):
             return 0, 0
-        taken = min(claim.requests, free)
-        return taken + min(claim.spare, (free - taken) // 10), width
+        granted = min(claim.requests, free)
+        return granted + min(claim.spare, (free - granted) // 10), width
 
-    def _least(self, want: QuotaClaim, now: float) -> int:
-        return max(1, min(want.least, want.requests, self.limit(now)))
+    def _least_requests(self, claim: QuotaClaim, clock_seconds: float) -> int:
+        return max(1, min(claim.least, claim.requests, self.limit(clock_seconds)))
 
     def next_attempt_time(self, claim: QuotaClaim, since: float, clock_seconds: float) -> float:
         """Return when a task that has to wait may find room, if nobody gives any back."""
-        needed = self.requests_ahead(claim, since, clock_seconds) + self._least(claim, clock_seconds)
+        needed = self.requests_ahead(claim, since, clock_seconds) + self._least_requests(claim, clock_seconds)
         latest = clock_seconds + self.quota.seconds / 12
-        said = self.latest_vendor_usage
+        usage = self.latest_vendor_usage
         times = [clock_seconds + self.quota.seconds / 3600, *(end for end, _ in self._releases())]
-        if said is not None:
-            times.append(said.at + said.wait_seconds)
+        if usage is not None:
+            times.append(usage.at + usage.wait_seconds)
         if self.requests_by_others(clock_seconds):
             times.append(clock_seconds + self.quota.seconds / max(1, self.quota.requests))
         fits = (time for time in sorted(times) if time > clock_seconds and self.room(time) >= needed)
@@ -262,9 +262,9 @@ class QuotaBook:
     def expired_names(self, clock_seconds: float) -> list[str]:
         """Return the names of keys that say nothing any more: holds before what was sent under them."""
         margin = self.quota.seconds / 10
-        kept = self.quota.seconds + self.quota.slack_seconds + margin
-        lasting = self.quota.valid_seconds + kept
+        counted_seconds = self.quota.seconds + self.quota.slack_seconds + margin
+        lasting = self.quota.valid_seconds + counted_seconds
         names = [hold.name for hold in self.holds.values() if clock_seconds > hold.at + lasting]
-        names += [sent.name for sent in self.sent.values() if clock_seconds > max(time for _, time in sent.spans) + kept]
+        names += [sent_requests.name for sent_requests in self.sent.values() if clock_seconds > max(time for _, time in sent_requests.spans) + counted_seconds]
         names += [waiting.name for waiting in self.waiting if clock_seconds > waiting.back + self.quota.seconds]
-        return names + [said.name for said in self.said if clock_seconds > said.at + kept]
+        return names + [usage.name for usage in self.said if clock_seconds > usage.at + counted_seconds]

@@ -100,10 +100,10 @@ class Turns:
                 break
             hold = Hold(secrets.token_hex(8), self.now(), requests, width)
             self._add(hold.name)
-            if (left := self._left_beside(hold)) is not None:
+            if (requests_left := self._room_next_to(hold)) is not None:
                 self._clean(claim)
                 until = hold.at + self.quota.valid_seconds - self.quota.lag_seconds
-                return Grant(hold, requests, width, until, left)
+                return Grant(hold, requests, width, until, requests_left)
             self._delete(hold.name)
             self._queue(claim, since, self.now())
             self.sleep(self.quota.slack_seconds * _PAUSE_SECONDS * (look + random.random()))  # noqa: S311
@@ -112,16 +112,16 @@ class Turns:
     def join_queue(self, claim: QuotaClaim) -> QuotaWait:
         """Take or keep a place in the queue, and return when to ask again."""
         book, since = self._look(claim)
-        now = self.now()
-        back = book.next_attempt_time(claim, since, now)
-        self._queue(claim, since, back)
-        self._sweep(book, now)
-        told = f", {others} of them by others" if (others := book.requests_by_others(now)) else ""
-        used = book.used_requests(now) + others
-        why = f"{used} of {self.quota.describe()} of {self.quota.name} are in use{told}"
-        if ahead := book.requests_ahead(claim, since, now):
-            why += f"; {ahead} are wanted by tasks that come first"
-        return QuotaWait(back, why)
+        clock_seconds = self.now()
+        next_attempt = book.next_attempt_time(claim, since, clock_seconds)
+        self._queue(claim, since, next_attempt)
+        self._sweep(book, clock_seconds)
+        others_text = f", {others} of them by others" if (others := book.requests_by_others(clock_seconds)) else ""
+        used = book.used_requests(clock_seconds) + others
+        reason = f"{used} of {self.quota.describe()} of {self.quota.name} are in use{others_text}"
+        if ahead := book.requests_ahead(claim, since, clock_seconds):
+            reason += f"; {ahead} are wanted by tasks that come first"
+        return QuotaWait(next_attempt, reason)
 
     def has_room(self, claim: QuotaClaim) -> bool:
         """Tell whether it is worth to ask again."""
@@ -138,42 +138,42 @@ class Turns:
         """Note what the vendor said of the hour."""
         self._add(VendorUsage(self.now(), used, limit, wait_seconds).name)
 
-    def _look(self, want: QuotaClaim) -> tuple[QuotaBook, float]:
+    def _look(self, claim: QuotaClaim) -> tuple[QuotaBook, float]:
         """Return what is known, and since when the task waits."""
         book = self._book()
-        place = book.queue_entry_of(want)
-        return book, self.now() if place is None else place.since
+        entry = book.queue_entry_of(claim)
+        return book, self.now() if entry is None else entry.since
 
     def _book(self) -> QuotaBook:
         return QuotaBook.read(self.quota, self.store.keys(prefix_of(self.quota)))
 
-    def _left_beside(self, hold: Hold) -> int | None:
+    def _room_next_to(self, hold: Hold) -> int | None:
         """Look a second time: return what is left beside all holds, this one among them; None if they do not fit."""
         book = self._book()
-        now = self.now()
-        lanes = book.free_slots(now)
+        clock_seconds = self.now()
+        lanes = book.free_slots(clock_seconds)
         # What took so long to be written is of little use.
-        is_fresh = now < hold.at + self.quota.valid_seconds / 4
-        room = book.room(now)
+        is_fresh = clock_seconds < hold.at + self.quota.valid_seconds / 4
+        room = book.room(clock_seconds)
         fits = hold.id in book.holds and is_fresh and room >= 0 and (lanes is None or lanes >= 0)
         return room if fits else None
 
-    def _queue(self, want: QuotaClaim, since: float, back: float) -> None:
-        place = QueueEntry(want.rank, since, want.asker, want.requests, back)
-        self._add(place.name)
-        self._drop(own for own in self._book().waiting if own.asker == want.asker and own.name != place.name)
+    def _queue(self, claim: QuotaClaim, since: float, back: float) -> None:
+        entry = QueueEntry(claim.rank, since, claim.asker, claim.requests, back)
+        self._add(entry.name)
+        self._delete_entries(other for other in self._book().waiting if other.asker == claim.asker and other.name != entry.name)
 
-    def _clean(self, want: QuotaClaim) -> None:
+    def _clean(self, claim: QuotaClaim) -> None:
         book = self._book()
-        self._drop(own for own in book.waiting if own.asker == want.asker)
+        self._delete_entries(entry for entry in book.waiting if entry.asker == claim.asker)
         self._sweep(book, self.now())
 
-    def _drop(self, places: Iterable[QueueEntry]) -> None:
-        for place in places:
-            self._delete(place.name)
+    def _delete_entries(self, entries: Iterable[QueueEntry]) -> None:
+        for entry in entries:
+            self._delete(entry.name)
 
-    def _sweep(self, book: QuotaBook, now: float) -> None:
-        for name in book.expired_names(now):
+    def _sweep(self, book: QuotaBook, clock_seconds: float) -> None:
+        for name in book.expired_names(clock_seconds):
             self._delete(name)
 
     def _add(self, name: str) -> None:
@@ -204,7 +204,7 @@ def reserve_request(
     :param sent: when requests were sent, as the block notes it.
     :raises NoRoomError: there is no room for one.
     """
-    grant = without_store_errors(lambda: _reserved(turns, asker), on_trouble) if turns is not None else None
+    grant = without_store_errors(lambda: _reserve_for_person(turns, asker), on_trouble) if turns is not None else None
     try:
         yield
     except QuotaError as error:
@@ -217,9 +217,9 @@ def reserve_request(
 
 def record_refusal(turns: Turns | None, error: QuotaError, on_trouble: Callable[[str], None]) -> None:
     """Note for the tasks what the vendor said of the hour."""
-    said = error.said
-    if turns is not None and said is not None:
-        without_store_errors(lambda: turns.record_vendor_usage(*said), on_trouble)
+    usage = error.said
+    if turns is not None and usage is not None:
+        without_store_errors(lambda: turns.record_vendor_usage(*usage), on_trouble)
 
 
 def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], None]) -> _T | None:
@@ -233,11 +233,11 @@ def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], Non
         return None
 
 
-def _reserved(turns: Turns, asker: str) -> Grant:
-    want = QuotaClaim(asker=f"{asker}-{secrets.token_hex(4)}", requests=1)
-    got = turns.reserve(want) if turns.has_room(want) else None
-    if isinstance(got, Grant):
-        return got
+def _reserve_for_person(turns: Turns, asker: str) -> Grant:
+    claim = QuotaClaim(asker=f"{asker}-{secrets.token_hex(4)}", requests=1)
+    grant = turns.reserve(claim) if turns.has_room(claim) else None
+    if isinstance(grant, Grant):
+        return grant
     raise NoRoomError(
         f"{turns.quota.describe()} of {turns.quota.name} are used up or reserved, by the count that this Airflow's "
         "tasks keep, so nothing was asked"

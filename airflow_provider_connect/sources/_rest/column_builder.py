@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _PER_SECOND = {"epoch_s": 1, "epoch_ms": 1000}
-_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds of the years 1 to 9999."""
 
 JsonTextOf = Callable[[int], str | None]
@@ -68,8 +68,8 @@ def _documents(values: list[Any]) -> tuple[pa.Array, list[int]]:
     texts = [None if value in (None, b"", b"null") else value for value in values]
     with suppress(pa.ArrowInvalid):
         return pa.array(texts, pa.binary()).cast(pa.string()), []
-    whole = [text if text is None or _is_utf8(text) else None for text in texts]
-    array = pa.array(whole, pa.binary()).cast(pa.string())
+    valid_texts = [text if text is None or _is_utf8(text) else None for text in texts]
+    array = pa.array(valid_texts, pa.binary()).cast(pa.string())
     return array, _misfits(array, texts)
 
 
@@ -121,8 +121,8 @@ def _instant(value: Any, tz: ZoneInfo) -> dt.datetime | None:
     if not isinstance(value, str):
         return None
     with suppress(ValueError, OverflowError):
-        found = dt.datetime.fromisoformat(value)
-        return (found if found.tzinfo is not None else found.replace(tzinfo=tz)).astimezone(dt.UTC)
+        instant = dt.datetime.fromisoformat(value)
+        return (instant if instant.tzinfo is not None else instant.replace(tzinfo=tz)).astimezone(dt.UTC)
     return None
 
 
@@ -130,7 +130,7 @@ def _epochs(values: list[Any], per_second: int) -> pa.Array:
     import pyarrow as pa
 
     micros = 1_000_000 // per_second
-    low, high = _FIRST * per_second, _LAST * per_second
+    low, high = _FIRST_SECOND * per_second, _LAST_SECOND * per_second
     read = [
         None
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high

@@ -19,7 +19,7 @@ from airflow_provider_connect.sources._rest.records import ParentColumn, Records
 from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
 from airflow_provider_connect.window import SourceKind, ZoneName
 
-_INSERTED = ("string", "bigint")
+_REQUEST_TYPES = ("string", "bigint")
 _CREDENTIALS = re.compile(r"authorization|proxy-authorization|cookie|(x-)?api[-_]?key|access[-_]token|client[-_]secret")
 """Names that hold credentials and nothing else: ``page_token`` and ``sort_key`` do not."""
 
@@ -112,75 +112,75 @@ class RestOptions(Source):
         if self.parent is None:
             return ()
         columns = self.parent.records.columns
-        return tuple(ParentColumn(name, of, columns[of]) for name, of in self.parent_columns.items())
+        return tuple(ParentColumn(name, parent_name, columns[parent_name]) for name, parent_name in self.parent_columns.items())
 
 
 def option_problems(options: RestOptions) -> list[str]:
     """Say which options do not fit together; [] if all do."""
     parent = options.parent
     known_columns = None if parent is None else parent.records.columns.keys()
-    found = [f"request.{text}" for text in unfillable(options.request, known_columns)]
+    problems = [f"request.{text}" for text in unfillable(options.request, known_columns)]
     if options.count is not None and options.count.request is not None:
-        found += [f"count.request.{text}" for text in unfillable(options.count.request, None)]
-    found += _parent_problems(options, known_columns)
-    found += _paging_problems(options)
-    if found:
-        return found
+        problems += [f"count.request.{text}" for text in unfillable(options.count.request, None)]
+    problems += _parent_problems(options, known_columns)
+    problems += _paging_problems(options)
+    if problems:
+        return problems
     columns = [*options.records.columns, *options.parent_columns]
-    found += [
+    problems += [
         f"records.key: {name!r} is no column; {suggest_nearest(name, columns)}"
         for name in options.records.key
         if name not in columns
     ]
-    found += _bounds_problems(options)
-    found += _day_problems(options)
+    problems += _bounds_problems(options)
+    problems += _day_problems(options)
     if options.count is not None and parent is not None:
-        found.append("count: with a parent there is a count for each of its rows, and none for the day")
-    return found
+        problems.append("count: with a parent there is a count for each of its rows, and none for the day")
+    return problems
 
 
 def _paging_problems(options: RestOptions) -> list[str]:
     paging, request = options.paging, options.request
-    own = [getattr(paging, name, None) for name in ("param", "limit_param", "size_param")]
-    found = [f"request.params.{name}: the paging sends it" for name in own if name in request.params]
-    found += [
+    paging_params = [getattr(paging, name, None) for name in ("param", "limit_param", "size_param")]
+    problems = [f"request.params.{name}: the paging sends it" for name in paging_params if name in request.params]
+    problems += [
         f"request: {name!r} is a credential: it stands in the connection alone, where nobody reads it"
         for name in (*request.headers, *request.params)
         if _CREDENTIALS.fullmatch(name.lower())
     ]
     if isinstance(paging, Cursor) and paging.put is not None and (request.method != "POST" or request.form is not None):
-        found.append("paging.put: needs request.method='POST', and a body in place of a form")
+        problems.append("paging.put: needs request.method='POST', and a body in place of a form")
     if options.parent is None and any(rule.then == "ignore" for rule in options.errors):
-        found.append("errors: 'ignore' leaves out a parent, and there is none; 'empty' means that there are no records")
-    return found
+        problems.append("errors: 'ignore' leaves out a parent, and there is none; 'empty' means that there are no records")
+    return problems
 
 
 def _parent_problems(options: RestOptions, known_columns: Collection[str] | None) -> list[str]:
     parent = options.parent
     if parent is None or known_columns is None:
-        found = ["parent_columns: needs a parent"] if options.parent_columns else []
-        return found + (
+        problems = ["parent_columns: needs a parent"] if options.parent_columns else []
+        return problems + (
             ["partitions: one day is one walk through pages; only parents are shared"] * (options.partitions > 1)
         )
-    named = requested_parent_columns(options.request)
-    found = [
-        f"parent_columns.{name}: the parent has no column {of!r}; {suggest_nearest(of, known_columns)}"
-        for name, of in options.parent_columns.items()
-        if of not in known_columns
+    requested_columns = requested_parent_columns(options.request)
+    problems = [
+        f"parent_columns.{name}: the parent has no column {parent_name!r}; {suggest_nearest(parent_name, known_columns)}"
+        for name, parent_name in options.parent_columns.items()
+        if parent_name not in known_columns
     ]
-    taken = {name.lower() for name in options.records.columns} | {"day", "document", "record_key"}
-    found += [
-        f"parent_columns: {name!r} is a column already" for name in options.parent_columns if name.lower() in taken
+    taken_names = {name.lower() for name in options.records.columns} | {"day", "document", "record_key"}
+    problems += [
+        f"parent_columns: {name!r} is a column already" for name in options.parent_columns if name.lower() in taken_names
     ]
-    found += [
-        f"request: {{parent.{name}}} is of type {parent.records.columns[name].type}; only {' and '.join(_INSERTED)} "
+    problems += [
+        f"request: {{parent.{name}}} is of type {parent.records.columns[name].type}; only {' and '.join(_REQUEST_TYPES)} "
         "can be part of a request"
-        for name in sorted(named & set(known_columns))
-        if parent.records.columns[name].type not in _INSERTED
+        for name in sorted(requested_columns & set(known_columns))
+        if parent.records.columns[name].type not in _REQUEST_TYPES
     ]
     is_tolerant = parent.errors_tolerance != "none"
-    unfit = {
-        "request: it names no {parent.…}, so every parent would be answered the same": not named,
+    conflicts = {
+        "request: it names no {parent.…}, so every parent would be answered the same": not requested_columns,
         "parent: it has a parent itself, which is one level too many": parent.parent is not None,
         "parent.conn_id: parent and children share one connection": parent.conn_id != options.conn_id,
         "parent.errors_tolerance: a parent that is set aside would leave out its children": is_tolerant,
@@ -189,10 +189,10 @@ def _parent_problems(options: RestOptions, known_columns: Collection[str] | None
         "records.key: with several partitions it needs one of parent_columns, as two of them could not see that they "
         "have the same record": options.partitions > 1 and not set(options.parent_columns) & set(options.records.key),
     }
-    return found + [problem for problem, is_there in unfit.items() if is_there]
+    return problems + [problem for problem, applies in conflicts.items() if applies]
 
 
-_UNKNOWN_STEPS = {
+_STEP_REASONS = {
     "day.start": "leaves out its start. Say how large that step is: with too large a one the day before's come, too",
     "day.end": "includes its end. Say how large that step is: with too large a one the day's last moments are lost",
 }
@@ -200,13 +200,13 @@ _UNKNOWN_STEPS = {
 
 def _bounds_problems(options: RestOptions) -> list[str]:
     requests = [options.request, *([options.count.request] if options.count and options.count.request else [])]
-    found = {name for request in requests for name in bounds_without_granularity(request, options.bounds)}
+    names = {name for request in requests for name in bounds_without_granularity(request, options.bounds)}
     if options.records.outside == "drop":
-        found.discard("day.start")  # what comes beyond the day is dropped
+        names.discard("day.start")  # what comes beyond the day is dropped
     return [
-        f"bounds.granularity: {{{name}}} is asked one step earlier, as the API {_UNKNOWN_STEPS[name]}. It is 'second' "
+        f"bounds.granularity: {{{name}}} is asked one step earlier, as the API {_STEP_REASONS[name]}. It is 'second' "
         "if the API cuts times to the second before it compares, else 'millisecond' or 'microsecond'"
-        for name in sorted(found)
+        for name in sorted(names)
     ]
 
 
@@ -234,9 +234,9 @@ def open_range_problems(options: RestOptions) -> list[str]:
     name = single_bound(options.request, options.bounds)
     if name is None:
         return []
-    other, side = ("day.end", "since") if name == "day.start" else ("day.start", "up to")
+    missing_bound, side = ("day.end", "since") if name == "day.start" else ("day.start", "up to")
     return [
         f"request: {{{name}}} is its only bound. An API that answers all {side} then would load the same rows each "
-        f"day: name {{{other}}}, too, or set records.day with outside='drop', which leaves out what is another day's. "
+        f"day: name {{{missing_bound}}}, too, or set records.day with outside='drop', which leaves out what is another day's. "
         f"If the API takes the one moment for its whole day, write it as a date, {{{name}:date}}, or into the path"
     ]

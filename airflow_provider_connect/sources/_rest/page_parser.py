@@ -32,7 +32,7 @@ class FastPageDecoder:
 
         self._page = msgspec.json.Decoder(page)
         self._records = records
-        self._places = places
+        self._value_paths = places
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     @classmethod
@@ -46,18 +46,18 @@ class FastPageDecoder:
 
         if not records_path:
             return None if value_paths else cls(list[msgspec.Raw], (), {})
-        ways = {records_path, *value_paths.values()}
-        if any(step.isdigit() for way in ways for step in way) or any(
-            one == other[: len(one)] for one in ways for other in ways if one is not other
+        paths = {records_path, *value_paths.values()}
+        if any(step.isdigit() for path in paths for step in path) or any(
+            one == other[: len(one)] for one in paths for other in paths if one is not other
         ):
             return None
         if records_path in value_paths.values():
             return None
         try:
-            page = _form(records_path, ways)
+            page = _page_type(records_path, paths)
         except ValueError:  # a name that msgspec cannot look for
             return None
-        return cls(page, _attributes(records_path, ways), {name: _attributes(way, ways) for name, way in value_paths.items()})
+        return cls(page, _attributes(records_path, paths), {name: _attributes(path, paths) for name, path in value_paths.items()})
 
     def decode(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
         """Return the records of a page and what stands at the places, still encoded; None if it has another form."""
@@ -65,45 +65,45 @@ class FastPageDecoder:
             page = self._page.decode(body)
         except self._malformed:
             return None
-        records = _inside(page, self._records)
+        records = _nested_attribute(page, self._records)
         if records is None:
             return None
-        raw = {place: _inside(page, way) for place, way in self._places.items()}
-        return records, {place: MISSING if one is None else one for place, one in raw.items()}
+        raw = {path: _nested_attribute(page, attributes) for path, attributes in self._value_paths.items()}
+        return records, {path: MISSING if value is None else value for path, value in raw.items()}
 
 
-def _form(records: tuple[str, ...], ways: Collection[tuple[str, ...]], depth: int = 0) -> Any:
+def _page_type(records: tuple[str, ...], paths: Collection[tuple[str, ...]], depth: int = 0) -> Any:
     """Return the form of an object which ways lead through, with nothing but what is on them."""
     import msgspec
 
-    names = _names(ways, depth)
+    names = _names(paths, depth)
     fields: list[tuple[str, Any, None]] = []
     for number, name in enumerate(names):
-        inside = [way for way in ways if way[depth] == name]
-        if inside == [records] and len(records) == depth + 1:
+        inner_paths = [path for path in paths if path[depth] == name]
+        if inner_paths == [records] and len(records) == depth + 1:
             kind: Any = list[msgspec.Raw]
-        elif len(inside[0]) == depth + 1:
+        elif len(inner_paths[0]) == depth + 1:
             kind = msgspec.Raw
         else:
-            kind = _form(records, inside, depth + 1) | None
+            kind = _page_type(records, inner_paths, depth + 1) | None
         fields.append((f"f{number}", kind, None))
     renamed = {f"f{number}": name for number, name in enumerate(names)}
     return msgspec.defstruct("Page", fields, rename=renamed.get, gc=False)
 
 
-def _names(ways: Collection[tuple[str, ...]], depth: int) -> list[str]:
-    return sorted({way[depth] for way in ways})
+def _names(paths: Collection[tuple[str, ...]], depth: int) -> list[str]:
+    return sorted({path[depth] for path in paths})
 
 
-def _attributes(way: tuple[str, ...], ways: Collection[tuple[str, ...]]) -> _Attributes:
-    found = []
-    for depth, name in enumerate(way):
-        beside = [other for other in ways if other[:depth] == way[:depth]]
-        found.append(f"f{_names(beside, depth).index(name)}")
-    return tuple(found)
+def _attributes(path: tuple[str, ...], paths: Collection[tuple[str, ...]]) -> _Attributes:
+    attributes = []
+    for depth, name in enumerate(path):
+        siblings = [candidate for candidate in paths if candidate[:depth] == path[:depth]]
+        attributes.append(f"f{_names(siblings, depth).index(name)}")
+    return tuple(attributes)
 
 
-def _inside(page: Any, attributes: _Attributes) -> Any:
+def _nested_attribute(page: Any, attributes: _Attributes) -> Any:
     for attribute in attributes:
         if page is None:
             return None
@@ -134,11 +134,11 @@ class PageParser:
     """
 
     def __init__(self, records: Records, value_paths: Iterable[str]) -> None:
-        self._way = path_steps(records.at)
+        self._records_path = path_steps(records.at)
         self._at = records.at
         self._missing = records.missing
-        self._places = {place: path_steps(place) for place in value_paths}
-        self._frame = FastPageDecoder.for_paths(self._way, self._places)
+        self._value_paths = {path: path_steps(path) for path in value_paths}
+        self._fast_decoder = FastPageDecoder.for_paths(self._records_path, self._value_paths)
         self.slices = JsonSlicer()
 
     def parse(self, body: bytes, label: str) -> PageParts:
@@ -148,35 +148,35 @@ class PageParser:
         :raises RetriableError: it is not a whole JSON document, or has no records where they should be.
         :raises ConfigError: a place was written with dots, and the field is deeper.
         """
-        found = None if self._frame is None else self._frame.decode(body)
-        if found is not None:
-            records, raw = found
-            for place, one in raw.items():
-                if one is MISSING:
-                    self._require_meant(body, place, label)
-            return PageParts(records, _listed(records), _head(raw))
+        decoded_page = None if self._fast_decoder is None else self._fast_decoder.decode(body)
+        if decoded_page is not None:
+            records, raw = decoded_page
+            for path, value in raw.items():
+                if value is MISSING:
+                    self._refuse_dotted_name(body, path, label)
+            return PageParts(records, _as_json_array(records), _decode_values(raw))
         body = body.strip(_SPACE)
         try:
             # Each level on the way is cut once, for the records and for all else that stands there.
             level: dict[tuple[str, ...], Any] = {(): body}
-            listed = self._within(level, self._way)
-            raw = {place: self._within(level, way) for place, way in self._places.items()}
+            raw_list = self._value_at(level, self._records_path)
+            raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
         except (ValueError, RecursionError):  # the text would be part of the message
-            raise _not_whole(label, len(body)) from None
-        for place in (self._at, *self._places):
-            if (listed if place == self._at else raw[place]) is MISSING:
-                self._require_meant(body, place, label)
-        records = self._elements(listed, body, label)
-        return PageParts(records, _listed(records), _head(raw))
+            raise _incomplete_error(label, len(body)) from None
+        for path in (self._at, *self._value_paths):
+            if (raw_list if path == self._at else raw[path]) is MISSING:
+                self._refuse_dotted_name(body, path, label)
+        records = self._elements(raw_list, body, label)
+        return PageParts(records, _as_json_array(records), _decode_values(raw))
 
     def parse_values(self, body: bytes, label: str) -> dict[str, Any]:
         """Return only what was asked for beside the records, with the errors of :meth:`cut`."""
         level: dict[tuple[str, ...], Any] = {(): body.strip(_SPACE)}
         try:
-            raw = {place: self._within(level, way) for place, way in self._places.items()}
+            raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
         except (ValueError, RecursionError):
-            raise _not_whole(label, len(body)) from None
-        return _head(raw)
+            raise _incomplete_error(label, len(body)) from None
+        return _decode_values(raw)
 
     def value_in_last_record(self, page: PageParts, path: str) -> Any:
         """Return what stands at a place of the last record, decoded; None if there is none."""
@@ -185,50 +185,50 @@ class PageParser:
         raw = self.slices.value_at(page.records[-1], path_steps(path))
         return None if raw is MISSING else _decoded(raw)
 
-    def _within(self, level: dict[tuple[str, ...], Any], way: tuple[str, ...]) -> Any:
+    def _value_at(self, level: dict[tuple[str, ...], Any], path: tuple[str, ...]) -> Any:
         """Return what stands at a place, and keep what was cut on the way."""
-        for depth in range(len(way)):
-            whole = level[way[:depth]]
-            if way[: depth + 1] in level:
+        for depth in range(len(path)):
+            container = level[path[:depth]]
+            if path[: depth + 1] in level:
                 continue
-            if whole is MISSING:
+            if container is MISSING:
                 return MISSING
-            data = bytes(whole)
+            data = bytes(container)
             if data[:1] == b"{":
-                level |= {(*way[:depth], name): value for name, value in self.slices.members(data).items()}
+                level |= {(*path[:depth], name): value for name, value in self.slices.members(data).items()}
             elif data[:1] == b"[":
-                level |= {(*way[:depth], str(at)): value for at, value in enumerate(self.slices.elements(data))}
-            level.setdefault(way[: depth + 1], MISSING)
-        return level[way]
+                level |= {(*path[:depth], str(at)): value for at, value in enumerate(self.slices.elements(data))}
+            level.setdefault(path[: depth + 1], MISSING)
+        return level[path]
 
-    def _require_meant(self, body: bytes, place: str, about: str) -> None:
-        if "." not in place or place.startswith("/"):
+    def _refuse_dotted_name(self, body: bytes, path: str, label: str) -> None:
+        if "." not in path or path.startswith("/"):
             return
-        meant = suggest_pointer(_decoded(body), place)
+        meant = suggest_pointer(_decoded(body), path)
         if meant is not None:
             raise ConfigError(
-                f"{about}: there is no field {place!r}, but there is one at {meant!r}: a name is one field, dots and "
+                f"{label}: there is no field {path!r}, but there is one at {meant!r}: a name is one field, dots and "
                 "all; write the pointer"
             )
 
-    def _elements(self, listed: Any, body: bytes, about: str) -> list[Any]:
-        data = b"" if listed is MISSING else bytes(listed)
+    def _elements(self, raw_list: Any, body: bytes, label: str) -> list[Any]:
+        data = b"" if raw_list is MISSING else bytes(raw_list)
         # Some APIs write null for an empty list, and others beside an error.
         if data in (b"", b"null") and self._missing == "empty":
             return []
         if data[:1] != b"[":
-            where = f"at {self._at!r}" if self._at else "as the whole answer"
+            location = f"at {self._at!r}" if self._at else "as the whole answer"
             raise RetriableError(
-                f"{about}: the answer has no list of records {where} ({len(body)} bytes): it may tell of trouble; if "
+                f"{label}: the answer has no list of records {location} ({len(body)} bytes): it may tell of trouble; if "
                 "it is right, correct records.at, or set records.missing='empty'"
             )
         try:
             return self.slices.elements(data)
         except (ValueError, RecursionError):
-            raise RetriableError(f"{about}: the list of records is no whole JSON") from None
+            raise RetriableError(f"{label}: the list of records is no whole JSON") from None
 
 
-def _listed(records: list[Any]) -> bytes:
+def _as_json_array(records: list[Any]) -> bytes:
     if not records:
         return b"[]"
     parts = list(records)  # joined in one go: a page is large
@@ -237,14 +237,14 @@ def _listed(records: list[Any]) -> bytes:
     return b",".join(parts)
 
 
-def _not_whole(about: str, size_bytes: int) -> RetriableError:
+def _incomplete_error(label: str, size_bytes: int) -> RetriableError:
     return RetriableError(
-        f"{about}: the answer is not a whole JSON document ({size_bytes} bytes): a proxy or a login page may answer"
+        f"{label}: the answer is not a whole JSON document ({size_bytes} bytes): a proxy or a login page may answer"
     )
 
 
-def _head(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {place: MISSING if one is MISSING else _decoded(one) for place, one in raw.items()}
+def _decode_values(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {path: MISSING if value is MISSING else _decoded(value) for path, value in raw.items()}
 
 
 def _decoded(raw: Any) -> Any:

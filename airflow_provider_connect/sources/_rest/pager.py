@@ -54,10 +54,10 @@ def paging_value_paths(paging: Paging) -> list[str]:
     """Return the places of a page that the paging needs."""
     if isinstance(paging, Single):
         return []
-    found = [paging.at] if isinstance(paging, NextLink | Cursor) else []
+    paths = [paging.at] if isinstance(paging, NextLink | Cursor) else []
     if isinstance(paging.ends, Flag | Total):
-        found.append(paging.ends.at)
-    return [place for place in found if place is not None]
+        paths.append(paging.ends.at)
+    return [path for path in paths if path is not None]
 
 
 class Pager:
@@ -68,28 +68,28 @@ class Pager:
 
         :param earlier_starts: where listings before this one ended at their cap, and this one begins.
         """
-        self._begun_at = earlier_starts
-        self._end: Any = None
+        self._earlier_starts = earlier_starts
+        self._last_key: Any = None
         self._paging = paging
-        self._asked = request
-        self._about = label
-        self._pages = self._served = self._largest = self._empty_pages = 0
+        self._request = request
+        self._label = label
+        self._page_count = self._record_count = self._largest_page = self._empty_page_count = 0
         self._url = ""
         self._total = 0
 
     @property
     def announced_records(self) -> int:
         """How many records all pages have together, if the API says so; else 0."""
-        return 0 if self._begun_at else self._total
+        return 0 if self._earlier_starts else self._total
 
     def call_for_page(self, token: str | None) -> Call:
         """Return the request for the page that a token names; None names the first."""
-        paging, asked = self._paging, self._asked
-        about = f"{self._about}, page {self._pages + 1}"
+        paging, request = self._paging, self._request
+        label = f"{self._label}, page {self._page_count + 1}"
         if token is not None and isinstance(paging, LinkHeader | NextLink):
             # The link has its own query: ours would stand in it twice.
-            return self._made(self._linked(token), (), asked.headers, asked.body, about)
-        params, headers, body = list(asked.params), dict(asked.headers), asked.body
+            return self._build_call(self._resolve_link(token), (), request.headers, request.body, label)
+        params, headers, body = list(request.params), dict(request.headers), request.body
         if isinstance(paging, Offset | PageNumber):
             params += [(paging.param, token or str(paging.first)), *paging.size_params]
         elif isinstance(paging, LastKey) and token is not None:
@@ -101,28 +101,28 @@ class Pager:
                 headers[paging.send_header] = token
             else:
                 body = _put(body, path_steps(paging.put or ""), token)
-        return self._made(asked.path, tuple(params), headers, body, about)
+        return self._build_call(request.path, tuple(params), headers, body, label)
 
-    def _linked(self, link: str) -> str:
+    def _resolve_link(self, link: str) -> str:
         try:
             return urljoin(self._url, link)
         except ValueError:
-            raise self._odd("links to a next page whose address cannot be read") from None
+            raise self._page_error("links to a next page whose address cannot be read") from None
 
-    def _made(
-        self, url: str, params: tuple[tuple[str, str], ...], headers: dict[str, str], body: Any, about: str
+    def _build_call(
+        self, url: str, params: tuple[tuple[str, str], ...], headers: dict[str, str], body: Any, label: str
     ) -> Call:
-        asked = self._asked
-        sent = form_body(asked.form) if asked.form is not None else None if body is None else json_body(body)
-        is_stable = isinstance(self._paging, Single) or self._paging.stable or not self._pages
+        request = self._request
+        encoded_body = form_body(request.form) if request.form is not None else None if body is None else json_body(body)
+        is_stable = isinstance(self._paging, Single) or self._paging.stable or not self._page_count
         return Call(
             url,
-            method=asked.method,
+            method=request.method,
             params=params,
             headers=headers,
-            body=sent,
+            body=encoded_body,
             is_repeatable=is_stable,
-            about=about,
+            about=label,
         )
 
     def next_token(self, page: PageFacts) -> str | None:
@@ -132,14 +132,14 @@ class Pager:
         :raises ConfigError: it never will, as it is declared.
         """
         paging = self._paging
-        self._pages += 1
-        self._served += page.record_count
+        self._page_count += 1
+        self._record_count += page.record_count
         self._url = page.url
-        self._empty_pages = 0 if page.record_count else self._empty_pages + 1
+        self._empty_page_count = 0 if page.record_count else self._empty_page_count + 1
         if isinstance(paging, Single):
             return None
         if self._is_capped:
-            self._end = page.last_key
+            self._last_key = page.last_key
             return None
         if self._is_last(page):
             return None
@@ -148,7 +148,7 @@ class Pager:
             return None
         self._require_progress(paging.ends.rule)
         if token is None:
-            raise self._odd(
+            raise self._page_error(
                 f"names no next page, though its end rule {paging.ends.rule!r} says that there is one; if a missing "
                 "token means the end, set ends='no_token'"
             )
@@ -157,7 +157,7 @@ class Pager:
     @property
     def _is_capped(self) -> bool:
         cap = None if isinstance(self._paging, Single | LastKey) else self._paging.cap
-        return cap is not None and self._served >= cap.records
+        return cap is not None and self._record_count >= cap.records
 
     def next_listing(self) -> Pager | None:
         """Return the way through what lies beyond the cap, once this one has come to its end; None if it is whole.
@@ -169,27 +169,27 @@ class Pager:
         if isinstance(paging, Single | LastKey) or paging.cap is None or not self._is_capped:
             return None
         cap = paging.cap
-        reached = f"{self._about}: {self._served:,} records came, and the API lists {cap.records:,} at the most"
+        reached = f"{self._label}: {self._record_count:,} records came, and the API lists {cap.records:,} at the most"
         if cap.param is None or cap.field is None:
             raise ConfigError(
                 f"{reached}: what lies beyond is missing. Ask for less at once, or set cap.param and cap.field, by "
                 "which the listing goes on"
             )
-        if isinstance(self._end, bool) or not isinstance(self._end, str | int) or self._end == "":
-            raise self._odd(
+        if isinstance(self._last_key, bool) or not isinstance(self._last_key, str | int) or self._last_key == "":
+            raise self._page_error(
                 f"has neither text nor a whole number in its last record at {cap.field!r}, from where to go on"
             )
-        begin = str(self._end)
-        if begin in self._begun_at:
+        start = str(self._last_key)
+        if start in self._earlier_starts:
             raise ConfigError(
                 f"{reached}: they end with the same {cap.field!r} with which a listing before them ended. Either the "
                 f"listing is not sorted by it, or {cap.param!r} is not where it begins, or more records than that are "
                 "alike there: ask for less at once"
             )
-        params = [(name, value) for name, value in self._asked.params if name != cap.param]
-        asked = self._asked._replace(params=(*params, (cap.param, begin)))
-        about = f"{self._about.partition(', listing')[0]}, listing {len(self._begun_at) + 2}"
-        return Pager(paging, asked, about, earlier_starts=(*self._begun_at, begin))
+        params = [(name, value) for name, value in self._request.params if name != cap.param]
+        request = self._request._replace(params=(*params, (cap.param, start)))
+        label = f"{self._label.partition(', listing')[0]}, listing {len(self._earlier_starts) + 2}"
+        return Pager(paging, request, label, earlier_starts=(*self._earlier_starts, start))
 
     def require_end(self, *, can_run_out: bool) -> None:
         """Make sure that an answer which is declared to have no records may be the end here.
@@ -199,19 +199,19 @@ class Pager:
         """
         if isinstance(self._paging, Single):
             return
-        if not self._pages and (can_run_out or not self._begun_at):
+        if not self._page_count and (can_run_out or not self._earlier_starts):
             return
         if not can_run_out or self._paging.ends.rule not in _MAY_RUN_OUT:
-            self._pages += 1
-            raise self._odd(
+            self._page_count += 1
+            raise self._page_error(
                 f"is an answer without records by a rule of errors, though the end rule {self._paging.ends.rule!r} "
                 "said that there is more"
             )
 
     def _require_progress(self, rule: str) -> None:
         most = MAX_EMPTY_PAGES_WITH_TOKENS if rule == "no_token" else MAX_EMPTY_PAGES
-        if self._empty_pages >= most:
-            raise self._odd(
+        if self._empty_page_count >= most:
+            raise self._page_error(
                 f"has no records, and neither had the {most - 1} before it, though by the end rule {rule!r} there are "
                 "more: reading would never end. The next try begins at the first page; if it happens again, another "
                 "rule tells the last page"
@@ -227,34 +227,34 @@ class Pager:
         if isinstance(ends, Flag):
             flag = page.page_values[ends.at]
             if flag is MISSING:
-                raise self._odd(f"has nothing at {ends.at!r}, which is to say whether there are more")
+                raise self._page_error(f"has nothing at {ends.at!r}, which is to say whether there are more")
             if isinstance(ends.last, bool) and not isinstance(flag, bool):
-                raise self._odd(f"has neither true nor false at {ends.at!r}, which is to say whether there are more")
+                raise self._page_error(f"has neither true nor false at {ends.at!r}, which is to say whether there are more")
             return type(flag) is type(ends.last) and bool(flag == ends.last)
-        return isinstance(ends, Total) and self._is_total(page, ends)
+        return isinstance(ends, Total) and self._is_total_reached(page, ends)
 
     def _is_short(self, page: PageFacts, ends: ShortPage) -> bool:
         if ends.serves is not None and page.record_count > ends.serves:
             raise ConfigError(
-                f"{self._about}: page {self._pages} has {page.record_count} records, and ShortPage says that the API serves "
+                f"{self._label}: page {self._page_count} has {page.record_count} records, and ShortPage says that the API serves "
                 f"{ends.serves} on a full page: correct serves"
             )
-        self._largest = max(self._largest, page.record_count)
-        return page.record_count < (ends.serves or self._largest) or not page.record_count
+        self._largest_page = max(self._largest_page, page.record_count)
+        return page.record_count < (ends.serves or self._largest_page) or not page.record_count
 
-    def _is_total(self, page: PageFacts, ends: Total) -> bool:
-        told = page.page_values[ends.at] if ends.at is not None else page.headers.get(str(ends.header).lower(), MISSING)
-        total = whole_number(told)
+    def _is_total_reached(self, page: PageFacts, ends: Total) -> bool:
+        value = page.page_values[ends.at] if ends.at is not None else page.headers.get(str(ends.header).lower(), MISSING)
+        total = whole_number(value)
         if total is None:
-            raise self._odd(f"says no total in {ends.at or ends.header!r}; if it need not, use another rule")
+            raise self._page_error(f"says no total in {ends.at or ends.header!r}; if it need not, use another rule")
         self._total = total if ends.of == "records" else 0
-        reached = self._served if ends.of == "records" else self._pages
+        reached = self._record_count if ends.of == "records" else self._page_count
         if reached < total and (
-            self._empty_pages >= MAX_EMPTY_PAGES
+            self._empty_page_count >= MAX_EMPTY_PAGES
             or (not page.record_count and isinstance(self._paging, Offset | LastKey))  # would ask for the same again
         ):
-            raise self._odd(
-                f"has no records, and neither had {self._empty_pages - 1} before it: the API tells a total of "
+            raise self._page_error(
+                f"has no records, and neither had {self._empty_page_count - 1} before it: the API tells a total of "
                 f"{total:,} {ends.of} and gave {reached:,}"
             )
         return reached >= total
@@ -262,33 +262,33 @@ class Pager:
     def _token(self, page: PageFacts) -> str | None:
         paging = self._paging
         if isinstance(paging, Offset):
-            return str(paging.first + self._served)
+            return str(paging.first + self._record_count)
         if isinstance(paging, PageNumber):
-            return str(paging.first + self._pages)
+            return str(paging.first + self._page_count)
         if isinstance(paging, LinkHeader):
             return link_with_relation(page.headers.get("link", ""), paging.rel)
         if isinstance(paging, LastKey):
-            told, where = page.last_key, f"its last record at {paging.field!r}"
+            value, location = page.last_key, f"its last record at {paging.field!r}"
         elif isinstance(paging, Cursor) and paging.header is not None:
-            told, where = page.headers.get(paging.header.lower()), f"header {paging.header!r}"
+            value, location = page.headers.get(paging.header.lower()), f"header {paging.header!r}"
         else:
             assert isinstance(paging, Cursor | NextLink)
-            told, where = page.page_values[paging.at or ""], repr(paging.at)
-        if told is None or told is MISSING or told is False or told == "":  # 0 is a token
+            value, location = page.page_values[paging.at or ""], repr(paging.at)
+        if value is None or value is MISSING or value is False or value == "":  # 0 is a token
             return None
-        if isinstance(told, bool) or not isinstance(told, str | int):
-            raise self._odd(f"has neither text nor a whole number as the next page's token: {where}")
-        return str(told)
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise self._page_error(f"has neither text nor a whole number as the next page's token: {location}")
+        return str(value)
 
-    def _odd(self, what: str) -> RetriableError:
-        return RetriableError(f"{self._about}: page {self._pages} {what}")
+    def _page_error(self, problem: str) -> RetriableError:
+        return RetriableError(f"{self._label}: page {self._page_count} {problem}")
 
 
 def link_with_relation(header: str, rel: str) -> str | None:
     """Return the address that a header Link names for a relation (RFC 8288); None if there is none."""
     for address, parameters in _LINK.findall(header):
-        found = _REL.search(parameters)
-        if found and rel.lower() in (found[1] or found[2]).lower().split():
+        match = _REL.search(parameters)
+        if match and rel.lower() in (match[1] or match[2]).lower().split():
             return str(address)
     return None
 
@@ -300,9 +300,9 @@ def whole_number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _put(body: Any, way: tuple[str, ...], value: Any) -> Any:
+def _put(body: Any, path: tuple[str, ...], value: Any) -> Any:
     """Return a body with a value at a place; objects on the way are made where there are none."""
-    if not way:
+    if not path:
         return value
-    inside = body if isinstance(body, dict) else {}
-    return {**inside, way[0]: _put(inside.get(way[0]), way[1:], value)}
+    container = body if isinstance(body, dict) else {}
+    return {**container, path[0]: _put(container.get(path[0]), path[1:], value)}

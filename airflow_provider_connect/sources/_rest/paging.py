@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.values.json.paths import FieldPath
 
-_WORDS = ("empty_page", "no_token", "short_page")
+_RULE_NAMES = ("empty_page", "no_token", "short_page")
 
 
 class EmptyPage(Declared):
@@ -59,17 +59,17 @@ class Total(Declared):
     of: Literal["records", "pages"] = Field(default="records", description="What is counted.")
 
     @model_validator(mode="after")
-    def _is_somewhere(self) -> Self:
+    def _has_one_location(self) -> Self:
         if (self.at is None) == (self.header is None):
             raise ValueError("give either at or header")
         return self
 
 
-def _spelled_out(value: Any) -> Any:
-    return {"rule": value} if isinstance(value, str) and value in _WORDS else value
+def _expand_rule_name(value: Any) -> Any:
+    return {"rule": value} if isinstance(value, str) and value in _RULE_NAMES else value
 
 
-def _said(name: str) -> Callable[[Any], Any]:
+def _read_field(name: str) -> Callable[[Any], Any]:
     """Return what tells kinds apart: what they say under this name."""
     return lambda value: value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
@@ -81,7 +81,7 @@ _Rules = Annotated[
     | Annotated[Flag, Tag("flag")]
     | Annotated[Total, Tag("total")],
     Discriminator(
-        _said("rule"),
+        _read_field("rule"),
         custom_error_type="end_rule",
         custom_error_message="say how the last page is known: 'empty_page', 'no_token', 'short_page', Flag(at=…, "
         "last=…) or Total(at=…); in a file {rule: flag, at: …, last: …} or {rule: total, at: …}",
@@ -89,12 +89,12 @@ _Rules = Annotated[
 ]
 Ends = Annotated[
     _Rules,
-    BeforeValidator(_spelled_out, json_schema_input_type=Literal["empty_page", "no_token", "short_page"] | _Rules),
+    BeforeValidator(_expand_rule_name, json_schema_input_type=Literal["empty_page", "no_token", "short_page"] | _Rules),
 ]
 
 
-_COUNTED = ("empty_page", "short_page", "flag", "total")
-_TOKENS = ("no_token", "empty_page", "flag", "total")
+_COUNTED_END_RULES = ("empty_page", "short_page", "flag", "total")
+_TOKEN_END_RULES = ("no_token", "empty_page", "flag", "total")
 _MAX_PAGES = Field(
     default=100_000, ge=1, description="A poll that has read so many pages fails: nothing is ever read without end."
 )
@@ -109,15 +109,15 @@ _ENDS = Field(description="How the last page is known: it is said, never guessed
 class _Paged(Declared):
     """What all kinds have that read more than one page."""
 
-    fits: ClassVar[tuple[str, ...]]
+    end_rules: ClassVar[tuple[str, ...]]
     ends: Ends = _ENDS
     max_pages: int = _MAX_PAGES
     stable: bool = _STABLE
 
     @model_validator(mode="after")
-    def _end_fits(self) -> Self:
-        if self.ends.rule not in self.fits:
-            raise ValueError(f"ends: {self.ends.rule!r} tells nothing about this paging; use one of {self.fits}")
+    def _has_a_fitting_end(self) -> Self:
+        if self.ends.rule not in self.end_rules:
+            raise ValueError(f"ends: {self.ends.rule!r} tells nothing about this paging; use one of {self.end_rules}")
         return self
 
 
@@ -143,7 +143,7 @@ class Cap(Declared):
     )
 
     @model_validator(mode="after")
-    def _restart_is_whole(self) -> Self:
+    def _restart_is_complete(self) -> Self:
         if (self.param is None) != (self.field is None):
             raise ValueError("param and field go together")
         return self
@@ -160,7 +160,7 @@ class _Listing(_Paged):
 class LinkHeader(_Listing):
     """The header Link names the next page (RFC 8288), as GitHub's does."""
 
-    fits = ("no_token", "empty_page", "flag", "total")
+    end_rules = ("no_token", "empty_page", "flag", "total")
     kind: Literal["link_header"] = "link_header"
     rel: str = Field(default="next", description="Relation of the link that is followed.")
 
@@ -168,7 +168,7 @@ class LinkHeader(_Listing):
 class NextLink(_Listing):
     """A field of the body holds the address of the next page, whole or relative."""
 
-    fits = _TOKENS
+    end_rules = _TOKEN_END_RULES
     kind: Literal["next_link"] = "next_link"
     at: FieldPath = Field(description="Where the address stands, such as @odata.nextLink or /links/next.")
 
@@ -176,7 +176,7 @@ class NextLink(_Listing):
 class Cursor(_Listing):
     """The answer holds a token, which the next request sends in its query, as a header or in its body."""
 
-    fits = _TOKENS
+    end_rules = _TOKEN_END_RULES
     kind: Literal["cursor"] = "cursor"
     at: FieldPath | None = Field(default=None, description="Where the token stands in the body, such as /meta/next.")
     header: str | None = Field(default=None, description="The header that holds the token.")
@@ -187,10 +187,10 @@ class Cursor(_Listing):
     )
 
     @model_validator(mode="after")
-    def _comes_and_goes(self) -> Self:
+    def _has_origin_and_destination(self) -> Self:
         if (self.at is None) == (self.header is None):
             raise ValueError("give either at or header, where the token comes from")
-        if sum(one is not None for one in (self.param, self.send_header, self.put)) != 1:
+        if sum(destination is not None for destination in (self.param, self.send_header, self.put)) != 1:
             raise ValueError("give one of param, send_header and put, where the token goes")
         return self
 
@@ -198,19 +198,19 @@ class Cursor(_Listing):
 class _Numbered(_Listing):
     """What kinds have whose pages follow from a count."""
 
-    fits = _COUNTED
-    sizes: ClassVar[tuple[str, str]]
+    end_rules = _COUNTED_END_RULES
+    size_fields: ClassVar[tuple[str, str]]
     """Names of the fields that say in which parameter which size is asked for."""
 
     @property
     def size_params(self) -> list[tuple[str, str]]:
         """The parameter that asks for pages of a size; none if none is declared."""
-        name, most = (getattr(self, field) for field in self.sizes)
+        name, most = (getattr(self, field) for field in self.size_fields)
         return [(name, str(most))] if name is not None else []
 
     @model_validator(mode="after")
     def _sizes_together(self) -> Self:
-        name, most = self.sizes
+        name, most = self.size_fields
         if (getattr(self, name) is None) != (getattr(self, most) is None):
             raise ValueError(f"{name} and {most} go together")
         return self
@@ -219,7 +219,7 @@ class _Numbered(_Listing):
 class Offset(_Numbered):
     """The next page begins after as many records as have come: those served, not those asked for."""
 
-    sizes = ("limit_param", "limit")
+    size_fields = ("limit_param", "limit")
     kind: Literal["offset"] = "offset"
     param: str = Field(default="offset", min_length=1, description="Name in the query of the offset.")
     first: int = Field(default=0, ge=0, description="Offset of the first record.")
@@ -230,7 +230,7 @@ class Offset(_Numbered):
 class PageNumber(_Numbered):
     """Pages have numbers."""
 
-    sizes = ("size_param", "size")
+    size_fields = ("size_param", "size")
     kind: Literal["page_number"] = "page_number"
     param: str = Field(default="page", min_length=1, description="Name in the query of the page's number.")
     first: int = Field(default=1, ge=0, description="Number of the first page.")
@@ -241,7 +241,7 @@ class PageNumber(_Numbered):
 class LastKey(_Paged):
     """The next page is asked for by a field of the last record, as Stripe's is."""
 
-    fits = ("flag", "empty_page", "short_page", "total")
+    end_rules = ("flag", "empty_page", "short_page", "total")
     kind: Literal["last_key"] = "last_key"
     param: str = Field(min_length=1, description="Name in the query, such as starting_after.")
     field: FieldPath = Field(default="id", description="Where the value stands in the record.")
@@ -264,7 +264,7 @@ Paging = Annotated[
     | Annotated[PageNumber, Tag("page_number")]
     | Annotated[LastKey, Tag("last_key")],
     Discriminator(
-        _said("kind"),
+        _read_field("kind"),
         custom_error_type="paging_kind",
         custom_error_message="say how pages follow each other: Single(), LinkHeader(…), NextLink(…), Cursor(…), "
         "Offset(…), PageNumber(…) or LastKey(…); in a file by kind: single, link_header, next_link, cursor, offset, "

@@ -19,8 +19,8 @@ from airflow_provider_connect.window import Day
 
 DAY_PLACEHOLDERS = ("day.start", "day.end")
 FORMATS: tuple[str, ...] = get_args(TimeFormat)
-_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)*)(?::([^{}]*))?\}")
-_NEARLY = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)*)(?::([^{}]*))?\}")
+_NEAR_MISS = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
 
 
 class Placeholder(NamedTuple):
@@ -36,7 +36,7 @@ Filler = Callable[[Placeholder], str | int]
 
 def placeholders_in(text: str) -> list[Placeholder]:
     """Return the places of a text in their order."""
-    return [Placeholder(found[1], found[2]) for found in _PLACE.finditer(text)]
+    return [Placeholder(match[1], match[2]) for match in _PLACEHOLDER.finditer(text)]
 
 
 def fill_text(text: str, fill: Filler, *, is_path: bool = False) -> str:
@@ -44,18 +44,18 @@ def fill_text(text: str, fill: Filler, *, is_path: bool = False) -> str:
 
     :param is_path: whether what is filled in is quoted, so that it stays one step of a path.
     """
-    return _PLACE.sub(lambda found: _quoted(str(fill(Placeholder(found[1], found[2]))), is_path), text)
+    return _PLACEHOLDER.sub(lambda match: _quoted(str(fill(Placeholder(match[1], match[2]))), is_path), text)
 
 
 def fill_value(value: Any, fill: Filler) -> Any:
     """Return a JSON value with the places in its texts filled; a text that is one place alone may become a number."""
     if isinstance(value, str):
-        whole = _PLACE.fullmatch(value)
-        return fill(Placeholder(whole[1], whole[2])) if whole else fill_text(value, fill)
+        match = _PLACEHOLDER.fullmatch(value)
+        return fill(Placeholder(match[1], match[2])) if match else fill_text(value, fill)
     if isinstance(value, dict):
-        return {name: fill_value(each, fill) for name, each in value.items()}
+        return {name: fill_value(item, fill) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [fill_value(each, fill) for each in value]
+        return [fill_value(item, fill) for item in value]
     return value
 
 
@@ -63,9 +63,9 @@ def request_texts(request: Request) -> Iterator[tuple[str, str]]:
     """Yield every text of a request that may have places, with where it stands."""
     yield "path", request.path
     for name, value in request.params.items():
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, str):
-                yield f"params.{name}", each
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, str):
+                yield f"params.{name}", item
     yield from ((f"headers.{name}", value) for name, value in request.headers.items())
     yield from _texts_of("body", request.body)
     yield from _texts_of("form", request.form)
@@ -81,41 +81,41 @@ def placeholder_problems(request: Request, parent_column_names: Collection[str] 
 
     :param parent_column_names: the columns of the parent's rows; None if there is no parent.
     """
-    return [problem for where, text in request_texts(request) for problem in _problems_of(where, text, parent_column_names)]
+    return [problem for location, text in request_texts(request) for problem in _problems_of(location, text, parent_column_names)]
 
 
-def _problems_of(where: str, text: str, parent: Collection[str] | None) -> list[str]:
-    known = [*DAY_PLACEHOLDERS, *(f"parent.{name}" for name in parent or ())]
-    found = []
+def _problems_of(location: str, text: str, parent: Collection[str] | None) -> list[str]:
+    known_names = [*DAY_PLACEHOLDERS, *(f"parent.{name}" for name in parent or ())]
+    problems = []
     for name, form in placeholders_in(text):
-        if name not in known:
-            why = (
+        if name not in known_names:
+            reason = (
                 "no parent is declared"
                 if name.startswith("parent.") and parent is None
-                else suggest_nearest(name, known)
+                else suggest_nearest(name, known_names)
             )
-            found.append(f"{where}: unknown {{{name}}}; {why}")
+            problems.append(f"{location}: unknown {{{name}}}; {reason}")
         elif form is not None and name not in DAY_PLACEHOLDERS:
-            found.append(f"{where}: {{{name}}} takes no format")
+            problems.append(f"{location}: {{{name}}} takes no format")
         elif form is not None and form not in FORMATS:
-            found.append(f"{where}: unknown format {form!r} of {{{name}}}; {suggest_nearest(form, FORMATS)}")
-    rest = _PLACE.sub("", text)
-    if (nearly := _NEARLY.search(rest)) is not None:
-        found.append(f"{where}: {nearly[0][:40]!r} is none of {', '.join(f'{{{name}}}' for name in known)}")
-    elif where == "path" and ("{" in rest or "}" in rest):
-        found.append("path: it has a brace that belongs to no {name}")
-    return found
+            problems.append(f"{location}: unknown format {form!r} of {{{name}}}; {suggest_nearest(form, FORMATS)}")
+    literal_text = _PLACEHOLDER.sub("", text)
+    if (near_miss := _NEAR_MISS.search(literal_text)) is not None:
+        problems.append(f"{location}: {near_miss[0][:40]!r} is none of {', '.join(f'{{{name}}}' for name in known_names)}")
+    elif location == "path" and ("{" in literal_text or "}" in literal_text):
+        problems.append("path: it has a brace that belongs to no {name}")
+    return problems
 
 
-def _texts_of(where: str, value: Any) -> Iterator[tuple[str, str]]:
+def _texts_of(location: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        yield where, value
+        yield location, value
     elif isinstance(value, dict):
-        for name, each in value.items():
-            yield from _texts_of(f"{where}.{name}", each)
+        for name, item in value.items():
+            yield from _texts_of(f"{location}.{name}", item)
     elif isinstance(value, list | tuple):
-        for at, each in enumerate(value):
-            yield from _texts_of(f"{where}.{at}", each)
+        for index, item in enumerate(value):
+            yield from _texts_of(f"{location}.{index}", item)
 
 
 def _quoted(text: str, is_path: bool) -> str:  # noqa: FBT001
@@ -126,7 +126,7 @@ def _quoted(text: str, is_path: bool) -> str:  # noqa: FBT001
 
 
 PARENT_PREFIX = "parent."
-_WHICH: dict[str, Edge] = {"day.start": "start", "day.end": "end"}
+_EDGES: dict[str, Edge] = {"day.start": "start", "day.end": "end"}
 
 
 class FilledRequest(NamedTuple):
@@ -148,7 +148,7 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
 
     def fill(slot: Placeholder) -> str | int:
         if slot.name in DAY_PLACEHOLDERS:
-            return day_bound(day, _WHICH[slot.name], bounds, slot.format).value
+            return day_bound(day, _EDGES[slot.name], bounds, slot.format).value
         value = parent_values[slot.name.removeprefix(PARENT_PREFIX)]
         if value is None or value == "":
             # Many APIs read an empty filter as none at all: everything would be this parent's.
@@ -161,7 +161,7 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
     return FilledRequest(
         path=fill_text(request.path, fill, is_path=True),
         method=request.method,
-        params=tuple((name, text) for name, value in request.params.items() for text in _sent(value, fill)),
+        params=tuple((name, text) for name, value in request.params.items() for text in _param_texts(value, fill)),
         headers={name: fill_text(value, fill) for name, value in request.headers.items()},
         body=fill_value(request.body, fill),
         form=None if request.form is None else {name: fill_text(value, fill) for name, value in request.form.items()},
@@ -176,7 +176,7 @@ def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_o
     if drops_other_days:
         return
     for slot in request_placeholders(request):
-        if slot.name in DAY_PLACEHOLDERS and day_bound(day, _WHICH[slot.name], bounds, slot.format).includes_other_days:
+        if slot.name in DAY_PLACEHOLDERS and day_bound(day, _EDGES[slot.name], bounds, slot.format).includes_other_days:
             form = slot.format or bounds.format
             raise ConfigError(
                 f"day {day} of zone {day.zone}: {{{slot.name}}}, written as {form} in zone {bounds.zone or day.zone} "
@@ -190,14 +190,14 @@ def single_bound(request: Request, bounds: Bounds) -> str | None:
 
     A date, and what stands in the path, may well be a whole day.
     """
-    found = {
-        (slot.name, where == "path" or (slot.format or bounds.format) == "date")
-        for where, text in request_texts(request)
+    bounds_in_request = {
+        (slot.name, location == "path" or (slot.format or bounds.format) == "date")
+        for location, text in request_texts(request)
         for slot in placeholders_in(text)
         if slot.name in DAY_PLACEHOLDERS
     }
-    names = {name for name, _ in found}
-    return names.pop() if len(names) == 1 and not any(is_a_day for _, is_a_day in found) else None
+    names = {name for name, _ in bounds_in_request}
+    return names.pop() if len(names) == 1 and not any(is_a_day for _, is_a_day in bounds_in_request) else None
 
 
 def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
@@ -224,9 +224,9 @@ def requests_a_day(request: Request) -> bool:
     return any(slot.name in DAY_PLACEHOLDERS for slot in request_placeholders(request))
 
 
-def _sent(value: Value | tuple[Value, ...], fill: Filler) -> list[str]:
+def _param_texts(value: Value | tuple[Value, ...], fill: Filler) -> list[str]:
     if isinstance(value, tuple):
-        return [text for each in value for text in _sent(each, fill)]
+        return [text for item in value for text in _param_texts(item, fill)]
     if isinstance(value, bool):
         return ["true" if value else "false"]
     return [fill_text(value, fill) if isinstance(value, str) else str(value)]

@@ -71,10 +71,10 @@ class RestPoller(Poller, CountsRows):
         :raises ConfigError: if a day is another zone's or lies ahead, or the API cannot be asked for it alone.
         :raises RetriableError: if a day ends within the hour; a snapshot may be taken while its day lasts.
         """
-        wanted = [(day, of) for day in days for of in range(self._options.partitions)]
+        day_shares = [(day, share_index) for day in days for share_index in range(self._options.partitions)]
         for day in days:
             self._require_day(day)
-        return [InputPartition(days=(day,), index=index, params={"of": of}) for index, (day, of) in enumerate(wanted)]
+        return [InputPartition(days=(day,), index=index, params={"of": share_index}) for index, (day, share_index) in enumerate(day_shares)]
 
     def _require_day(self, day: Day) -> None:
         options = self._options
@@ -84,9 +84,9 @@ class RestPoller(Poller, CountsRows):
         require_over(day, options.zone, now())
         if options.snapshot == "daily":
             require_recent(day, now(), "the API has")
-        for one in (options, options.parent):
-            if one is not None and one.snapshot is None:
-                require_only_this_day(one.request, day, one.bounds, drops_other_days=one.records.outside == "drop")
+        for declaration in (options, options.parent):
+            if declaration is not None and declaration.snapshot is None:
+                require_only_this_day(declaration.request, day, declaration.bounds, drops_other_days=declaration.records.outside == "drop")
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Return how many records the API says that a day has.
@@ -96,24 +96,24 @@ class RestPoller(Poller, CountsRows):
         """
         options, count = self._options, self._options.count
         assert count is not None, "count_problems() says so"
-        about = f"{options.stream}: the count of {day}"
+        label = f"{options.stream}: the count of {day}"
         call = Pager(
             Single() if count.request else options.paging,
             fill_request(count.request or options.request, day, options.bounds, {}),
-            about,
+            label,
         ).call_for_page(None)
-        with self._asker(options) as asker:
-            reply = asker.ask(call, tally)
-        told: Any = MISSING
+        with self._open_api(options) as api:
+            reply = api.ask(call, tally)
+        value: Any = MISSING
         if reply.verdict != "rows":
-            told = 0
+            value = 0
         elif count.header is not None:
-            told = reply.headers.get(count.header.lower(), MISSING)
+            value = reply.headers.get(count.header.lower(), MISSING)
         elif count.at is not None:
-            told = PageParser(options.records, [count.at]).parse_values(reply.body, about)[count.at]
-        number = whole_number(told)
+            value = PageParser(options.records, [count.at]).parse_values(reply.body, label)[count.at]
+        number = whole_number(value)
         if number is None:
-            raise ConfigError(f"{about}: there is no whole number at {count.at or count.header!r}: correct count")
+            raise ConfigError(f"{label}: there is no whole number at {count.at or count.header!r}: correct count")
         return VendorCount(number, is_least=count.is_least)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
@@ -127,30 +127,30 @@ class RestPoller(Poller, CountsRows):
         try:
             yield from self._rows(part, tally)
         except QuotaError as error:
-            raise _ran_out(error, options, day, tally) from None
+            raise _quota_ended(error, options, day, tally) from None
 
     def _rows(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         options, (day,) = self._options, part.days
         with ExitStack() as stack:
-            asker = stack.enter_context(self._asker(options))
-            reading = _Reading(options, day, asker, stack=stack, tally=tally, looks_ahead=self._context.looks_ahead)
+            api = stack.enter_context(self._open_api(options))
+            reader = _PageReader(options, day, api, stack=stack, tally=tally, looks_ahead=self._context.looks_ahead)
             for parent in self._parents(stack, part, tally):
-                for batch in reading.batches(parent):
+                for batch in reader.batches(parent):
                     if batch.num_rows:
                         yield day, batch
 
-    def _asker(self, options: RestOptions) -> CountedApi:
-        mine = self._options
-        api = JsonApi(
+    def _open_api(self, options: RestOptions) -> CountedApi:
+        own_options = self._options
+        json_api = JsonApi(
             self._connection,
             errors=options.errors,
-            limits=mine.limits,
-            share=self._context.polls_at_once or mine.partitions * mine.parallel_days,
-            max_bytes=mine.max_page_bytes,
+            limits=own_options.limits,
+            share=self._context.polls_at_once or own_options.partitions * own_options.parallel_days,
+            max_bytes=own_options.max_page_bytes,
             # The rest of the task's budget is for days that begin again.
-            patience_seconds=min(_LONGEST_PATIENCE_SECONDS, mine.retry_budget_seconds / 2),
+            patience_seconds=min(_LONGEST_PATIENCE_SECONDS, own_options.retry_budget_seconds / 2),
         )
-        return CountedApi(api, declared_quota(mine.limits, self._connection.conn_id))
+        return CountedApi(json_api, declared_quota(own_options.limits, self._connection.conn_id))
 
     def _parents(self, stack: ExitStack, part: InputPartition, tally: Tally) -> Iterator[Mapping[str, Any]]:
         """Yield the parents of a partition as their pages come, each once; without a parent, nothing in its place.
@@ -164,20 +164,20 @@ class RestPoller(Poller, CountsRows):
             yield {}
             return
         (day,) = part.days
-        wanted = sorted(requested_parent_columns(options.request) | {one.parent_name for one in options.resolved_parent_columns})
-        own = Tally(part.days)
-        reading = _Reading(parent, day, stack.enter_context(self._asker(parent)), stack=stack, tally=tally, rows_to=own)
-        for batch in reading.batches({}):
+        parent_columns = sorted(requested_parent_columns(options.request) | {parent_column.parent_name for parent_column in options.resolved_parent_columns})
+        parent_tally = Tally(part.days)
+        reader = _PageReader(parent, day, stack.enter_context(self._open_api(parent)), stack=stack, tally=tally, row_tally=parent_tally)
+        for batch in reader.batches({}):
             keys = batch.column(RECORD_KEY).to_pylist()
-            for key, row in zip(keys, batch.select(wanted).to_pylist(), strict=True):
+            for key, row in zip(keys, batch.select(parent_columns).to_pylist(), strict=True):
                 if int(key, 16) % options.partitions == part.params["of"]:
                     tally.counts["parents"] += 1
                     yield row
-        for name, count in own.counts.items():
+        for name, count in parent_tally.counts.items():
             tally.counts[f"parent_{name}"] += count
 
 
-def _ran_out(error: QuotaError, options: RestOptions, day: Day, tally: Tally) -> ConnectError:
+def _quota_ended(error: QuotaError, options: RestOptions, day: Day, tally: Tally) -> ConnectError:
     """Return the error of a poll whose quota ended half way. The next try begins again at the first page."""
     pages = tally.counts["pages"]
     hourly = None if options.limits is None else options.limits.per_hour
@@ -192,7 +192,7 @@ def _ran_out(error: QuotaError, options: RestOptions, day: Day, tally: Tally) ->
     )
 
 
-class _Reading:
+class _PageReader:
     """Reads all pages of one source, for one parent after the other.
 
     :param tally: counts bytes, requests and pages.
@@ -204,31 +204,31 @@ class _Reading:
         self,
         options: RestOptions,
         day: Day,
-        asker: CountedApi,
+        api: CountedApi,
         *,
         stack: ExitStack,
         tally: Tally,
-        rows_to: Tally | None = None,
+        row_tally: Tally | None = None,
         looks_ahead: bool = False,
     ) -> None:
         self._options = options
         self._day = day
-        self._asker = asker
+        self._api = api
         self._tally = tally
-        self._is_all = rows_to is None and options.parent is None  # one listing has all rows
+        self._has_all_rows = row_tally is None and options.parent is None  # one listing has all rows
         self._looks_ahead = looks_ahead
-        self._under_way = threading.Event()
-        self._cutter = PageParser(options.records, paging_value_paths(options.paging))
-        self._siblings = SiblingCheck.for_options(options, stack)
-        self._maker = RowBuilder(
+        self._request_sent = threading.Event()
+        self._parser = PageParser(options.records, paging_value_paths(options.paging))
+        self._sibling_check = SiblingCheck.for_options(options, stack)
+        self._row_builder = RowBuilder(
             options.records,
             options.resolved_parent_columns,
             day if options.snapshot is None else None,
             seen_keys=stack.enter_context(KeySet()),
             tolerance=Tolerance(options.errors_tolerance, options.max_rejects),
-            tally=tally if rows_to is None else rows_to,
-            slices=self._cutter.slices,
-            sibling_check=self._siblings,
+            tally=tally if row_tally is None else row_tally,
+            slices=self._parser.slices,
+            sibling_check=self._sibling_check,
         )
 
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -237,25 +237,25 @@ class _Reading:
         :raises RetriableError: the pages come to no end, or not to the one that is declared.
         """
         options = self._options
-        if self._siblings is not None:
-            self._siblings.start_parent()
-        walk: Pager | None = Pager(
+        if self._sibling_check is not None:
+            self._sibling_check.start_parent()
+        pager: Pager | None = Pager(
             options.paging, fill_request(options.request, self._day, options.bounds, parent), options.stream
         )
-        while walk is not None:
-            yield from self._listed(walk, parent)
-            walk = walk.next_listing()
+        while pager is not None:
+            yield from self._listing_batches(pager, parent)
+            pager = pager.next_listing()
 
-    def _listed(self, walk: Pager, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        marks = SeenRows()
-        with self._read(walk) as read:
-            for page in read:
-                self._under_way.wait(_HEAD_START_SECONDS)
-                if self._is_all:
-                    self._tally.announced_rows = walk.announced_records
+    def _listing_batches(self, pager: Pager, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        seen_rows = SeenRows()
+        with self._open_pages(pager) as pages_read:
+            for page in pages_read:
+                self._request_sent.wait(_HEAD_START_SECONDS)
+                if self._has_all_rows:
+                    self._tally.announced_rows = pager.announced_records
                 rows = self._rows(page, parent)
                 del page
-                marks.require_new(None if rows is None else rows.fingerprint)
+                seen_rows.require_new(None if rows is None else rows.fingerprint)
                 if rows is not None:
                     yield rows.batch
 
@@ -263,62 +263,62 @@ class _Reading:
         self._tally.counts["pages"] += 1
         if page.is_ignored:
             self._tally.counts["ignored_parents"] += 1
-        return None if page.cut is None else self._maker.build_rows(page.cut, parent, page.about)
+        return None if page.cut is None else self._row_builder.build_rows(page.cut, parent, page.about)
 
     @contextmanager
-    def _read(self, walk: Pager) -> Iterator[Iterator[_Page]]:
+    def _open_pages(self, pager: Pager) -> Iterator[Iterator[_Page]]:
         """Let the block have the pages, each while the next one is asked for, where there may be one."""
         from xxhash import xxh3_128_digest
 
         paging = self._options.paging
         most = None if isinstance(paging, Single) else paging.max_pages
-        seen = SeenRows()
+        seen_rows = SeenRows()
 
         def fetch(token: str | None) -> _Page:
-            return self._page(walk, token)
+            return self._page(pager, token)
 
         def next_of(page: _Page) -> str | None:
             if page.cut is None or page.facts is None:
                 return None
             # Whoever makes rows of the page finds out, too; until then the next one would have been asked for.
-            seen.require_new(xxh3_128_digest(page.cut.records_json) if page.cut.records else None)
-            return walk.next_token(page.facts)
+            seen_rows.require_new(xxh3_128_digest(page.cut.records_json) if page.cut.records else None)
+            return pager.next_token(page.facts)
 
-        read = pages(fetch, next_of, max_pages=most)
+        pages_read = pages(fetch, next_of, max_pages=most)
         if not self._looks_ahead or isinstance(paging, Single):
-            self._under_way.set()
-            yield read
+            self._request_sent.set()
+            yield pages_read
             return
-        ahead = prefetch(self._telling(read), depth=0)
+        prefetched = prefetch(self._announce_requests(pages_read), depth=0)
         try:
-            yield ahead
+            yield prefetched
         except BaseException:
-            self._asker.close()  # nobody waits for the page that is being read
+            self._api.close()  # nobody waits for the page that is being read
             raise
         finally:
-            ahead.close()
+            prefetched.close()
 
-    def _telling(self, read: Iterator[_Page]) -> Iterator[_Page]:
+    def _announce_requests(self, pages_read: Iterator[_Page]) -> Iterator[_Page]:
         """Yield pages, and set the event when the next one is asked for, or there is none."""
         try:
-            for page in read:
-                self._under_way.clear()
+            for page in pages_read:
+                self._request_sent.clear()
                 yield page
                 del page
         finally:
-            self._under_way.set()
+            self._request_sent.set()
 
-    def _page(self, walk: Pager, token: str | None) -> _Page:
-        call = walk.call_for_page(token)
-        reply = self._asker.ask(call, self._tally, on_sent=self._under_way.set)
+    def _page(self, pager: Pager, token: str | None) -> _Page:
+        call = pager.call_for_page(token)
+        reply = self._api.ask(call, self._tally, on_sent=self._request_sent.set)
         if reply.verdict == "ignored":
-            walk.require_end(can_run_out=False)  # what came before it would be half of the parent's children
+            pager.require_end(can_run_out=False)  # what came before it would be half of the parent's children
             return _Page(None, None, call.about, is_ignored=True)
         if reply.verdict == "empty":
-            walk.require_end(can_run_out=True)
+            pager.require_end(can_run_out=True)
             return _Page(None, None, call.about)
-        cut = self._cutter.parse(reply.body, call.about)
-        place = last_record_place(self._options.paging)
-        last = None if place is None else self._cutter.value_in_last_record(cut, place)
+        cut = self._parser.parse(reply.body, call.about)
+        last_path = last_record_place(self._options.paging)
+        last = None if last_path is None else self._parser.value_in_last_record(cut, last_path)
         facts = PageFacts(len(cut.records), cut.page_values, reply.headers, reply.url, last)
         return _Page(cut, facts, call.about)

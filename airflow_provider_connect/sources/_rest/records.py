@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SIMPLE_TYPES = ("string", "bigint", "double", "boolean", "timestamp", "date", "json")
 DOCUMENT, RECORD_KEY = "document", "record_key"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TAKEN = {DOCUMENT, RECORD_KEY, "day"}
+_RESERVED_NAMES = {DOCUMENT, RECORD_KEY, "day"}
 
 
 class Column(Declared):
@@ -56,7 +56,7 @@ class Column(Declared):
         return self
 
 
-def _spelled_out(value: Any) -> Any:
+def _expand_type_name(value: Any) -> Any:
     return {"type": value} if isinstance(value, str) else value
 
 
@@ -74,7 +74,7 @@ class Records(Declared):
         min_length=1,
         description="The columns that identify a record: doubles are dropped, and sinks merge by it.",
     )
-    columns: dict[str, Annotated[Column, BeforeValidator(_spelled_out, json_schema_input_type=str | Column)]] = Field(
+    columns: dict[str, Annotated[Column, BeforeValidator(_expand_type_name, json_schema_input_type=str | Column)]] = Field(
         min_length=1, description='Columns and their types, such as {"id": "bigint", "updated_at": "timestamp"}.'
     )
     undeclared: Literal["json", "drop", "fail"] = Field(
@@ -93,25 +93,25 @@ class Records(Declared):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        found = [f"columns: {name!r} is no name: take letters, digits and _, and set at" for name in self._illegal()]
-        found += [f"columns: {name!r} is a column of ours" for name in self.columns if name.lower() in _TAKEN]
+        problems = [f"columns: {name!r} is no name: take letters, digits and _, and set at" for name in self._illegal_names()]
+        problems += [f"columns: {name!r} is a column of ours" for name in self.columns if name.lower() in _RESERVED_NAMES]
         lower = [name.lower() for name in self.columns]
-        found += [f"columns: {name!r} stands twice: sinks do not tell case apart" for name in _doubled(lower)]
+        problems += [f"columns: {name!r} stands twice: sinks do not tell case apart" for name in _repeated(lower)]
         if self.day is None and self.outside != "fail":
-            found.append("outside: needs day, the column that tells the day")
+            problems.append("outside: needs day, the column that tells the day")
         if self.day is not None and self.day not in self.columns:
-            found.append(f"day: {self.day!r} is no column; {suggest_nearest(self.day, self.columns)}")
+            problems.append(f"day: {self.day!r} is no column; {suggest_nearest(self.day, self.columns)}")
         elif self.day is not None and self.columns[self.day].type not in ("timestamp", "date"):
-            found.append(f"day: column {self.day!r} is neither timestamp nor date")
-        if found:
-            raise ValueError("; ".join(found))
+            problems.append(f"day: column {self.day!r} is neither timestamp nor date")
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
-    def _illegal(self) -> list[str]:
+    def _illegal_names(self) -> list[str]:
         return [name for name in self.columns if not _NAME.fullmatch(name)]
 
 
-def _doubled(names: list[str]) -> list[str]:
+def _repeated(names: list[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
 
 
@@ -127,12 +127,12 @@ def row_schema(records: Records, parent_columns: tuple[ParentColumn, ...]) -> pa
     """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
-    of_parent = {one.name: f"The parent's {one.parent_name}." for one in parent_columns}
+    parent_comments = {one.name: f"The parent's {one.parent_name}." for one in parent_columns}
     declared: Mapping[str, Column] = {one.name: one.column for one in parent_columns} | records.columns
     columns = {
         name: RowColumn(
             column.type,
-            column.comment or of_parent.get(name) or f"Field {column.at or name!r} of the record.",
+            column.comment or parent_comments.get(name) or f"Field {column.at or name!r} of the record.",
             required=name in records.key,
         )
         for name, column in declared.items()

@@ -32,15 +32,15 @@ class Request(Declared):
 
     @model_validator(mode="after")
     def _fits_its_method(self) -> Self:
-        sent = [one for one in (self.body, self.form) if one is not None]
-        unfit = {
+        bodies = [body for body in (self.body, self.form) if body is not None]
+        conflicts = {
             "path: give the path alone; the connection names the host": re.search("://|^//", self.path),
             "path: what comes after a '?' stands in params": re.search("[?#]", self.path),
-            "body and form belong to method='POST'": sent and self.method == "GET",
-            "give either body or form": len(sent) > 1,
+            "body and form belong to method='POST'": bodies and self.method == "GET",
+            "give either body or form": len(bodies) > 1,
         }
-        if found := [problem for problem, is_there in unfit.items() if is_there]:
-            raise ValueError("; ".join(found))
+        if problems := [problem for problem, applies in conflicts.items() if applies]:
+            raise ValueError("; ".join(problems))
         return self
 
 
@@ -60,7 +60,7 @@ class Count(Declared):
     )
 
     @model_validator(mode="after")
-    def _is_somewhere(self) -> Self:
+    def _has_one_location(self) -> Self:
         if (self.at is None) == (self.header is None):
             raise ValueError("give either at or header")
         return self

@@ -39,7 +39,7 @@ class SiblingCheck:
         self._names = [name for name in records.columns if name not in records.key]
         self._names += [DOCUMENT] if records.undeclared == "json" else []
         self._contents = stack.enter_context(KeySet(_LIMIT_BYTES))
-        self._of_parents = stack.enter_context(KeySet(_LIMIT_BYTES))
+        self._keys_by_parent = stack.enter_context(KeySet(_LIMIT_BYTES))
         self._parent = 0
 
     @classmethod
@@ -64,22 +64,22 @@ class SiblingCheck:
         names = (RECORD_KEY, *self._names)
         rows = [columns[name].filter(pa.array(is_kept)) for name in names]
         is_new = self._contents.add_keys(record_keys("", rows))
-        is_first_here = self._of_parents.add_keys(record_keys(str(self._parent), rows[:1]))
+        is_first_here = self._keys_by_parent.add_keys(record_keys(str(self._parent), rows[:1]))
         lost = ~is_new_key & is_new & is_first_here
         if lost.any():
             # What the parent has twice on this very page is its own matter.
-            begun = set(rows[0].filter(pa.array(is_new_key)).to_pylist())
-            found = sum(key not in begun for key in rows[0].filter(pa.array(lost)).to_pylist())
-            if found:
+            new_keys = set(rows[0].filter(pa.array(is_new_key)).to_pylist())
+            lost_records = sum(key not in new_keys for key in rows[0].filter(pa.array(lost)).to_pylist())
+            if lost_records:
                 raise RetriableError(
-                    f"{label}: {found:,} records have the key of another parent's record and differ from it: they "
+                    f"{label}: {lost_records:,} records have the key of another parent's record and differ from it: they "
                     "would be lost as its duplicates. A key that is unique within its parent only needs the parent, "
                     "too: name a column of it in parent_columns, and that in records.key. If the key is unique, a "
                     "record has changed meanwhile, and the next try finds it alike"
                 )
 
 
-_SHOWN_FIELDS = 5
+_MAX_NAMED_FIELDS = 5
 
 
 class PageRows(NamedTuple):
@@ -135,22 +135,22 @@ class RowBuilder:
         if not page.records:
             return PageRows(pa.RecordBatch.from_pylist([], schema=self._schema), None)
         decoded = self._decoder.decode(page)
-        self._take_undeclared(decoded.undeclared, label)
-        columns, bad = self._columns(page, decoded)
-        for one in self._parents:
-            value = pa.scalar(parent_values[one.parent_name], self._schema.field(one.name).type)
-            columns[one.name] = pa.repeat(value, len(page.records))
-        self._require_known(columns, bad)
+        self._count_undeclared(decoded.undeclared, label)
+        columns, invalid = self._columns(page, decoded)
+        for parent_column in self._parents:
+            value = pa.scalar(parent_values[parent_column.parent_name], self._schema.field(parent_column.name).type)
+            columns[parent_column.name] = pa.repeat(value, len(page.records))
+        self._require_key_and_day(columns, invalid)
         first = self._tally.rows
         self._tally.rows += len(page.records)
         keep = np.ones(len(page.records), dtype=bool)
-        self._set_aside(page, bad, keep, first, label)
+        self._reject(page, invalid, keep, first, label)
         key_bytes = record_keys("", [columns[name] for name in self._records.key])
         # By keys: other fields may change from one answer to the next, though the records are the same.
-        mark = hashlib.blake2b(page.records_json if bad else key_bytes, digest_size=16).digest()
+        mark = hashlib.blake2b(page.records_json if invalid else key_bytes, digest_size=16).digest()
         columns[RECORD_KEY] = keys_as_hex(key_bytes)
-        self._keep_day(columns, keep, label)
-        self._keep_first(key_bytes, columns, keep, label)
+        self._drop_other_days(columns, keep, label)
+        self._drop_duplicates(key_bytes, columns, keep, label)
         batch = pa.RecordBatch.from_arrays(
             [
                 column if (column := columns[field.name]).type == field.type else column.cast(field.type)
@@ -160,9 +160,9 @@ class RowBuilder:
         )
         return PageRows(batch if keep.all() else batch.filter(pa.array(keep)), mark)
 
-    def _columns(self, cut: PageParts, decoded: DecodedRecords) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
+    def _columns(self, page: PageParts, decoded: DecodedRecords) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
         """Return the declared columns, and by number the records that are bad, with reason and column."""
-        bad = {number: (reason, "") for number, reason in decoded.unreadable.items()}
+        invalid = {number: (reason, "") for number, reason in decoded.unreadable.items()}
         if decoded.lone_surrogates:
             self._tally.counts["lone_surrogates"] += decoded.lone_surrogates
         columns: dict[str, pa.Array] = {}
@@ -170,47 +170,47 @@ class RowBuilder:
             array, misfits = build_column(
                 column,
                 decoded.values[name],
-                lambda row, name=name: self._decoder.json_text(cut.records[row], name),  # type: ignore[misc]
+                lambda row, name=name: self._decoder.json_text(page.records[row], name),  # type: ignore[misc]
             )
             columns[name] = array
             for row in misfits:
-                bad.setdefault(row, (f"its value of column {name!r} is no {column.type}", name))
+                invalid.setdefault(row, (f"its value of column {name!r} is no {column.type}", name))
         if self._records.undeclared == "json":
-            columns[DOCUMENT] = _documents(cut, bad)
-        return columns, bad
+            columns[DOCUMENT] = _documents(page, invalid)
+        return columns, invalid
 
-    def _require_known(self, columns: Mapping[str, pa.Array], bad: dict[int, tuple[str, str]]) -> None:
+    def _require_key_and_day(self, columns: Mapping[str, pa.Array], invalid: dict[int, tuple[str, str]]) -> None:
         """Add the records without a key, or, where the day decides, without their day."""
-        wanted = dict.fromkeys(self._records.key, "key")
+        required_columns = dict.fromkeys(self._records.key, "key")
         if self._day is not None and self._records.day is not None and self._records.outside != "count":
-            wanted.setdefault(self._records.day, "day")
-        for name, what in wanted.items():
+            required_columns.setdefault(self._records.day, "day")
+        for name, role in required_columns.items():
             if columns[name].null_count:
                 for row in columns[name].is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
-                    bad.setdefault(row, (f"its {what} column {name!r} is missing or null", name))
+                    invalid.setdefault(row, (f"its {role} column {name!r} is missing or null", name))
 
-    def _set_aside(self, cut: PageParts, bad: Mapping[int, tuple[str, str]], keep: Any, first: int, about: str) -> None:
-        for number in sorted(bad):
-            reason, column = bad[number]
-            what = f"{about}: record {first + number} of those read is no row: {reason}"
-            self._tolerance.require(self._tally.counts["rejected"] + 1, what)
-            self._tally.reject(Reject(first + number, reason, bytes(cut.records[number]), column))
+    def _reject(self, page: PageParts, invalid: Mapping[int, tuple[str, str]], keep: Any, first: int, label: str) -> None:
+        for number in sorted(invalid):
+            reason, column = invalid[number]
+            message = f"{label}: record {first + number} of those read is no row: {reason}"
+            self._tolerance.require(self._tally.counts["rejected"] + 1, message)
+            self._tally.reject(Reject(first + number, reason, bytes(page.records[number]), column))
             keep[number] = False
 
-    def _take_undeclared(self, found: UndeclaredFields, about: str) -> None:
-        if not found.records:
+    def _count_undeclared(self, undeclared: UndeclaredFields, label: str) -> None:
+        if not undeclared.records:
             return
         if self._records.undeclared == "fail":
-            names = found.names
-            shown = ", ".join(ascii(name[:40]) for name in names[:_SHOWN_FIELDS])
-            more = f" and {len(names) - _SHOWN_FIELDS} more" if len(names) > _SHOWN_FIELDS else ""
+            names = undeclared.names
+            names_text = ", ".join(ascii(name[:40]) for name in names[:_MAX_NAMED_FIELDS])
+            more_text = f" and {len(names) - _MAX_NAMED_FIELDS} more" if len(names) > _MAX_NAMED_FIELDS else ""
             raise DataError(
-                f"{about}: records have fields that no column names: {shown}{more}. Declare them in records.columns, "
+                f"{label}: records have fields that no column names: {names_text}{more_text}. Declare them in records.columns, "
                 "or set records.undeclared to 'json' or 'drop'"
             )
-        self._tally.counts["undeclared_dropped"] += found.records
+        self._tally.counts["undeclared_dropped"] += undeclared.records
 
-    def _keep_day(self, columns: Mapping[str, pa.Array], keep: Any, about: str) -> None:
+    def _drop_other_days(self, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
         """Narrow ``keep`` to the records of the day, as declared; and tell the span of their times."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -228,13 +228,13 @@ class RowBuilder:
                 return
         if day is None:
             return
-        inside = self._inside(times)
+        inside = self._is_in_day(times)
         outside = keep & ~inside
         if not outside.any():
             return
         if self._records.outside == "fail":
             raise DataError(
-                f"{about}: {int(outside.sum()):,} records are not of day {self._day} by column {name!r}: correct "
+                f"{label}: {int(outside.sum()):,} records are not of day {self._day} by column {name!r}: correct "
                 "bounds or zone, or set records.outside to 'drop' or 'count'"
             )
         if self._records.outside == "count":
@@ -243,7 +243,7 @@ class RowBuilder:
             self._tally.counts["other_day"] += int(outside.sum())
             keep &= inside
 
-    def _inside(self, times: pa.Array) -> Any:
+    def _is_in_day(self, times: pa.Array) -> Any:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -255,32 +255,32 @@ class RowBuilder:
             inside = pc.equal(times, pa.scalar(self._day.date, times.type))
         return pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
 
-    def _keep_first(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, about: str) -> None:
+    def _drop_duplicates(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
         first = self._seen.add_keys(key_bytes, keep)
         if self._siblings is not None and len(first):
-            self._siblings.require_no_lost_records(columns, keep, first, about)
+            self._siblings.require_no_lost_records(columns, keep, first, label)
         if not first.all():
             self._tally.counts["duplicates"] += int((~first).sum())
             keep[keep] = first
 
 
-def _documents(cut: PageParts, bad: dict[int, tuple[str, str]]) -> pa.Array:
+def _documents(page: PageParts, invalid: dict[int, tuple[str, str]]) -> pa.Array:
     """Return the records' own texts; those that are not UTF-8 become bad."""
     import numpy as np
     import pyarrow as pa
 
-    ends = np.cumsum(np.fromiter(map(len, cut.records), np.int64, len(cut.records)))
+    ends = np.cumsum(np.fromiter(map(len, page.records), np.int64, len(page.records)))
     try:
         offsets = pa.array(np.append(0, ends)).cast(pa.int32()).buffers()[1]
-        return pa.Array.from_buffers(pa.binary(), len(ends), [None, offsets, pa.py_buffer(b"".join(cut.records))]).cast(
+        return pa.Array.from_buffers(pa.binary(), len(ends), [None, offsets, pa.py_buffer(b"".join(page.records))]).cast(
             pa.string()
         )
     except pa.ArrowInvalid:
-        texts = [bytes(record) for record in cut.records]
+        texts = [bytes(record) for record in page.records]
         for number, text in enumerate(texts):
             try:
                 text.decode()
             except UnicodeDecodeError as error:
-                bad.setdefault(number, (f"invalid UTF-8 at its byte {error.start}", ""))
+                invalid.setdefault(number, (f"invalid UTF-8 at its byte {error.start}", ""))
                 texts[number] = b"{}"
         return pa.array(texts, pa.binary()).cast(pa.string())

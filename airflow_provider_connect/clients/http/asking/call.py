@@ -107,15 +107,15 @@ class Reply:
         """Return a header's value; '' if there is none."""
         return self.headers.get(name.lower(), "")
 
-    def at(self, place: str) -> Any:
+    def at(self, path: str) -> Any:
         """Return what stands at a place in the JSON body; ``MISSING`` if nothing does, or it is no JSON.
 
         Of a page of rows no more is decoded than what stands there.
         """
         try:
             if len(self.body) <= ERROR_TEXT_BYTES:
-                return value_at(json.loads(self.body), place)
-            value = JsonSlicer().value_at(self.body.strip(), path_steps(place))
+                return value_at(json.loads(self.body), path)
+            value = JsonSlicer().value_at(self.body.strip(), path_steps(path))
             return value if value is MISSING else _decoded(bytes(value))
         except (ValueError, RecursionError):
             return MISSING

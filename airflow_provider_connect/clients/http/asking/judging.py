@@ -17,12 +17,12 @@ from airflow_provider_connect.values.json.paths import MISSING
 LONGEST_WAIT_SECONDS = 3600.0
 """The most that an answer may ask to be left alone for, in one go."""
 
-_FOR_NOW = (408, 425, 429)
+_TEMPORARY_STATUSES = (408, 425, 429)
 _NO_BODY = (204, 205)
 _SECONDS_BELOW = 1e8  # three years; no moment since 1973 is less, in seconds or milliseconds
 _EPOCH_SECONDS_BELOW = 1e11
 
-_REFUSED = {
+_REFUSAL_REASONS = {
     400: "it does not understand the request: check the declared path, parameters and body",
     401: "it refuses the credentials: check the connection's login, password and auth",
     402: "the account's plan does not include this",
@@ -55,29 +55,29 @@ def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -
 
     :param current_time: our own clock; where the answer says what time it is, moments are counted from that.
     """
-    rule = next((rule for rule in rules if _fits(rule, reply)), None)
-    asked = retry_after_seconds(reply.header("Retry-After"), _clock(reply, current_time), LONGEST_WAIT_SECONDS)
+    rule = next((rule for rule in rules if _rule_matches(rule, reply)), None)
+    retry_after = retry_after_seconds(reply.header("Retry-After"), _clock(reply, current_time), LONGEST_WAIT_SECONDS)
     if rule is not None:
-        said = wait_seconds(rule.until, reply, current_time) if rule.until is not None else None
-        return Judgement(rule.then, asked if said is None else said, rule.why, _said(reply, rule.at), is_declared=True)
+        declared_wait = wait_seconds(rule.until, reply, current_time) if rule.until is not None else None
+        return Judgement(rule.then, retry_after if declared_wait is None else declared_wait, rule.why, _server_text(reply, rule.at), is_declared=True)
     if reply.status in _NO_BODY:
         return Judgement("empty")
     if reply.is_success:
         return Judgement("rows")
-    if reply.status >= 500 or reply.status in _FOR_NOW:
-        return Judgement("retry", asked, "it cannot serve this now", _said(reply))
-    why = _REFUSED.get(reply.status, "which nothing declares: say in errors what it means")
-    return Judgement("refuse", None, why, _said(reply))
+    if reply.status >= 500 or reply.status in _TEMPORARY_STATUSES:
+        return Judgement("retry", retry_after, "it cannot serve this now", _server_text(reply))
+    reason = _REFUSAL_REASONS.get(reply.status, "which nothing declares: say in errors what it means")
+    return Judgement("refuse", None, reason, _server_text(reply))
 
 
-def _said(reply: Reply, at: str | None = None) -> str:
+def _server_text(reply: Reply, at: str | None = None) -> str:
     if not reply.is_success:
         return reply.text
     value = MISSING if at is None else reply.at(at)
     return "" if value is MISSING or isinstance(value, bool | bytes) else json.dumps(value)[:ERROR_TEXT_BYTES]
 
 
-def _fits(rule: ErrorRule, reply: Reply) -> bool:
+def _rule_matches(rule: ErrorRule, reply: Reply) -> bool:
     statuses = rule.status
     if statuses is not None and not {str(reply.status), f"{reply.status // 100}xx"} & set(statuses):
         return False
@@ -90,16 +90,16 @@ def _fits(rule: ErrorRule, reply: Reply) -> bool:
             return False
         if rule.text.lower() not in reply.body[:ERROR_TEXT_BYTES].decode("utf-8", "replace").lower():
             return False
-    return rule.at is None or _stands(rule, reply.at(rule.at))
+    return rule.at is None or _value_matches(rule, reply.at(rule.at))
 
 
-def _stands(rule: ErrorRule, value: Any) -> bool:
+def _value_matches(rule: ErrorRule, value: Any) -> bool:
     if value is MISSING:
         return False
     if rule.values is None:
         return bool(value)
     # True is not 1 here, though Python says so.
-    return any(isinstance(value, bool) is isinstance(each, bool) and value == each for each in rule.values)
+    return any(isinstance(value, bool) is isinstance(expected, bool) and value == expected for expected in rule.values)
 
 
 def wait_seconds(moment: Moment, reply: Reply, current_time: dt.datetime) -> float | None:
@@ -111,7 +111,7 @@ def wait_seconds(moment: Moment, reply: Reply, current_time: dt.datetime) -> flo
     return None if seconds is None else min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
 
 
-def _seconds(text: str, form: TimeFormat, now: dt.datetime) -> float | None:
+def _seconds(text: str, form: TimeFormat, current_time: dt.datetime) -> float | None:
     if re.fullmatch(r"-?[0-9]{1,20}(\.[0-9]{1,9})?", text, flags=re.ASCII):
         number = float(text)
         if form == "date":
@@ -120,16 +120,16 @@ def _seconds(text: str, form: TimeFormat, now: dt.datetime) -> float | None:
             form = "seconds" if number < _SECONDS_BELOW else "epoch_s" if number < _EPOCH_SECONDS_BELOW else "epoch_ms"
         if form == "seconds":
             return number
-        return number / (1000 if form == "epoch_ms" else 1) - now.timestamp()
+        return number / (1000 if form == "epoch_ms" else 1) - current_time.timestamp()
     if form not in ("auto", "date"):
         return None
     date = _date(text)
-    return None if date is None else (date - now).total_seconds()
+    return None if date is None else (date - current_time).total_seconds()
 
 
-def _clock(reply: Reply, now: dt.datetime) -> dt.datetime:
+def _clock(reply: Reply, current_time: dt.datetime) -> dt.datetime:
     """Return what time it is where moments come from: their clock may differ from ours."""
-    return _date(reply.header("Date")) or now
+    return _date(reply.header("Date")) or current_time
 
 
 def _date(text: str) -> dt.datetime | None:

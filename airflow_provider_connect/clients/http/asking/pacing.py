@@ -25,27 +25,27 @@ class RequestPace:
             for most, seconds in ((limits.per_second, 1.0), (limits.per_minute, 60.0))
             if most is not None
         ]
-        self._lanes = threading.BoundedSemaphore(max(1, limits.at_once // share)) if limits.at_once else None
-        self._rests_until = -math.inf
+        self._slots = threading.BoundedSemaphore(max(1, limits.at_once // share)) if limits.at_once else None
+        self._paused_until = -math.inf
 
     def wait_seconds(self, clock_seconds: float) -> float:
         """Return how long until a request may be sent; at 0, one is counted as sent."""
         with self._lock:
-            wait = max([self._rests_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)])
+            wait = max([self._paused_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)])
             if wait <= 0:
                 for span in self._spans:
-                    span.sent.append(clock_seconds)
+                    span.send_times.append(clock_seconds)
             return wait
 
     def pause_seconds_left(self, clock_seconds: float) -> float:
         """Return how long the API wants to be left alone yet."""
         with self._lock:
-            return max(self._rests_until - clock_seconds, 0.0)
+            return max(self._paused_until - clock_seconds, 0.0)
 
     def pause_until(self, until: float) -> None:
         """Send nothing before an instant, as the API has said."""
         with self._lock:
-            self._rests_until = max(self._rests_until, until)
+            self._paused_until = max(self._paused_until, until)
 
     @contextmanager
     def concurrency_slot(self, clock: Clock, raise_if_ended: Callable[[], None]) -> Iterator[None]:
@@ -53,16 +53,16 @@ class RequestPace:
 
         :param raise_if_ended: raises if the wait is over.
         """
-        if self._lanes is None:
+        if self._slots is None:
             yield
             return
-        while not self._lanes.acquire(blocking=False):
+        while not self._slots.acquire(blocking=False):
             clock.sleep(0.01)
             raise_if_ended()
         try:
             yield
         finally:
-            self._lanes.release()
+            self._slots.release()
 
 
 class _Span:
@@ -71,12 +71,12 @@ class _Span:
     def __init__(self, most: float, seconds: float) -> None:
         self._most = max(1, math.floor(most))
         self._seconds = seconds * self._most / most
-        self.sent: deque[float] = deque(maxlen=self._most)
+        self.send_times: deque[float] = deque(maxlen=self._most)
 
-    def wait_seconds(self, now: float) -> float:
-        if len(self.sent) < self._most:
+    def wait_seconds(self, clock_seconds: float) -> float:
+        if len(self.send_times) < self._most:
             return 0.0
-        return self.sent[0] + self._seconds - now
+        return self.send_times[0] + self._seconds - clock_seconds
 
 
 _paces: dict[tuple[object, ...], RequestPace] = {}

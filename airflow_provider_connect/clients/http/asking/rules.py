@@ -32,10 +32,10 @@ def _as_values(value: Any) -> Any:
 def _as_statuses(value: Any) -> Any:
     if value is None:
         return None
-    found = [str(each).lower() for each in _as_list(value)]
-    if not all(_STATUS.fullmatch(each) for each in found):
+    statuses = [str(status).lower() for status in _as_list(value)]
+    if not all(_STATUS.fullmatch(status) for status in statuses):
         raise ValueError("give statuses such as 403 or '5xx', or a list of them")
-    return found
+    return statuses
 
 
 class Declared(BaseModel):
@@ -57,7 +57,7 @@ class Moment(Declared):
     )
 
     @model_validator(mode="after")
-    def _is_somewhere(self) -> Moment:
+    def _has_one_location(self) -> Moment:
         if (self.header is None) == (self.at is None):
             raise ValueError("give either header or at")
         return self
@@ -96,7 +96,7 @@ class ErrorRule(Declared):
     why: str = Field(default="", description="What it means and what to do, for the message of a refusal.")
 
     @model_validator(mode="after")
-    def _names_something(self) -> ErrorRule:
+    def _has_a_condition(self) -> ErrorRule:
         if self.status is None and self.header is None and self.text is None and self.at is None:
             raise ValueError("name the answers that are meant: by status, header, text or at")
         if self.values is not None and self.at is None:

@@ -55,12 +55,12 @@ def propose_from_answer(path: str, connection: Connection) -> str:
     return declaration_yaml(path, [], detect_shape(reply.body, reply.headers))
 
 
-_STARTS = re.compile(
+_START_NAMES = re.compile(
     r"since|(from|start|after|begin)([_-]?(date|time|at))?|(start|from|since)[_-]?\w*|\w+[_-](after|since|from)"
     r"|\w+\[(gte?|after)\]|min[_-]\w*(time|date)\w*",
     re.IGNORECASE,
 )
-_ENDS = re.compile(
+_END_NAMES = re.compile(
     r"until|(to|end|before)([_-]?(date|time|at))?|(end|until)[_-]?\w*|\w+[_-](before|until|to)|\w+\[(lte?|before)\]"
     r"|max[_-]\w*(time|date)\w*",
     re.IGNORECASE,
@@ -87,13 +87,13 @@ _OFFSETS = ("offset", "skip", "startAt", "start_at")
 _DAYS = ("created_at", "created", "updated_at", "timestamp", "time", "date", "occurred_at", "createdAt", "updatedAt")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TAKEN = ("document", "record_key", "day")
+_RESERVED_NAMES = ("document", "record_key", "day")
 _CHECK_END = "check what the API says on its last page: rows are lost if this is wrong"
 
 
 class _Guess(NamedTuple):
     value: Any
-    why: str
+    reason: str
 
 
 def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: ResponseShape) -> str:
@@ -114,14 +114,14 @@ def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: Response
     lines = [
         "# Proposed from what could be seen. Every guess says so: check it against the API's reference, then try it:",
         "# airflow connect preview --source rest --options FILE --conn-id ID --day YYYY-MM-DD",
-        f"stream: {_text(stream)}",
+        f"stream: {_yaml(stream)}",
         "request:",
-        f"  path: {_text(path)}",
+        f"  path: {_yaml(path)}",
     ]
     if params:
         lines += [
             "  params:",
-            *(f"    {_text(name)}: {_text(guess.value)}  # {guess.why}" for name, guess in params.items()),
+            *(f"    {_yaml(name)}: {_yaml(guess.value)}  # {guess.reason}" for name, guess in params.items()),
         ]
     if not bounds:
         lines += [
@@ -132,32 +132,32 @@ def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: Response
         lines += [
             "bounds: {start: inclusive, end: exclusive}  # guess: if the end is included: inclusive, and granularity"
         ]
-    lines += [f"paging: {_text(paging.value)}  # guess: {paging.why}", "records:"]
-    lines += [f"  at: {_text(shape.at)}"] if shape.at else []
-    lines += [f"  key: {_text([key.value])}  # guess: {key.why}", "  columns:"]
-    lines += [f"    {_text(name)}: {_column(name, *field)}" for name, field in columns.items()]
+    lines += [f"paging: {_yaml(paging.value)}  # guess: {paging.reason}", "records:"]
+    lines += [f"  at: {_yaml(shape.at)}"] if shape.at else []
+    lines += [f"  key: {_yaml([key.value])}  # guess: {key.reason}", "  columns:"]
+    lines += [f"    {_yaml(name)}: {_column(name, *field)}" for name, field in columns.items()]
     if day is not None and bounds:
         lines += [
-            f"  day: {_text(day)}  # guess: the time that the bounds ask for; a record of another day fails the load"
+            f"  day: {_yaml(day)}  # guess: the time that the bounds ask for; a record of another day fails the load"
         ]
     return "\n".join(lines) + "\n"
 
 
-def _text(value: Any) -> str:
+def _yaml(value: Any) -> str:
     """Return a value as YAML: as JSON, but for characters that YAML takes only if they are escaped."""
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _columns(shape: ResponseShape) -> dict[str, tuple[str, str]]:
     """Return field and type by column; sinks do not tell case apart, so no two columns differ in that alone."""
     columns: dict[str, tuple[str, str]] = {}
-    taken = {*_TAKEN}
+    taken_names = {*_RESERVED_NAMES}
     for field, kind in shape.columns.items():
         plain = re.sub(r"[^A-Za-z0-9_]", "_", field)
         plain = plain if _NAME.fullmatch(plain) else f"_{plain}"
         names = chain([plain], (f"{plain}_{number}" for number in count(2)))
-        name = next(name for name in names if name.lower() not in taken)
-        taken.add(name.lower())
+        name = next(name for name in names if name.lower() not in taken_names)
+        taken_names.add(name.lower())
         columns[name] = (field, kind)
     return columns
 
@@ -165,15 +165,15 @@ def _columns(shape: ResponseShape) -> dict[str, tuple[str, str]]:
 def _column(name: str, field: str, kind: str) -> str:
     declared: Any = kind if name == field else {"type": kind, "at": pointer_to(field)}
     note = "  # guess: if it is money, decimal(18,2) is exact" if kind == "double" else ""
-    return f"{_text(declared)}{note}"
+    return f"{_yaml(declared)}{note}"
 
 
 def _key(columns: Mapping[str, tuple[str, str]]) -> _Guess:
     plain = [name for name, (_, kind) in columns.items() if kind in ("string", "bigint")]
-    found = next((name for name in plain if name.lower() in ("id", "uuid", "guid", "key")), None)
-    found = found or next((name for name in plain if name.lower().endswith("id")), None)
-    if found is not None:
-        return _Guess(found, "its name; does it identify a record?")
+    key = next((name for name in plain if name.lower() in ("id", "uuid", "guid", "key")), None)
+    key = key or next((name for name in plain if name.lower().endswith("id")), None)
+    if key is not None:
+        return _Guess(key, "its name; does it identify a record?")
     return _Guess(
         next(iter(plain or columns)), "the first column, as none is named like a key: name what identifies one"
     )
@@ -186,22 +186,22 @@ def _day(columns: Mapping[str, tuple[str, str]]) -> str | None:
 
 def _params(names: Mapping[str, Parameter]) -> tuple[dict[str, _Guess], bool]:
     """Return the parameters to send, and whether the day's bounds are among them."""
-    found = {}
-    for edge, pattern in (("start", _STARTS), ("end", _ENDS)):
-        fitting = [each for name, each in names.items() if name not in _TOKENS and pattern.fullmatch(name)]
-        for parameter in fitting[:1]:
-            way = {"date": ":date", "date-time": ""}.get(
+    params = {}
+    for edge, pattern in (("start", _START_NAMES), ("end", _END_NAMES)):
+        matching = [candidate for name, candidate in names.items() if name not in _TOKENS and pattern.fullmatch(name)]
+        for parameter in matching[:1]:
+            format_suffix = {"date": ":date", "date-time": ""}.get(
                 parameter.format, ":epoch_s" if parameter.type == "integer" else ""
             )
-            found[parameter.name] = _Guess(
-                f"{{day.{edge}{way}}}", f"guess: its name; does it ask for the day's {edge}?"
+            params[parameter.name] = _Guess(
+                f"{{day.{edge}{format_suffix}}}", f"guess: its name; does it ask for the day's {edge}?"
             )
     size = next((names[name] for name in _SIZES if name in names), None)
     if size is not None:
-        found[size.name] = _Guess(
+        params[size.name] = _Guess(
             size.maximum or 100, "the largest page" if size.maximum else "guess: how large may a page be?"
         )
-    return found, any("{day." in str(each.value) for each in found.values())
+    return params, any("{day." in str(candidate.value) for candidate in params.values())
 
 
 def _paging(names: Mapping[str, Parameter], shape: ResponseShape) -> _Guess:
@@ -212,32 +212,32 @@ def _pagings(names: Mapping[str, Parameter], shape: ResponseShape) -> Iterator[_
     """Yield how pages could follow each other, the surest first."""
     if shape.has_next_link:
         yield _Guess({"kind": "link_header", "ends": "no_token"}, f"the answer has a Link header; {_CHECK_END}")
-    more = _beside(shape, _HAS_MORE, "boolean")
+    more = _first_field_matching(shape, _HAS_MORE, "boolean")
     flag = {"rule": "flag", "at": more, "last": False} if more else None
-    for where in _named(shape, _NEXT_LINK, "link"):
+    for path in _fields_matching(shape, _NEXT_LINK, "link"):
         yield _Guess(
-            {"kind": "next_link", "at": where, "ends": flag or "no_token"}, f"a link beside the records; {_CHECK_END}"
+            {"kind": "next_link", "at": path, "ends": flag or "no_token"}, f"a link beside the records; {_CHECK_END}"
         )
     token = next((name for name in _TOKENS if name in names), None)
-    for where in _named(shape, _NEXT_TOKEN, "string", "null"):
-        param = token or where.rpartition("/")[2]
-        asked = "" if token else "the parameter's name is guessed, too; "
+    for path in _fields_matching(shape, _NEXT_TOKEN, "string", "null"):
+        param = token or path.rpartition("/")[2]
+        guess_note = "" if token else "the parameter's name is guessed, too; "
         yield _Guess(
-            {"kind": "cursor", "at": where, "param": param, "ends": flag or "no_token"},
-            f"a token beside the records; {asked}{_CHECK_END}",
+            {"kind": "cursor", "at": path, "param": param, "ends": flag or "no_token"},
+            f"a token beside the records; {guess_note}{_CHECK_END}",
         )
     if flag and token:
         yield _Guess(
             {"kind": "last_key", "param": token, "ends": flag}, f"a flag and a parameter of this name; {_CHECK_END}"
         )
-    total = _beside(shape, _TOTAL, "integer")
+    total = _first_field_matching(shape, _TOTAL, "integer")
     ends: Any = flag or ({"rule": "total", "at": total} if total else "empty_page")
     size = next((names[name] for name in _SIZES if name in names), None)
-    for known, kind, sizes in (
+    for known_names, kind, sizes in (
         (_OFFSETS, "offset", ("limit_param", "limit")),
         (_PAGES, "page_number", ("size_param", "size")),
     ):
-        for name in known:
+        for name in known_names:
             if name in names:
                 asked_size = {sizes[0]: size.name, sizes[1]: size.maximum or 100} if size else {}
                 yield _Guess(
@@ -248,11 +248,11 @@ def _pagings(names: Mapping[str, Parameter], shape: ResponseShape) -> Iterator[_
     )
 
 
-def _named(shape: ResponseShape, pattern: re.Pattern[str], *kinds: str) -> Iterator[str]:
-    for where, kind in shape.other_fields.items():
-        if kind in kinds and pattern.fullmatch(where.rpartition("/")[2]):
-            yield where
+def _fields_matching(shape: ResponseShape, pattern: re.Pattern[str], *kinds: str) -> Iterator[str]:
+    for path, kind in shape.other_fields.items():
+        if kind in kinds and pattern.fullmatch(path.rpartition("/")[2]):
+            yield path
 
 
-def _beside(shape: ResponseShape, pattern: re.Pattern[str], kind: str) -> str | None:
-    return next(_named(shape, pattern, kind), None)
+def _first_field_matching(shape: ResponseShape, pattern: re.Pattern[str], kind: str) -> str | None:
+    return next(_fields_matching(shape, pattern, kind), None)

@@ -38,24 +38,24 @@ class OpenApi:
         operation = self._resolved(item.get("get"))
         if not operation:
             raise ConfigError(f"the document describes no GET of {path!r}: declare it by hand")
-        given = [self._resolved(each) for each in [*item.get("parameters", ()), *operation.get("parameters", ())]]
+        parameters = [self._resolved(each) for each in [*item.get("parameters", ()), *operation.get("parameters", ())]]
         answers = [
             self._resolved(answer) for status, answer in operation.get("responses", {}).items() if _is_good(status)
         ]
         schemas = [schema for answer in answers if (schema := _json_schema(answer)) is not None]
-        lists = [found for schema in schemas for found in self._lists(schema, ())]
+        lists = [record_list for schema in schemas for record_list in self._lists(schema, ())]
         if not lists:
             raise ConfigError(
                 f"the document describes no list of objects in the answer of GET {path!r}: declare it by hand"
             )
-        names, fields = min(lists, key=lambda found: len(found[0]))
+        names, fields = min(lists, key=lambda record_list: len(record_list[0]))
         shape = ResponseShape(
             at=pointer_to(*names) if names else "",
             columns={name: kind for name, schema in fields.items() if (kind := self._column(schema))},
-            other_fields={where: kind for schema in schemas for where, kind in self._beside(schema, ())},
+            other_fields={field_path: kind for schema in schemas for field_path, kind in self._other_fields(schema, ())},
             has_next_link=any("link" in map(str.lower, answer.get("headers", {})) for answer in answers),
         )
-        return [self._parameter(each) for each in given if each.get("in") == "query"], shape
+        return [self._parameter(each) for each in parameters if each.get("in") == "query"], shape
 
     def _resolved(self, value: Any) -> dict[str, Any]:
         """Return an object, behind its reference if it is one."""
@@ -66,54 +66,54 @@ class OpenApi:
                 raise ConfigError(
                     f"the document refers to another one ({value['$ref']!r}): bundle it into one file first"
                 )
-            found: Any = self._document
+            target: Any = self._document
             for name in value["$ref"][2:].split("/"):
                 name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
-                found = found.get(name) if isinstance(found, dict) else None
-            value = found
+                target = target.get(name) if isinstance(target, dict) else None
+            value = target
         raise ConfigError("the document's references lead in a circle")
 
     def _properties(self, schema: Any) -> dict[str, Any]:
-        found = self._resolved(schema)
-        parts = [self._resolved(part) for part in found.get("allOf", ())]
+        resolved = self._resolved(schema)
+        parts = [self._resolved(part) for part in resolved.get("allOf", ())]
         every: dict[str, Any] = {}
-        for part in [*parts, found]:
+        for part in [*parts, resolved]:
             if isinstance(part.get("properties"), dict):
                 every |= part["properties"]
         return every
 
     def _lists(self, schema: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-        found = self._resolved(schema)
-        if "array" in _types(found):
-            if fields := self._properties(found.get("items")):
+        resolved = self._resolved(schema)
+        if "array" in _types(resolved):
+            if fields := self._properties(resolved.get("items")):
                 yield names, fields
         elif len(names) < _DEEPEST:
-            for name, inner in self._properties(found).items():
+            for name, inner in self._properties(resolved).items():
                 yield from self._lists(inner, (*names, name))
 
-    def _beside(self, schema: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        for name, each in self._properties(schema).items():
-            inner = self._resolved(each)
+    def _other_fields(self, schema: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        for name, schema_of_field in self._properties(schema).items():
+            inner = self._resolved(schema_of_field)
             types = _types(inner) - {"null"}
             if types & {"string", "integer", "number", "boolean"}:
                 is_link = inner.get("format") in ("uri", "url", "uri-reference")
                 yield pointer_to(*names, name), "link" if is_link else min(types)
             elif len(names) < _DEEPEST - 1 and "array" not in types:
-                yield from self._beside(inner, (*names, name))
+                yield from self._other_fields(inner, (*names, name))
 
     def _column(self, schema: Any) -> str | None:
-        found = self._resolved(schema)
-        types = _types(found) - {"null"}
+        resolved = self._resolved(schema)
+        types = _types(resolved) - {"null"}
         if len(types) != 1:
             return None
         (kind,) = types
-        return _FORMATS.get(found.get("format", ""), _TYPES.get(kind)) if kind == "string" else _TYPES.get(kind)
+        return _FORMATS.get(resolved.get("format", ""), _TYPES.get(kind)) if kind == "string" else _TYPES.get(kind)
 
-    def _parameter(self, given: dict[str, Any]) -> Parameter:
-        schema = self._resolved(given.get("schema"))
+    def _parameter(self, parameter: dict[str, Any]) -> Parameter:
+        schema = self._resolved(parameter.get("schema"))
         most = schema.get("maximum")
         return Parameter(
-            name=str(given.get("name", "")),
+            name=str(parameter.get("name", "")),
             type=min(_types(schema) - {"null"}, default="string"),
             format=str(schema.get("format", "")),
             maximum=most if isinstance(most, int) else None,
@@ -121,8 +121,8 @@ class OpenApi:
 
 
 def _types(schema: dict[str, Any]) -> set[str]:
-    given = schema.get("type")
-    return {given} if isinstance(given, str) else {str(each) for each in given} if isinstance(given, list) else set()
+    declared = schema.get("type")
+    return {declared} if isinstance(declared, str) else {str(type_name) for type_name in declared} if isinstance(declared, list) else set()
 
 
 def _is_good(status: Any) -> bool:
@@ -131,4 +131,4 @@ def _is_good(status: Any) -> bool:
 
 def _json_schema(answer: dict[str, Any]) -> Any:
     content = answer.get("content", {})
-    return next((each.get("schema") for kind, each in content.items() if "json" in kind), None)
+    return next((media.get("schema") for kind, media in content.items() if "json" in kind), None)

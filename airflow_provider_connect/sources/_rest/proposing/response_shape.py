@@ -67,7 +67,7 @@ def detect_shape(body: bytes, headers: Mapping[str, str]) -> ResponseShape:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         raise DataError("the answer is no JSON document: nothing can be proposed from it") from None
-    lists = sorted(_lists(answer, ()), key=lambda found: (-len(found[1]), len(found[0])))
+    lists = sorted(_lists(answer, ()), key=lambda candidate: (-len(candidate[1]), len(candidate[0])))
     if not lists:
         raise DataError(
             "the answer holds no list of objects: ask for a path, and perhaps a day, that has some, or declare it by "
@@ -79,24 +79,24 @@ def detect_shape(body: bytes, headers: Mapping[str, str]) -> ResponseShape:
     return ResponseShape(
         at=pointer_to(*names) if names else "",
         columns=columns,
-        other_fields=dict(_beside(answer, ())) if isinstance(answer, dict) else {},
+        other_fields=dict(_other_fields(answer, ())) if isinstance(answer, dict) else {},
         has_next_link=_NEXT.search(headers.get("link", "")) is not None,
     )
 
 
 def _lists(value: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[dict[str, Any]]]]:
     if isinstance(value, list):
-        if value and all(isinstance(each, dict) for each in value):
+        if value and all(isinstance(item, dict) for item in value):
             yield names, value
     elif isinstance(value, dict) and len(names) < _DEEPEST:
         for name, inner in value.items():
             yield from _lists(inner, (*names, name))
 
 
-def _beside(value: dict[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _other_fields(value: dict[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for name, inner in value.items():
         if isinstance(inner, dict) and len(names) < _DEEPEST - 1:
-            yield from _beside(inner, (*names, name))
+            yield from _other_fields(inner, (*names, name))
         elif not isinstance(inner, dict | list):
             yield pointer_to(*names, name), _kind(inner)
 
