@@ -1,8 +1,8 @@
-"""Who asks: the kinds of credentials that HTTP carries, each with the texts that no message may quote.
+"""Kinds of HTTP credentials, each with the texts that no message may quote.
 
-Credentials that are fetched before they can be used are kept for the whole process, and fetched once for all threads.
-Each executor process fetches its own, and keeps it for all polls that it runs. A token for every poll would exhaust the
-limit that services put on their token endpoints. authlib keeps a token for one session and one thread.
+Fetched credentials are kept for the whole process and fetched once for all threads. Each executor process fetches its
+own and shares them between its polls: a token for every poll would exhaust the limits of token endpoints. authlib keeps
+a token for only one session and thread.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.proxies import uses_environment, proxy_urls
+from airflow_provider_connect.clients.http.proxies import proxy_urls, uses_environment
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import CLOCK, Clock
 
 
 @dataclass(frozen=True)
 class Auth:
-    """What a request says of who sends it; made by one of the functions below.
+    """Credentials of a request, made by one of the functions below.
 
     :param headers: sent with every request.
-    :param params: added to the query of every request; one of that name which is there already gives way.
-    :param secrets: the texts that an answer may echo and no message may quote.
+    :param params: added to the query of every request. They replace params of the same name.
+    :param secrets: texts that an answer may echo and no message may quote.
     """
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
@@ -40,12 +40,14 @@ NO_AUTH = Auth()
 
 
 def basic_auth(user: SecretStr, password: SecretStr) -> Auth:
-    """Return HTTP Basic, in UTF-8."""
+    """Return HTTP Basic credentials, in UTF-8."""
     user_and_password = user.get_secret_value(), password.get_secret_value()
     token = base64.b64encode(":".join(user_and_password).encode()).decode("ascii")
-    # An echo may be without the padding, and in the letters of URLs.
+    # An echo may lack the padding, or use the URL alphabet.
     bare = token.rstrip("=")
-    return Auth({"Authorization": f"Basic {token}"}, (*user_and_password, bare, bare.replace("+", "-").replace("/", "_")))
+    return Auth(
+        {"Authorization": f"Basic {token}"}, (*user_and_password, bare, bare.replace("+", "-").replace("/", "_"))
+    )
 
 
 def bearer_auth(token: SecretStr) -> Auth:
@@ -54,7 +56,7 @@ def bearer_auth(token: SecretStr) -> Auth:
 
 
 def header_auth(name: str, value: SecretStr) -> Auth:
-    """Return a key in a header of its own, such as ``X-Api-Key``."""
+    """Return a key in its own header, such as ``X-Api-Key``."""
     return Auth({name: value.get_secret_value()}, (value.get_secret_value(),))
 
 
@@ -64,14 +66,14 @@ def query_auth(name: str, value: SecretStr) -> Auth:
 
 
 def cookie_auth(cookies: Mapping[str, str]) -> Auth:
-    """Return cookies, each value of them a secret."""
+    """Return cookies, all of them secret."""
     return Auth({"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}, tuple(cookies.values()))
 
 
 def proxy_auth(proxy: SecretStr | None) -> Auth:
-    """Return what a proxy is told: user and password of its URL, if there are any.
+    """Return user and password of a proxy's URL, if any.
 
-    :param proxy: its URL. For the environment's proxies there are only their secrets.
+    :param proxy: URL of the proxy. For the environment's proxies, only their secrets are returned.
     """
     users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxy_urls(proxy))]
     auths = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
@@ -84,9 +86,9 @@ _REFUSED_SECONDS = 60.0
 
 
 class FetchedAuth(NamedTuple):
-    """Credentials as they come from the service.
+    """Credentials fetched from a service.
 
-    :param lasts_seconds: how long they are good for; None if it did not say.
+    :param valid_seconds: validity, or None if unknown.
     """
 
     auth: Auth
@@ -95,7 +97,7 @@ class FetchedAuth(NamedTuple):
 
 @dataclass
 class _LoginState:
-    """What this process holds of one login; whoever looks at it or fetches holds the lock."""
+    """State of one login in this process. Readers and writers hold the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     auth: Auth | None = None
@@ -111,22 +113,25 @@ _login_states_lock = threading.Lock()
 class FetchedCredentials:
     """Credentials of one login at one service.
 
-    :param identity: all that they depend on, secrets too: logins with the same identity share what was fetched.
-    :param fetch: asks the service.
-    :param clock: by which they end; :data:`CLOCK` if None.
+    :param identity: all inputs of the login, secrets included. Logins of the same identity share the fetched
+        credentials.
+    :param fetch: requests the credentials from the service.
+    :param clock: measures validity, by default :data:`CLOCK`.
     """
 
-    def __init__(self, identity: tuple[object, ...], fetch: Callable[[], FetchedAuth], clock: Clock | None = None) -> None:
+    def __init__(
+        self, identity: tuple[object, ...], fetch: Callable[[], FetchedAuth], clock: Clock | None = None
+    ) -> None:
         self._name = hashlib.sha256(repr(identity).encode()).hexdigest()
         self._fetch = fetch
         self._clock = clock or CLOCK
 
     def auth(self) -> Auth:
-        """Return credentials that are good for a while yet. May ask the service, and wait for another thread that does.
+        """Return credentials that stay valid for a while. May call the service, or wait for another thread that does.
 
-        :raises RetriableError: the service is away, in trouble or busy.
-        :raises ConfigError: it refuses the login. It is not asked again for a minute, so that many who ask lock nobody
-            out.
+        :raises RetriableError: the service is unreachable, in trouble or busy.
+        :raises ConfigError: the service refuses the login. No further attempt is made for a minute, so that many
+            threads don't lock the account.
         """
         state = self._state()
         with state.lock:
@@ -136,7 +141,7 @@ class FetchedCredentials:
             return state.auth
 
     def renew(self, refused_auth: Auth) -> Auth:
-        """Return other credentials than those, which the API refused: fetched once, however many ask."""
+        """Return other credentials after a refusal. Fetches once for any number of threads."""
         state = self._state()
         with state.lock:
             if state.auth == refused_auth:
@@ -159,5 +164,9 @@ class FetchedCredentials:
             raise
         state.auth, state.refusal = fetched.auth, ""
         valid_seconds = float("inf") if fetched.valid_seconds is None else fetched.valid_seconds
-        # What ends while a request is under way is refused, so it counts as ended a while before.
-        state.ends = fetch_started + valid_seconds - min(_MARGIN_SECONDS, valid_seconds / 10 if valid_seconds != float("inf") else 0.0)
+        # Credentials that expire during a request are refused, so they count as expired a while before.
+        state.ends = (
+            fetch_started
+            + valid_seconds
+            - min(_MARGIN_SECONDS, valid_seconds / 10 if valid_seconds != float("inf") else 0.0)
+        )

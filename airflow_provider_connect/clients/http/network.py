@@ -1,6 +1,6 @@
-"""Connects: httpcore's network, with a name service that cannot hang and addresses that are looked at.
+"""Connects through httpcore's network, with a bounded name lookup and checked addresses.
 
-Which addresses may be spoken to is checked, so that no answer leads a request into the network behind it.
+The address check prevents an answer from leading a request into the internal network.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def address_zone(address: str) -> AddressZone:
-    """Tell whose network a numeric address belongs to. What is neither public nor link-local counts as private.
+    """Return the zone of a numeric address. Everything neither public nor link-local counts as private.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the address is invalid.
     """
     inner = _inner(ipaddress.ip_address(address.partition("%")[0]))
-    if inner.is_link_local:  # where clouds have their metadata services, which hand out credentials
+    if inner.is_link_local:  # clouds serve metadata with credentials there
         return "link-local"
     return "public" if inner.is_global and not inner.is_multicast else "private"
 
 
 def _inner(address: Address) -> Address:
-    """Return the IPv4 address that one of IPv6 stands for, if it does."""
+    """Return the IPv4 address embedded in an IPv6 address, if any."""
     if not isinstance(address, ipaddress.IPv6Address):
         return address
     if address in _NAT64:
@@ -43,12 +43,12 @@ def _inner(address: Address) -> Address:
 
 
 class AddressPolicy:
-    """Where the requests of one connection may go. For several threads at once.
+    """Allowed addresses of one connection's requests. Thread-safe.
 
-    Its own hosts may be private ones. What a host is when it is first spoken to, it has to stay: a name that was public
-    and is private all of a sudden was bent. A link-local address has to be named as a number.
+    The connection's own hosts may be private. A host must keep its first zone: a name that moves from a public to a
+    private address was tampered with. A link-local address must be given as a number.
 
-    :param hosts: which the connection names.
+    :param hosts: hosts named by the connection.
     """
 
     def __init__(self, hosts: frozenset[str]) -> None:
@@ -57,23 +57,24 @@ class AddressPolicy:
         self._lock = threading.Lock()
 
     def allowed_addresses(self, host: str, addresses: list[Any]) -> list[Any]:
-        """Return those of a host's addresses that may be connected to.
+        """Return the allowed addresses of a host.
 
         :param addresses: as :func:`socket.getaddrinfo` returns them.
-        :raises ConfigError: there are none.
+        :raises ConfigError: none is allowed.
         """
         zones = [(address_zone(address[4][0]), address) for address in addresses]
         zone = self._zone(host.lower(), [zone for zone, _ in zones])
         allowed = [address for address_zone_, address in zones if address_zone_ in ("public", zone)]
         if addresses and not allowed:
             raise ConfigError(
-                f"{host} has an address in a {zones[0][0]} network, which is not spoken to unless the connection's own "
-                "host is there from the start: look at what the name means on this machine, and whom it belongs to"
+                f"{host} has an address in a {zones[0][0]} network. Such addresses are refused unless the "
+                "connection's own host was there from the first request. Check the name's meaning on this machine, "
+                "and its owner"
             )
         return allowed
 
     def _zone(self, host: str, zones: list[AddressZone]) -> AddressZone:
-        """Return which network a host may be in, beside the public one."""
+        """Return the zone in which a host may be, besides the public one."""
         if host not in self._hosts or not zones:
             return "public"
         zone: AddressZone = "public" if "public" in zones else "private"
@@ -94,13 +95,16 @@ def _is_number(host: str) -> bool:
 class Network(httpcore.NetworkBackend):
     """Connects to hosts, within a time.
 
-    :param left_seconds: how long it may take yet. Raises an error when the time is up.
-    :param connected: called with each socket as soon as it is there. Raises an error if it is not wanted any more.
-    :param reach: the addresses that may be connected to.
+    :param seconds_left: returns the remaining time. Raises when it is up.
+    :param on_connected: called with each new socket. Raises if the connection was interrupted.
+    :param address_policy: allowed addresses.
     """
 
     def __init__(
-        self, seconds_left: Callable[[], float], on_connected: Callable[[socket.socket], None], address_policy: AddressPolicy | None
+        self,
+        seconds_left: Callable[[], float],
+        on_connected: Callable[[socket.socket], None],
+        address_policy: AddressPolicy | None,
     ) -> None:
         self._left_seconds = seconds_left
         self._connected = on_connected
@@ -114,15 +118,17 @@ class Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address of a host that accepts it."""
+        """Connect to the first accepting address of a host."""
         refusal: Exception = OSError("no address")
         addresses = self._resolve(host, port)
-        if self._reach is not None:  # what is checked here is what is connected to: the name is not asked for again
+        if self._reach is not None:  # connect to the checked address: the name is not resolved again
             addresses = self._reach.allowed_addresses(host, addresses)
         for *_, address in addresses:
             timeout_left = max(min(timeout or threading.TIMEOUT_MAX, self._left_seconds()), 0.001)
             try:
-                stream = httpcore.SyncBackend().connect_tcp(address[0], port, timeout_left, local_address, socket_options)
+                stream = httpcore.SyncBackend().connect_tcp(
+                    address[0], port, timeout_left, local_address, socket_options
+                )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 refusal = error
                 continue
@@ -135,7 +141,7 @@ class Network(httpcore.NetworkBackend):
         raise refusal
 
     def _resolve(self, host: str, port: int) -> list[Any]:
-        """Ask the name service, in a thread: a question without an answer cannot be ended in any other way."""
+        """Look a name up in a thread, because a hanging lookup cannot be interrupted."""
         answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
 
         def look_up() -> None:

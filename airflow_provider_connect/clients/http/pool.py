@@ -1,11 +1,10 @@
-"""The connections of one poll: answers that are being read, and connections that are kept for the next request.
+"""Connections of one poll: responses being read, and idle connections for later requests.
 
-Whoever gives the poll up ends the answers, and the pauses between them.
+Ending the poll interrupts the responses and the pauses between them.
 
-A new connection costs a page two or three ways over the network. One is kept only after an answer whose end was seen,
-and used again only while nothing has come over it since. A server may still close it at the moment in which a request
-is sent. Then nobody knows whether the server has seen that request, so what may not be sent twice gets a connection of
-its own.
+A new connection costs a page two or three round trips. A connection is kept only after a complete response, and reused
+only if nothing has arrived since. A server may still close it at the moment of a request. Whether it has seen that
+request is then unknown, so requests that must not be sent twice get a new connection.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from airflow_provider_connect.clients.http.route import PoolKey
 from airflow_provider_connect.errors import RetriableError
 
 IDLE_SECONDS = 4.0
-"""How long a connection is kept: many servers close theirs after five seconds."""
+"""How long an idle connection is kept. Many servers close theirs after five seconds."""
 
 
 class ConnectionPool:
-    """The open connections of one poll that nobody uses at the moment. For several threads at once."""
+    """Idle connections of one poll. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +32,7 @@ class ConnectionPool:
         self._is_closed = False
 
     def take(self, pool_key: PoolKey) -> HttpConnection | None:
-        """Return a connection to a place, which was checked when it was made; None if there is none."""
+        """Return an idle connection, or None. Its address was checked when it was opened."""
         while True:
             with self._lock:
                 idle_connections = self._idle.get(pool_key)
@@ -45,7 +44,7 @@ class ConnectionPool:
             link.close()
 
     def give_back(self, link: HttpConnection) -> None:
-        """Keep a connection whose answer has come whole, or close it."""
+        """Keep a connection after a complete response, or close it."""
         if not link.make_idle():
             link.close()
             return
@@ -56,7 +55,7 @@ class ConnectionPool:
         link.close()
 
     def close(self) -> None:
-        """Close all, and keep none from now on."""
+        """Close all connections and keep no more."""
         with self._lock:
             self._is_closed = True
             idle = [link for idle_links in self._idle.values() for _, link in idle_links]
@@ -66,14 +65,14 @@ class ConnectionPool:
 
 
 class Interruptible(Protocol):
-    """An answer, or the connection over which it is to come."""
+    """A response, or its connection."""
 
     def interrupt(self) -> None:
         """End it now, with an error in its reader."""
 
 
 class OpenResponses:
-    """Answers under way. For several threads at once."""
+    """Responses being read. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,11 +81,11 @@ class OpenResponses:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the poll was given up."""
+        """True after :meth:`give_up`."""
         return self._ended.is_set()
 
     def require_open(self) -> None:
-        """Make sure that the poll goes on.
+        """Require a poll that was not given up.
 
         :raises RetriableError: it was given up.
         """
@@ -95,7 +94,7 @@ class OpenResponses:
 
     @contextmanager
     def interruptible(self, answer: Interruptible) -> Iterator[None]:
-        """Let :meth:`give_up` end an answer, with an error in its reader, while the block runs."""
+        """Let :meth:`give_up` interrupt a response while the block runs."""
         with self._lock:
             self._open_responses.add(answer)
             if self.is_given_up:
@@ -107,11 +106,11 @@ class OpenResponses:
                 self._open_responses.discard(answer)
 
     def sleep(self, seconds: float) -> None:
-        """Pause; not longer than until :meth:`give_up`."""
+        """Pause, at most until :meth:`give_up`."""
         self._ended.wait(seconds)
 
     def give_up(self) -> None:
-        """Give the poll up."""
+        """End the poll: interrupt all responses and pauses."""
         with self._lock:
             self._ended.set()
             for answer in self._open_responses:

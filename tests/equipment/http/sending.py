@@ -1,4 +1,4 @@
-"""One request with a client's own options, without an Airflow connection that names the route."""
+"""One request with the client's own options, without an Airflow connection."""
 
 from __future__ import annotations
 

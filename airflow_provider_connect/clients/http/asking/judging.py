@@ -1,4 +1,4 @@
-"""What an answer means, by the declared rules and then by the defaults, and how long it says to wait."""
+"""Classifies answers by the declared rules, then by the defaults, and reads requested pauses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, retry
 from airflow_provider_connect.values.json.paths import MISSING
 
 LONGEST_WAIT_SECONDS = 3600.0
-"""The most that an answer may ask to be left alone for, in one go."""
+"""Longest pause accepted from an answer."""
 
 _TEMPORARY_STATUSES = (408, 425, 429)
 _NO_BODY = (204, 205)
@@ -23,24 +23,24 @@ _SECONDS_BELOW = 1e8  # three years; no moment since 1973 is less, in seconds or
 _EPOCH_SECONDS_BELOW = 1e11
 
 _REFUSAL_REASONS = {
-    400: "it does not understand the request: check the declared path, parameters and body",
-    401: "it refuses the credentials: check the connection's login, password and auth",
+    400: "the request is invalid: check the declared path, parameters and body",
+    401: "the API refuses the credentials: check the connection's login, password and auth",
     402: "the account's plan does not include this",
-    403: "the credentials have no right to this: ask for it, or check what is asked for",
-    404: "there is nothing at that path: check it, and the connection's host",
-    405: "it does not take this method: check the declared one",
-    410: "what was there is gone for good",
-    422: "it refuses what was asked for: check the declared parameters and body",
+    403: "the credentials lack the permission: request it from the service, or check the request",
+    404: "the path does not exist: check it, and the connection's host",
+    405: "the method is not allowed: check the declared method",
+    410: "the resource was removed permanently",
+    422: "the API refuses the request: check the declared parameters and body",
 }
 
 
 class Judgement(NamedTuple):
-    """What to do about an answer.
+    """Classification of an answer.
 
-    :param wait_seconds: how long it asks to be left alone; None if it does not say.
-    :param why: what a refusal means and what to do, in our own words.
-    :param said: what the answer itself says of it: of one that could hold rows, only what stands at the rule's place.
-    :param is_declared: whether a rule says so, not a default.
+    :param wait_seconds: requested pause, or None.
+    :param reason: cause and remedy of a refusal, in our own words.
+    :param server_text: text of the answer. From an answer that may hold rows, only the value at the rule's path.
+    :param is_declared: whether a declared rule applied, not a default.
     """
 
     action: RuleAction | Literal["rows"]
@@ -51,22 +51,28 @@ class Judgement(NamedTuple):
 
 
 def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> Judgement:
-    """Say what an answer means.
+    """Classify an answer.
 
-    :param current_time: our own clock; where the answer says what time it is, moments are counted from that.
+    :param current_time: our own clock. If the answer has a ``Date``, moments are relative to that instead.
     """
     rule = next((rule for rule in rules if _rule_matches(rule, reply)), None)
     retry_after = retry_after_seconds(reply.header("Retry-After"), _clock(reply, current_time), LONGEST_WAIT_SECONDS)
     if rule is not None:
         declared_wait = wait_seconds(rule.until, reply, current_time) if rule.until is not None else None
-        return Judgement(rule.then, retry_after if declared_wait is None else declared_wait, rule.why, _server_text(reply, rule.at), is_declared=True)
+        return Judgement(
+            rule.then,
+            retry_after if declared_wait is None else declared_wait,
+            rule.why,
+            _server_text(reply, rule.at),
+            is_declared=True,
+        )
     if reply.status in _NO_BODY:
         return Judgement("empty")
     if reply.is_success:
         return Judgement("rows")
     if reply.status >= 500 or reply.status in _TEMPORARY_STATUSES:
-        return Judgement("retry", retry_after, "it cannot serve this now", _server_text(reply))
-    reason = _REFUSAL_REASONS.get(reply.status, "which nothing declares: say in errors what it means")
+        return Judgement("retry", retry_after, "the service is unavailable now", _server_text(reply))
+    reason = _REFUSAL_REASONS.get(reply.status, "no rule declares this status: add one to errors")
     return Judgement("refuse", None, reason, _server_text(reply))
 
 
@@ -98,12 +104,12 @@ def _value_matches(rule: ErrorRule, value: Any) -> bool:
         return False
     if rule.values is None:
         return bool(value)
-    # True is not 1 here, though Python says so.
+    # In JSON true differs from 1, unlike in Python.
     return any(isinstance(value, bool) is isinstance(expected, bool) and value == expected for expected in rule.values)
 
 
 def wait_seconds(moment: Moment, reply: Reply, current_time: dt.datetime) -> float | None:
-    """Return how long an answer says to wait, from 0 to an hour; None if it does not say so in a way to read."""
+    """Return the requested pause, from 0 to an hour, or None if it is missing or unreadable."""
     value = reply.headers.get(moment.header.lower()) if moment.header is not None else reply.at(moment.at or "")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -128,12 +134,12 @@ def _seconds(text: str, form: TimeFormat, current_time: dt.datetime) -> float | 
 
 
 def _clock(reply: Reply, current_time: dt.datetime) -> dt.datetime:
-    """Return what time it is where moments come from: their clock may differ from ours."""
+    """Return the server's time if the answer has it, because its clock may differ from ours."""
     return _date(reply.header("Date")) or current_time
 
 
 def _date(text: str) -> dt.datetime | None:
-    """Read an HTTP date, or one of ISO 8601."""
+    """Parse an HTTP date or an ISO 8601 date."""
     for read in (dt.datetime.fromisoformat, email.utils.parsedate_to_datetime):
         try:
             date = read(text)

@@ -1,4 +1,4 @@
-"""How fast one process asks an API: its part of the limits, kept from one poll to the next."""
+"""Request pace of one process: its share of the limits, kept between polls."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from airflow_provider_connect.patience import Clock
 
 
 class RequestPace:
-    """One process's part of the limits of one API. For several threads at once.
+    """One process's share of the limits of one API. Thread-safe.
 
-    :param share: by how many processes a job's part is shared.
+    :param share: number of processes that share a job's limits.
     """
 
     def __init__(self, limits: RateLimits, share: int) -> None:
@@ -29,29 +29,31 @@ class RequestPace:
         self._paused_until = -math.inf
 
     def wait_seconds(self, clock_seconds: float) -> float:
-        """Return how long until a request may be sent; at 0, one is counted as sent."""
+        """Return the time until the next request may be sent. At 0, a request is counted as sent."""
         with self._lock:
-            wait = max([self._paused_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)])
+            wait = max(
+                [self._paused_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)]
+            )
             if wait <= 0:
                 for span in self._spans:
                     span.send_times.append(clock_seconds)
             return wait
 
     def pause_seconds_left(self, clock_seconds: float) -> float:
-        """Return how long the API wants to be left alone yet."""
+        """Return the rest of the pause that the API requested."""
         with self._lock:
             return max(self._paused_until - clock_seconds, 0.0)
 
     def pause_until(self, until: float) -> None:
-        """Send nothing before an instant, as the API has said."""
+        """Send nothing before an instant."""
         with self._lock:
             self._paused_until = max(self._paused_until, until)
 
     @contextmanager
     def concurrency_slot(self, clock: Clock, raise_if_ended: Callable[[], None]) -> Iterator[None]:
-        """Have no more than so many requests under way while the block runs.
+        """Hold one of the concurrent requests while the block runs.
 
-        :param raise_if_ended: raises if the wait is over.
+        :param raise_if_ended: called during the wait. Raises if the poll has ended.
         """
         if self._slots is None:
             yield
@@ -66,7 +68,7 @@ class RequestPace:
 
 
 class _Span:
-    """So many requests in so many seconds; where they are no whole number, the next smaller one in less time."""
+    """A number of requests in a number of seconds. A fraction is rounded down, in proportionally less time."""
 
     def __init__(self, most: float, seconds: float) -> None:
         self._most = max(1, math.floor(most))
@@ -84,7 +86,7 @@ _paces_lock = threading.Lock()
 
 
 def request_pace(name: str, url: str, limits: RateLimits, share: int) -> RequestPace:
-    """Return this process's pace for an API and who asks it: the same for every poll that runs here."""
+    """Return this process's pace for an API and connection, shared by all polls of the process."""
     key = name, url, limits, share
     with _paces_lock:
         return _paces.setdefault(key, RequestPace(limits, share))

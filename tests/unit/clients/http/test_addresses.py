@@ -41,7 +41,7 @@ LIMITS = HttpTimeouts(connect_timeout_seconds=5, read_timeout_seconds=5, deadlin
         ("fe80::1%eth0", "link-local"),
     ],
 )
-def test_whose_network_an_address_belongs_to(address: str, zone: str) -> None:
+def test_each_address_has_its_zone(address: str, zone: str) -> None:
     assert address_zone(address) == zone
 
 

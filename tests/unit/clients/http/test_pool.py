@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http import pool as pooling
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.http_connection import HttpTimeouts, HttpConnection
+from airflow_provider_connect.clients.http.http_connection import HttpConnection, HttpTimeouts
 from airflow_provider_connect.clients.http.network import AddressPolicy
 from airflow_provider_connect.clients.http.pool import ConnectionPool
 from airflow_provider_connect.errors import ConfigError, RetriableError
@@ -74,7 +74,7 @@ def test_requests_go_over_one_connection(whole: bytes, pool: ConnectionPool) -> 
         assert len(server.peers) == 1
 
 
-def test_so_do_those_over_tls(pool: ConnectionPool, tmp_path: Path) -> None:
+def test_tls_requests_go_over_one_connection(pool: ConnectionPool, tmp_path: Path) -> None:
     ours = Authority("ours")
     with serving(pool, saying(WHOLE, WHOLE, WHOLE), tls=ours.server(tmp_path)) as server:
         assert [read(server.url, pool, ca_bundle=ours.pem) for _ in range(3)] == [b"hello"] * 3
@@ -84,7 +84,9 @@ def test_so_do_those_over_tls(pool: ConnectionPool, tmp_path: Path) -> None:
         assert len(server.peers) == 2
 
 
-def test_what_tls_has_decrypted_behind_an_answer_is_no_answer_to_the_next_request(pool: ConnectionPool, tmp_path: Path) -> None:
+def test_what_tls_has_decrypted_behind_an_answer_is_no_answer_to_the_next_request(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
     """The first answer ends where a read ends, so what is behind it in the same record has not been read yet."""
     ours = Authority("ours")
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
@@ -195,7 +197,7 @@ def test_every_new_connection_is_checked_and_no_other_reach_uses_it(pool: Connec
     class Counting(AddressPolicy):
         asked = 0
 
-        def permitted(self, host: str, found: list[Any]) -> list[Any]:
+        def allowed_addresses(self, host: str, found: list[Any]) -> list[Any]:
             self.asked += 1
             return super().allowed_addresses(host, found)
 
@@ -206,7 +208,7 @@ def test_every_new_connection_is_checked_and_no_other_reach_uses_it(pool: Connec
             time.sleep(0.02)
         assert reach.asked == len(server.peers) == 2
         read(server.url, pool, reach=reach)
-        with pytest.raises(ConfigError, match="is not spoken to"):
+        with pytest.raises(ConfigError, match="Such addresses are refused"):
             read(server.url, pool, reach=AddressPolicy(frozenset()))
 
 

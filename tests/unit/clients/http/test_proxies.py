@@ -82,7 +82,7 @@ def test_no_proxy_exempts_hosts_whose_addresses_are_then_looked_at(
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", exempt.format(port=server.port))
         assert read(f"{server.url}/", FROM_ENVIRONMENT) == b"hello"
-        with pytest.raises(ConfigError, match="is not spoken to"):
+        with pytest.raises(ConfigError, match="Such addresses are refused"):
             read(f"{server.url}/", FROM_ENVIRONMENT, reach=AddressPolicy(frozenset()))
         assert proxy.peers == []
 
