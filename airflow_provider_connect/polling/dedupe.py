@@ -1,8 +1,8 @@
-"""An exact set of 128-bit keys: 16 bytes a key at rest, on disk past a limit.
+"""An exact set of 128-bit keys: 16 bytes a key, on disk past a limit.
 
 Keys come in batches. Each batch becomes a sorted run, and runs of similar size are merged to keep them few
-(a log-structured merge tree without the tree). Past ``limit_bytes`` the runs go to mapped files, whose pages leave
-memory after every look-up.
+(a log-structured merge tree without the tree). Past ``limit_bytes`` the runs move to mapped files, which leave memory
+after every look-up.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ DEFAULT_LIMIT_BYTES = 64 << 20
 _KEY_BYTES = 16
 _FILTER_BITS = 24
 _GROWTH = 2
-"""A run is merged into the one before it unless that one is this many times larger."""
+"""A run is merged into the previous one unless that is this many times larger."""
 _SMALL_RUN = 1 << 16
 _FEW_KEYS = 1 << 13
-"""Batches with fewer keys are gathered up to this many before they are merged: at once costs less than one by one."""
+"""Smaller batches are gathered up to this many keys before a merge, which costs less than merging one by one."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Keys sorted by their high half; keys with equal high halves are in any order."""
+    """Keys sorted by their high half. Keys with equal high halves are in any order."""
 
     hi: Keys
     lo: Keys
@@ -43,7 +43,7 @@ class _Run:
         return len(self.hi)
 
     def holds(self, hi: Keys, lo: Keys) -> Mask:
-        """Tell for each key whether it is in this run; fastest when ``hi`` is sorted."""
+        """Return for each key whether this run contains it. Fastest when ``hi`` is sorted."""
         import numpy as np
 
         at = np.searchsorted(self.hi, hi)
@@ -60,9 +60,9 @@ class _Run:
 
 
 class _BloomFilter:
-    """A Bloom filter of one hash: most keys are new, and need no search in the runs.
+    """A Bloom filter with one hash. Most keys are new and need no search in the runs.
 
-    It takes two megabytes, however many keys; the more there are, the more often it says "perhaps".
+    Takes two megabytes for any number of keys. With more keys it reports more false positives.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class _BloomFilter:
 
 
 def _merged(large: list[Keys], small: list[Keys]) -> _Run:
-    """Merge two runs without a common key, each given as ``[hi, lo]``, and empty both lists."""
+    """Merge two runs without a common key, each as ``[hi, lo]``, and empty both lists."""
     import numpy as np
 
     total = len(large[0]) + len(small[0])
@@ -107,21 +107,21 @@ def _merged(large: list[Keys], small: list[Keys]) -> _Run:
 
 
 def _sorted(runs: list[_Run]) -> _Run:
-    """Return runs without a common key as one."""
+    """Concatenate runs without a common key into one."""
     import numpy as np
 
     if len(runs) == 1:
         return runs[0]
     hi, lo = np.concatenate([run.hi for run in runs]), np.concatenate([run.lo for run in runs])
-    order = np.argsort(hi, kind="stable")  # it makes use of what is sorted already
+    order = np.argsort(hi, kind="stable")  # fast on sorted runs
     return _Run(hi[order], lo[order])
 
 
 class KeySet:
-    """The keys seen so far. Not for two threads at once.
+    """The keys added so far. Not thread-safe.
 
-    :param limit_bytes: past this the keys go to files in ``folder``. Memory stays below about 1.5 times this.
-    :param folder: for these files; by default the system's temporary folder.
+    :param limit_bytes: beyond this the keys move to files in ``folder``. Memory stays below about 1.5 times this.
+    :param folder: for these files, by default the system's temporary folder.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
@@ -133,7 +133,6 @@ class KeySet:
         self._files: list[tuple[_Run, Any]] = []
 
     def __len__(self) -> int:
-        """Return the number of keys."""
         return sum(map(len, [*self._small_runs, *self._runs])) + sum(len(run) for run, _ in self._files)
 
     def __enter__(self) -> KeySet:
@@ -143,9 +142,9 @@ class KeySet:
         self.close()
 
     def add(self, hi: Keys, lo: Keys) -> Mask:
-        """Add the keys, and tell for each whether it is new.
+        """Add keys and return for each whether it is new.
 
-        :param hi: the upper 64 bits of each key; ``lo`` holds the lower 64.
+        :param hi: upper 64 bits of each key. ``lo`` holds the lower 64.
         """
         import numpy as np
 
@@ -170,9 +169,9 @@ class KeySet:
         return first
 
     def add_keys(self, key_bytes: bytes, selected: Mask | None = None) -> Mask:
-        """Add keys of 16 bytes, one after the other, and tell for each whether it is new.
+        """Add concatenated 16-byte keys and return for each whether it is new.
 
-        :param kept: which of them to add; by default all.
+        :param selected: mask of the keys to add, by default all.
         """
         import numpy as np
 
@@ -181,7 +180,7 @@ class KeySet:
         return self.add(halves[:, 0], halves[:, 1])
 
     def close(self) -> None:
-        """Forget all keys and let go of the files."""
+        """Drop all keys and release the files."""
         self._runs.clear()
         self._small_runs.clear()
         self._files.clear()
@@ -204,7 +203,10 @@ class KeySet:
             self._runs.clear()
 
     def _may_merge(self, total: int) -> bool:
-        """Tell whether the last two runs are of similar size, and not most keys, which would be in memory twice."""
+        """Return True if the last two runs are of similar size and don't hold most keys.
+
+        A merge holds its keys in memory twice.
+        """
         if len(self._runs) < 2:
             return False
         large, small = map(len, self._runs[-2:])

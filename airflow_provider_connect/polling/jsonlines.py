@@ -1,6 +1,6 @@
 r"""Cuts a byte stream into blocks of whole lines. Only ``\n`` ends a line.
 
-``str.splitlines``, ``requests`` and ``httpx`` also cut at U+2028, U+0085 and others, which JSON strings may hold
+``str.splitlines``, ``requests`` and ``httpx`` also split at U+2028, U+0085 and others, which JSON strings may hold
 unescaped.
 """
 
@@ -17,7 +17,7 @@ class LineTooLongError(DataError):
 
 
 BLOCK_BYTES = 4 << 20
-"""Large enough to outweigh a block's overhead, small enough to hold a few of them."""
+"""Large enough to outweigh a block's overhead, small enough to hold several in memory."""
 
 _SLICE_BYTES = 64 << 10
 _MAX_PARTS = 16 << 10  # a list of tiny chunks would take more memory than their bytes
@@ -27,8 +27,8 @@ _MAX_PARTS = 16 << 10  # a list of tiny chunks would take more memory than their
 class Block:
     r"""Whole lines of a stream.
 
-    :param position: where the block starts, in bytes from the start of the stream.
-    :param data: ends with ``\n``, except when the stream itself ends without one.
+    :param position: offset of the block in the stream, in bytes.
+    :param data: ends with ``\n``, except at the end of a stream without a final newline.
     """
 
     position: int
@@ -36,10 +36,10 @@ class Block:
 
 
 def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Gather ``chunks`` into blocks of whole lines, at least ``block_bytes`` long except the last.
+    """Gather ``chunks`` into blocks of whole lines, each at least ``block_bytes`` long except the last.
 
-    :raises LineTooLongError: at the first line longer than ``max_line_bytes`` without its newline; all lines before it
-        have been yielded.
+    :raises LineTooLongError: at the first line longer than ``max_line_bytes``, newline excluded. All earlier lines have
+        been yielded.
     """
     position = 0
     parts: list[bytes | memoryview] = []  # of the next block; joined once
@@ -70,9 +70,9 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
 
 
 def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | None:
-    """Return where the first line that is too long starts in ``chunk``; negative if before it, None if there is none.
+    """Return the start of the first line in ``chunk`` that is too long. Negative if it starts before the chunk.
 
-    :param begun: how many bytes of the chunk's first line came before it.
+    :param begun: bytes of the chunk's first line in earlier chunks.
     """
     start = -begun
     while len(chunk) - start > max_line_bytes:
@@ -85,7 +85,7 @@ def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | 
 
 
 def slices(block: Block) -> Iterator[Block]:
-    """Cut a block into small ones of whole lines: for lines so short that notes on each would outweigh the block."""
+    """Cut a block into small blocks of whole lines, for lines so short that notes on each would outweigh the block."""
     start = 0
     while start < len(block.data):
         end = block.data.rfind(b"\n", start, start + _SLICE_BYTES) + 1 or block.data.find(b"\n", start) + 1
@@ -95,7 +95,7 @@ def slices(block: Block) -> Iterator[Block]:
 
 
 def _shorten(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:
-    """Shorten ``parts`` to ``size`` bytes in all; return the rest."""
+    """Shorten ``parts`` to ``size`` bytes in total and return the remaining parts."""
     cut_parts: list[bytes | memoryview] = []
     excess = sum(map(len, parts)) - size
     while excess:

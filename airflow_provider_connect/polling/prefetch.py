@@ -14,7 +14,7 @@ _STOP_CHECK_SECONDS = 0.1
 
 
 class _End:
-    """The last item of the queue: the iterator ended, or raised ``error``."""
+    """Last item of the queue: the iterator ended, or raised ``error``."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
@@ -63,12 +63,12 @@ class _Worker(Generic[T]):
 def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
     """Yield the items of ``iterator``, which runs in a thread at most ``depth`` finished items ahead.
 
-    With a depth of 0 there are two items at most: one that the consumer works on, and the next one, which is begun when
-    the consumer asks for the one before it.
+    With a depth of 0 there are at most two items: the consumer's current one, and the next one, which starts when the
+    consumer requests the current one.
 
-    An exception of the iterator is raised here, after the items before it. If the consumer stops early
-    (an exception, ``close()``), the iterator is closed too. ``close()`` waits until the thread has finished its current
-    item, so an iterator that reads needs a timeout.
+    An exception of the iterator is raised after the items before it. If the consumer stops early (an exception,
+    ``close()``), the iterator is closed too. ``close()`` waits for the thread's current item, so an iterator that reads
+    needs a timeout.
     """
     worker = _Worker(iterator, depth)
     worker.thread.start()

@@ -1,15 +1,15 @@
-"""What is known of a quota, as read from its keys: who holds how much, who waits, and what the vendor said.
+"""State of a quota, read from its keys: reservations, the queue and the vendor's own count.
 
-All that there is to know stands in the keys, so that one listing reads it. Times are seconds since 1970, with
-milliseconds, by the clock of whoever wrote them::
+The keys hold all state, so that one listing reads it. Times are seconds since 1970, with milliseconds, by the clock of
+the writer::
 
     connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
-    connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   what of it was sent, once the job has ended
-    connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a task that waits, and looks again at <back>
+    connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
+    connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
     connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
 
-A hold counts in full from when it is written, until what was sent takes its place. If that never comes, since the task
-was killed, it counts as sent in full at the end of its validity.
+A hold counts in full from its time of writing until its sent requests replace it. If the task was killed before, the
+hold counts as fully sent at the end of its validity.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_SPANS = 8
 
 
 def prefix_of(quota: Quota) -> str:
-    """Return what all keys of a quota begin with."""
+    """Return the prefix of all keys of a quota."""
     return f"{PREFIX}{quota.name}/"
 
 
@@ -40,20 +40,20 @@ class Hold:
 
     @property
     def name(self) -> str:
-        """Its key, without the prefix."""
+        """Key without the prefix."""
         return f"hold/{self.id}/{self.at:.3f}/{self.requests}/{self.width}"
 
 
 @dataclass(frozen=True)
 class SentRequests:
-    """What was sent under a reservation: how many, and when at the latest."""
+    """Requests sent under a reservation: number and latest time of each group."""
 
     id: str
     spans: tuple[tuple[int, float], ...]
 
     @classmethod
     def from_times(cls, id_: str, send_times: Iterable[float], quota: Quota) -> SentRequests:
-        """Gather requests by when they were sent; each counts from the last one it is gathered with."""
+        """Group requests by send time. Each counts from the last one of its group."""
         spans: list[tuple[int, float]] = []
         width = max(quota.seconds / 60, quota.valid_seconds / _MOST_SPANS)
         first = -math.inf
@@ -69,13 +69,13 @@ class SentRequests:
 
     @property
     def name(self) -> str:
-        """Its key, without the prefix."""
+        """Key without the prefix."""
         return f"sent/{self.id}/" + "+".join(f"{count}@{time:.3f}" for count, time in self.spans)
 
 
 @dataclass(frozen=True)
 class QueueEntry:
-    """A task's place in the queue."""
+    """A waiting task."""
 
     rank: int
     since: float
@@ -85,21 +85,21 @@ class QueueEntry:
 
     @property
     def queue_position(self) -> tuple[int, float, str]:
-        """Smaller comes first: today's runs, then who came first."""
+        """Sort key of the queue: today's runs first, then by time."""
         return self.rank, self.since, self.asker
 
     @property
     def name(self) -> str:
-        """Its key, without the prefix."""
+        """Key without the prefix."""
         return f"wait/{self.rank}/{self.since:.3f}/{self.asker}/{self.requests}/{self.back:.3f}"
 
 
 @dataclass(frozen=True)
 class VendorUsage:
-    """What the vendor said of the hour when it refused a request.
+    """The vendor's count for the hour, sent with a refusal.
 
-    :param used: how many requests it has counted.
-    :param wait_seconds: how long it asked to be left alone; 0 if it did not say.
+    :param used: requests that the vendor has counted.
+    :param wait_seconds: requested pause. 0 without one.
     """
 
     at: float
@@ -109,13 +109,13 @@ class VendorUsage:
 
     @property
     def name(self) -> str:
-        """Its key, without the prefix."""
+        """Key without the prefix."""
         return f"said/{self.at:.3f}/{self.used}/{self.limit}/{self.wait_seconds:.3f}"
 
 
 @dataclass
 class QuotaBook:
-    """What one listing of a quota's keys says. Keys that nobody of us can have written are passed over."""
+    """State of a quota from one listing of its keys. Keys of a foreign form are ignored."""
 
     quota: Quota
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class QuotaBook:
 
     @classmethod
     def read(cls, quota: Quota, keys: Iterable[str]) -> QuotaBook:
-        """Read the keys that begin with :func:`prefix_of` the quota."""
+        """Parse the keys that begin with :func:`prefix_of` the quota."""
         book = cls(quota)
         for key in keys:
             kind, *fields = key.removeprefix(prefix_of(quota)).split("/")
@@ -150,10 +150,10 @@ class QuotaBook:
             at, used, limit, wait = fields
             self.said.append(VendorUsage(float(at), int(used), int(limit), float(wait)))
 
-    # How much is in use
+    # Usage
 
     def _counted_requests(self) -> Iterator[tuple[int, float, float]]:
-        """Yield requests with the instants from which and up to which they may have been sent."""
+        """Yield numbers of requests with their earliest and latest possible send times."""
         for hold in self.holds.values():
             if hold.id not in self.sent:
                 yield hold.requests, hold.at, hold.at + self.quota.valid_seconds
@@ -161,7 +161,7 @@ class QuotaBook:
             yield from ((count, time, time) for count, time in sent_requests.spans)
 
     def _releases(self) -> list[tuple[float, int]]:
-        """Return when requests cease to count, earliest first."""
+        """Return the times at which requests stop counting, earliest first."""
         counted_seconds = self.quota.seconds + self.quota.slack_seconds
         return sorted((latest + counted_seconds, count) for count, _, latest in self._counted_requests())
 
@@ -171,14 +171,14 @@ class QuotaBook:
 
     @property
     def latest_vendor_usage(self) -> VendorUsage | None:
-        """What the vendor said last."""
+        """The vendor's last count."""
         return max(self.said, key=lambda usage: usage.at, default=None)
 
     def requests_by_others(self, clock_seconds: float) -> int:
-        """Return how many requests somebody outside has in the hour, as far as the vendor's count tells.
+        """Return how many requests outsiders have in the hour, estimated from the vendor's count.
 
-        When they were sent is unknown. They are taken to be spread over the hour before the vendor counted, so that
-        they leave it one by one during the hour after.
+        Their send times are unknown. They are assumed to be spread over the hour before the vendor's count, so they
+        leave one by one during the following hour.
         """
         usage = self.latest_vendor_usage
         if usage is None or clock_seconds >= usage.at + self.quota.seconds:
@@ -189,37 +189,37 @@ class QuotaBook:
         return math.ceil(max(0, usage.used - ours) * share_left)
 
     def limit(self, clock_seconds: float) -> int:
-        """Return how many requests an hour may have: the smaller of our setting and what the vendor said last."""
+        """Return the allowed requests an hour: the smaller of our setting and the vendor's last limit."""
         usage = self.latest_vendor_usage
         is_known = usage is not None and clock_seconds < usage.at + self.quota.seconds
         return min(self.quota.requests, usage.limit) if usage is not None and is_known else self.quota.requests
 
     def room(self, clock_seconds: float) -> int:
-        """Return how many more requests may be sent; negative if there are too many already."""
+        """Return how many more requests may be sent. Negative if there are too many already."""
         usage = self.latest_vendor_usage
         if usage is not None and usage.at <= clock_seconds < usage.at + usage.wait_seconds:
             return 0
         return self.limit(clock_seconds) - self.used_requests(clock_seconds) - self.requests_by_others(clock_seconds)
 
     def free_slots(self, clock_seconds: float) -> int | None:
-        """Return how many more requests may be under way at once; None if that is not limited."""
+        """Return how many more requests may run concurrently, or None without a limit."""
         if self.quota.at_once is None:
             return None
         ends = self.quota.valid_seconds + self.quota.slack_seconds
         open_ = (hold for hold in self.holds.values() if hold.id not in self.sent and hold.at + ends > clock_seconds)
         return self.quota.at_once - sum(hold.width for hold in open_)
 
-    # Whose turn it is
+    # Queue
 
     def queue_entry_of(self, claim: QuotaClaim) -> QueueEntry | None:
-        """Return a task's own place: its oldest, if there are several."""
+        """Return a task's own queue entry, the oldest if there are several."""
         own_entries = [waiting for waiting in self.waiting if waiting.asker == claim.asker]
         return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
     def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
-        """Return how many requests those want who come before.
+        """Return how many requests the tasks ahead in the queue claim.
 
-        One who should have been back long ago does not count: the task is dead, or has no worker.
+        A task that is long overdue does not count: the task is dead or has no worker.
         """
         own_position = (claim.rank, since, claim.asker)
         alive_claims = {
@@ -232,7 +232,7 @@ class QuotaBook:
         return sum(alive_claims.values())
 
     def offer(self, claim: QuotaClaim, since: float, clock_seconds: float) -> tuple[int, int]:
-        """Return how many requests a task may take now, and how many of them at once; 0 if it has to wait."""
+        """Return how many requests a task may take now, and how many of them concurrently. 0 if it has to wait."""
         lanes = self.free_slots(clock_seconds)
         width = claim.width if lanes is None else min(claim.width, lanes)
         free = self.room(clock_seconds) - self.requests_ahead(claim, since, clock_seconds)
@@ -245,7 +245,7 @@ class QuotaBook:
         return max(1, min(claim.least, claim.requests, self.limit(clock_seconds)))
 
     def next_attempt_time(self, claim: QuotaClaim, since: float, clock_seconds: float) -> float:
-        """Return when a task that has to wait may find room, if nobody gives any back."""
+        """Return when a waiting task may find room if no task returns requests early."""
         needed = self.requests_ahead(claim, since, clock_seconds) + self._least_requests(claim, clock_seconds)
         latest = clock_seconds + self.quota.seconds / 12
         usage = self.latest_vendor_usage
@@ -257,14 +257,18 @@ class QuotaBook:
         fits = (time for time in sorted(times) if time > clock_seconds and self.room(time) >= needed)
         return min(next(fits, latest), latest)
 
-    # What is over
+    # Expiry
 
     def expired_names(self, clock_seconds: float) -> list[str]:
-        """Return the names of keys that say nothing any more: holds before what was sent under them."""
+        """Return the names of expired keys. Holds come before their sent requests."""
         margin = self.quota.seconds / 10
         counted_seconds = self.quota.seconds + self.quota.slack_seconds + margin
         lasting = self.quota.valid_seconds + counted_seconds
         names = [hold.name for hold in self.holds.values() if clock_seconds > hold.at + lasting]
-        names += [sent_requests.name for sent_requests in self.sent.values() if clock_seconds > max(time for _, time in sent_requests.spans) + counted_seconds]
+        names += [
+            sent_requests.name
+            for sent_requests in self.sent.values()
+            if clock_seconds > max(time for _, time in sent_requests.spans) + counted_seconds
+        ]
         names += [waiting.name for waiting in self.waiting if clock_seconds > waiting.back + self.quota.seconds]
         return names + [usage.name for usage in self.said if clock_seconds > usage.at + counted_seconds]

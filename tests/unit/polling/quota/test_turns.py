@@ -72,7 +72,7 @@ def test_the_limit_is_never_passed_and_everybody_comes_to_the_end(
 
 def test_a_look_before_the_hold_alone_would_pass_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the second look is for, and that the world above finds it out."""
-    monkeypatch.setattr(Turns, "_left_beside", lambda self, hold: 0)
+    monkeypatch.setattr(Turns, "_room_next_to", lambda self, hold: 0)
     scene = Scene()
     for _ in range(20):
         scene.add(1, delays=(0.3,))
