@@ -1,4 +1,4 @@
-"""Makes a column of decoded values: exact; where a value does not fit, null."""
+"""Builds a column from decoded values: exact, with null for a value that does not fit."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds of the years 1 to 9999."""
 
 JsonTextOf = Callable[[int], str | None]
-"""Returns the JSON text of the value in a row."""
+"""Returns the JSON text of a row's value."""
 
 
 def build_column(column: Column, values: list[Any], json_text_of: JsonTextOf) -> tuple[pa.Array, list[int]]:
-    """Return a column, and the rows whose value does not fit it; missing and null ones do.
+    """Return a column, and the rows with values that don't fit. Missing and null values fit.
 
-    :param values: decoded; of a column that needs its JSON text, that, ``b""`` where it is missing.
+    :param values: decoded, or, for a column that needs its JSON text, that text, ``b""`` if missing.
     """
     kind = column.type
     if kind == "json":
@@ -54,7 +54,7 @@ def build_column(column: Column, values: list[Any], json_text_of: JsonTextOf) ->
 
 
 def _misfits(array: pa.Array, values: Sequence[Any]) -> list[int]:
-    # Where nothing is null, which is nearly always, no value need be looked at.
+    # Without nulls, the usual case, no value needs a check.
     if not array.null_count or array.null_count == values.count(None):
         return []
     return [
@@ -82,7 +82,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _decimals(values: list[Any], precision: int, scale: int) -> tuple[pa.Array, list[int]]:
-    """Read numbers, and texts that are numbers, digit for digit."""
+    """Parse numbers, and texts that are numbers, digit for digit."""
     marks: list[Any] = []
     texts: dict[int, str] = {}
     for row, value in enumerate(values):
@@ -101,7 +101,7 @@ def _decimals(values: list[Any], precision: int, scale: int) -> tuple[pa.Array, 
 def _as_text(row: int, value: Any, source: JsonTextOf) -> Any:
     if value is None or isinstance(value, str):
         return value
-    # A whole number has one form only; of any other value the source has the digits.
+    # A whole number has only one form. Other values need their JSON text for the digits.
     return str(value) if type(value) is int else source(row)
 
 

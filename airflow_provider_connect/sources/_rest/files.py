@@ -10,27 +10,29 @@ from airflow_provider_connect.errors import ConfigError
 
 
 def read_declaration(path: Path) -> dict[str, Any]:
-    """Return what a file declares: YAML, or JSON.
+    """Return the declaration in a YAML or JSON file.
 
-    :raises ConfigError: it cannot be read, or says a name twice.
+    :raises ConfigError: the file is unreadable, or repeats a name.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the declaration {str(path)!r} cannot be read: {type(error).__name__}") from None
     try:
-        declaration = json.loads(text, object_pairs_hook=_without_repeats) if path.suffix == ".json" else _parse_yaml(text)
+        declaration = (
+            json.loads(text, object_pairs_hook=_without_repeats) if path.suffix == ".json" else _parse_yaml(text)
+        )
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the declaration {str(path)!r} is wrong: {error}") from None
     if not isinstance(declaration, dict):
-        raise ConfigError(f"the declaration {str(path)!r} has no options: it is to be one object")
+        raise ConfigError(f"the declaration {str(path)!r} is not an object with options")
     return declaration
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"{', '.join(twice)}: stands twice in one object")
+        raise ValueError(f"{', '.join(twice)}: repeated in one object")
     return dict(pairs)
 
 
@@ -51,4 +53,4 @@ def _parse_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         location = f" at line {mark.line + 1}" if mark is not None else ""
-        raise ValueError(f"it is no YAML{location}") from None
+        raise ValueError(f"it is not valid YAML{location}") from None

@@ -1,8 +1,8 @@
-"""Takes a page apart: the records, still encoded, and what it says beside them.
+"""Splits a page into encoded records and the values that the paging needs.
 
-Pages are cut by msgspec, which reads over what nobody asks for: in one go where the page has the declared form, else
-level by level. What it refuses and JSON allows, such as half of a surrogate pair in some text, is cut by a slower
-reader: the page stays whole, and what is wrong with one record is that record's matter.
+msgspec decodes pages and skips unneeded fields: at once if the page has the declared form, else level by level. Text
+that JSON allows and msgspec refuses, such as half a surrogate pair, is split by a slower reader. So the page stays
+complete, and only the affected record fails.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _Attributes = tuple[str, ...]
 
 
 class FastPageDecoder:
-    """Cuts pages that have the declared form in one go, for their records and all else that is wanted of them.
+    """Decodes pages of the declared form at once, into records and other values.
 
-    :param page: the form of a page, as msgspec knows it.
-    :param records: the attributes on the way to the records.
-    :param places: those on the way to what else is wanted, by place.
+    :param page: msgspec type of a page.
+    :param records: attributes that lead to the records.
+    :param places: attributes that lead to each other value.
     """
 
     def __init__(self, page: Any, records: _Attributes, places: Mapping[str, _Attributes]) -> None:
@@ -36,11 +36,13 @@ class FastPageDecoder:
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     @classmethod
-    def for_paths(cls, records_path: tuple[str, ...], value_paths: Mapping[str, tuple[str, ...]]) -> FastPageDecoder | None:
-        """Return what cuts such pages; None if a place may lie inside a list, or inside another one.
+    def for_paths(
+        cls, records_path: tuple[str, ...], value_paths: Mapping[str, tuple[str, ...]]
+    ) -> FastPageDecoder | None:
+        """Return a decoder, or None if a path may lead through a list, or one path contains another.
 
-        :param records_path: the names on the way to the records.
-        :param value_paths: those on the way to what else is wanted, by place.
+        :param records_path: names that lead to the records.
+        :param value_paths: names that lead to each other value.
         """
         import msgspec
 
@@ -48,19 +50,26 @@ class FastPageDecoder:
             return None if value_paths else cls(list[msgspec.Raw], (), {})
         paths = {records_path, *value_paths.values()}
         if any(step.isdigit() for path in paths for step in path) or any(
-            one == other[: len(one)] for one in paths for other in paths if one is not other
+            prefix == longer_path[: len(prefix)]
+            for prefix in paths
+            for longer_path in paths
+            if prefix is not longer_path
         ):
             return None
         if records_path in value_paths.values():
             return None
         try:
             page = _page_type(records_path, paths)
-        except ValueError:  # a name that msgspec cannot look for
+        except ValueError:  # a name that msgspec does not support
             return None
-        return cls(page, _attributes(records_path, paths), {name: _attributes(path, paths) for name, path in value_paths.items()})
+        return cls(
+            page,
+            _attributes(records_path, paths),
+            {name: _attributes(path, paths) for name, path in value_paths.items()},
+        )
 
     def decode(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
-        """Return the records of a page and what stands at the places, still encoded; None if it has another form."""
+        """Return the records and the other values, still encoded, or None if the page has another form."""
         try:
             page = self._page.decode(body)
         except self._malformed:
@@ -73,7 +82,7 @@ class FastPageDecoder:
 
 
 def _page_type(records: tuple[str, ...], paths: Collection[tuple[str, ...]], depth: int = 0) -> Any:
-    """Return the form of an object which ways lead through, with nothing but what is on them."""
+    """Return a msgspec type that contains only the fields on the paths."""
     import msgspec
 
     names = _names(paths, depth)
@@ -115,11 +124,11 @@ _SPACE = b" \t\r\n"
 
 
 class PageParts(NamedTuple):
-    """A page in parts.
+    """Parts of a page.
 
-    :param records: still encoded, in their order.
-    :param listed: all of them as one JSON array, without space between them.
-    :param head: by place, what was asked for, decoded; :data:`MISSING` where there is nothing.
+    :param records: encoded, in order.
+    :param records_json: all records as one JSON array, without space between them.
+    :param page_values: decoded values by path, or :data:`MISSING`.
     """
 
     records: list[Any]
@@ -128,9 +137,9 @@ class PageParts(NamedTuple):
 
 
 class PageParser:
-    """Takes the pages of one source apart.
+    """Splits the pages of one source.
 
-    :param places: what else is wanted of a page.
+    :param value_paths: paths of the other values.
     """
 
     def __init__(self, records: Records, value_paths: Iterable[str]) -> None:
@@ -144,9 +153,10 @@ class PageParser:
     def parse(self, body: bytes, label: str) -> PageParts:
         """Return the parts of a page.
 
-        :param label: which page it is, for messages.
-        :raises RetriableError: it is not a whole JSON document, or has no records where they should be.
-        :raises ConfigError: a place was written with dots, and the field is deeper.
+        :param label: names the page in messages.
+        :raises RetriableError: the page is not a complete JSON document, or has no list of records at the declared
+            path.
+        :raises ConfigError: a path was written with dots instead of as a JSON Pointer.
         """
         decoded_page = None if self._fast_decoder is None else self._fast_decoder.decode(body)
         if decoded_page is not None:
@@ -157,11 +167,11 @@ class PageParser:
             return PageParts(records, _as_json_array(records), _decode_values(raw))
         body = body.strip(_SPACE)
         try:
-            # Each level on the way is cut once, for the records and for all else that stands there.
+            # Each level of the path is split once, for the records and the other values.
             level: dict[tuple[str, ...], Any] = {(): body}
             raw_list = self._value_at(level, self._records_path)
             raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
-        except (ValueError, RecursionError):  # the text would be part of the message
+        except (ValueError, RecursionError):  # the error's text would quote the page
             raise _incomplete_error(label, len(body)) from None
         for path in (self._at, *self._value_paths):
             if (raw_list if path == self._at else raw[path]) is MISSING:
@@ -170,7 +180,7 @@ class PageParser:
         return PageParts(records, _as_json_array(records), _decode_values(raw))
 
     def parse_values(self, body: bytes, label: str) -> dict[str, Any]:
-        """Return only what was asked for beside the records, with the errors of :meth:`cut`."""
+        """Return only the other values, with the errors of :meth:`parse`."""
         level: dict[tuple[str, ...], Any] = {(): body.strip(_SPACE)}
         try:
             raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
@@ -179,14 +189,14 @@ class PageParser:
         return _decode_values(raw)
 
     def value_in_last_record(self, page: PageParts, path: str) -> Any:
-        """Return what stands at a place of the last record, decoded; None if there is none."""
+        """Return the decoded value at a path of the last record, or None."""
         if not page.records:
             return None
         raw = self.slices.value_at(page.records[-1], path_steps(path))
         return None if raw is MISSING else _decoded(raw)
 
     def _value_at(self, level: dict[tuple[str, ...], Any], path: tuple[str, ...]) -> Any:
-        """Return what stands at a place, and keep what was cut on the way."""
+        """Return the value at a path and keep the levels on the way."""
         for depth in range(len(path)):
             container = level[path[:depth]]
             if path[: depth + 1] in level:
@@ -207,31 +217,31 @@ class PageParser:
         meant = suggest_pointer(_decoded(body), path)
         if meant is not None:
             raise ConfigError(
-                f"{label}: there is no field {path!r}, but there is one at {meant!r}: a name is one field, dots and "
-                "all; write the pointer"
+                f"{label}: no field {path!r}, but there is one at {meant!r}. A name is one field, including dots: "
+                "write the pointer"
             )
 
     def _elements(self, raw_list: Any, body: bytes, label: str) -> list[Any]:
         data = b"" if raw_list is MISSING else bytes(raw_list)
-        # Some APIs write null for an empty list, and others beside an error.
+        # Some APIs write null for an empty list, others along with an error.
         if data in (b"", b"null") and self._missing == "empty":
             return []
         if data[:1] != b"[":
             location = f"at {self._at!r}" if self._at else "as the whole answer"
             raise RetriableError(
-                f"{label}: the answer has no list of records {location} ({len(body)} bytes): it may tell of trouble; if "
-                "it is right, correct records.at, or set records.missing='empty'"
+                f"{label}: the answer has no list of records {location} ({len(body)} bytes). It may be an error. If "
+                "it is correct, change records.at or set records.missing='empty'"
             )
         try:
             return self.slices.elements(data)
         except (ValueError, RecursionError):
-            raise RetriableError(f"{label}: the list of records is no whole JSON") from None
+            raise RetriableError(f"{label}: the list of records is not valid JSON") from None
 
 
 def _as_json_array(records: list[Any]) -> bytes:
     if not records:
         return b"[]"
-    parts = list(records)  # joined in one go: a page is large
+    parts = list(records)  # joined once, because a page is large
     parts[0] = b"[" + bytes(parts[0])
     parts[-1] = bytes(parts[-1]) + b"]"
     return b",".join(parts)
@@ -239,7 +249,7 @@ def _as_json_array(records: list[Any]) -> bytes:
 
 def _incomplete_error(label: str, size_bytes: int) -> RetriableError:
     return RetriableError(
-        f"{label}: the answer is not a whole JSON document ({size_bytes} bytes): a proxy or a login page may answer"
+        f"{label}: the answer is not a complete JSON document ({size_bytes} bytes). Check for a proxy or a login page"
     )
 
 

@@ -1,7 +1,7 @@
-"""The places of a request: a small closed language, {day.start:iso}, {parent.id}, and how they are filled.
+"""Placeholders of a request, such as {day.start:iso} and {parent.id}, and their values.
 
-A place is a {, a name right behind it, perhaps a : with a format, and a }. Any other brace is itself, so
-that JSON and GraphQL pass; only a path has none. Nothing is evaluated.
+A placeholder is a {, directly a name, optionally a : with a format, and a }. Any other brace is literal, so that JSON
+and GraphQL pass. A path has no other braces. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sources._rest.bounds import Bounds, TimeFormat, Edge, day_bound
+from airflow_provider_connect.sources._rest.bounds import Bounds, Edge, TimeFormat, day_bound
 from airflow_provider_connect.sources._rest.request import Request, Value
 from airflow_provider_connect.window import Day
 
@@ -24,31 +24,31 @@ _NEAR_MISS = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
 
 
 class Placeholder(NamedTuple):
-    """A place in a text: its name, and its format if it has one."""
+    """Name and optional format of a placeholder."""
 
     name: str
     format: str | None
 
 
 Filler = Callable[[Placeholder], str | int]
-"""Returns what stands at a place; a whole number where it is one."""
+"""Returns the value of a placeholder. A whole number stays one."""
 
 
 def placeholders_in(text: str) -> list[Placeholder]:
-    """Return the places of a text in their order."""
+    """Return the placeholders of a text in order."""
     return [Placeholder(match[1], match[2]) for match in _PLACEHOLDER.finditer(text)]
 
 
 def fill_text(text: str, fill: Filler, *, is_path: bool = False) -> str:
-    """Return a text with its places filled.
+    """Return a text with its placeholders filled.
 
-    :param is_path: whether what is filled in is quoted, so that it stays one step of a path.
+    :param is_path: quote the values, so that each stays one step of a path.
     """
     return _PLACEHOLDER.sub(lambda match: _quoted(str(fill(Placeholder(match[1], match[2]))), is_path), text)
 
 
 def fill_value(value: Any, fill: Filler) -> Any:
-    """Return a JSON value with the places in its texts filled; a text that is one place alone may become a number."""
+    """Return a JSON value with filled placeholders. A text that is only a placeholder may become a number."""
     if isinstance(value, str):
         match = _PLACEHOLDER.fullmatch(value)
         return fill(Placeholder(match[1], match[2])) if match else fill_text(value, fill)
@@ -60,7 +60,7 @@ def fill_value(value: Any, fill: Filler) -> Any:
 
 
 def request_texts(request: Request) -> Iterator[tuple[str, str]]:
-    """Yield every text of a request that may have places, with where it stands."""
+    """Yield every text of a request that may have placeholders, with its location."""
     yield "path", request.path
     for name, value in request.params.items():
         for item in value if isinstance(value, tuple) else (value,):
@@ -72,16 +72,20 @@ def request_texts(request: Request) -> Iterator[tuple[str, str]]:
 
 
 def request_placeholders(request: Request) -> list[Placeholder]:
-    """Return the places of all texts of a request."""
+    """Return the placeholders of all texts of a request."""
     return [slot for _, text in request_texts(request) for slot in placeholders_in(text)]
 
 
 def placeholder_problems(request: Request, parent_column_names: Collection[str] | None) -> list[str]:
-    """Name every place that cannot be filled, with the name that was probably meant.
+    """Return every unknown placeholder, with the nearest known name.
 
-    :param parent_column_names: the columns of the parent's rows; None if there is no parent.
+    :param parent_column_names: columns of the parent, or None without a parent.
     """
-    return [problem for location, text in request_texts(request) for problem in _problems_of(location, text, parent_column_names)]
+    return [
+        problem
+        for location, text in request_texts(request)
+        for problem in _problems_of(location, text, parent_column_names)
+    ]
 
 
 def _problems_of(location: str, text: str, parent: Collection[str] | None) -> list[str]:
@@ -96,14 +100,16 @@ def _problems_of(location: str, text: str, parent: Collection[str] | None) -> li
             )
             problems.append(f"{location}: unknown {{{name}}}; {reason}")
         elif form is not None and name not in DAY_PLACEHOLDERS:
-            problems.append(f"{location}: {{{name}}} takes no format")
+            problems.append(f"{location}: {{{name}}} accepts no format")
         elif form is not None and form not in FORMATS:
             problems.append(f"{location}: unknown format {form!r} of {{{name}}}; {suggest_nearest(form, FORMATS)}")
     literal_text = _PLACEHOLDER.sub("", text)
     if (near_miss := _NEAR_MISS.search(literal_text)) is not None:
-        problems.append(f"{location}: {near_miss[0][:40]!r} is none of {', '.join(f'{{{name}}}' for name in known_names)}")
+        problems.append(
+            f"{location}: {near_miss[0][:40]!r} is not one of {', '.join(f'{{{name}}}' for name in known_names)}"
+        )
     elif location == "path" and ("{" in literal_text or "}" in literal_text):
-        problems.append("path: it has a brace that belongs to no {name}")
+        problems.append("path: a brace outside a {name}")
     return problems
 
 
@@ -121,7 +127,7 @@ def _texts_of(location: str, value: Any) -> Iterator[tuple[str, str]]:
 def _quoted(text: str, is_path: bool) -> str:  # noqa: FBT001
     if not is_path:
         return text
-    # A step of dots alone would be taken for the folder above, quoted or not.
+    # A step of only dots would mean the parent folder, even if quoted.
     return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
 
 
@@ -130,7 +136,7 @@ _EDGES: dict[str, Edge] = {"day.start": "start", "day.end": "end"}
 
 
 class FilledRequest(NamedTuple):
-    """A request with its places filled."""
+    """A request with filled placeholders."""
 
     path: str
     method: str
@@ -141,9 +147,9 @@ class FilledRequest(NamedTuple):
 
 
 def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapping[str, Any]) -> FilledRequest:
-    """Return a request with its places filled.
+    """Return a request with filled placeholders.
 
-    :param parent_values: the parent's values by column.
+    :param parent_values: values of the parent by column.
     """
 
     def fill(slot: Placeholder) -> str | int:
@@ -151,10 +157,10 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
             return day_bound(day, _EDGES[slot.name], bounds, slot.format).value
         value = parent_values[slot.name.removeprefix(PARENT_PREFIX)]
         if value is None or value == "":
-            # Many APIs read an empty filter as none at all: everything would be this parent's.
+            # Many APIs ignore an empty filter: all records would become this parent's children.
             raise DataError(
-                f"a parent has no value in column {slot.name.removeprefix(PARENT_PREFIX)!r}, which the request for its "
-                "children names: leave such parents out, or name a column that is always there"
+                f"a parent has no value in column {slot.name.removeprefix(PARENT_PREFIX)!r}, which the request for "
+                "its children uses. Exclude such parents, or use a column that always has a value"
             )
         return str(value)
 
@@ -169,7 +175,7 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
 
 
 def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_other_days: bool) -> None:
-    """Make sure that records of other days are either not asked for, or dropped.
+    """Require that records of other days are neither requested nor kept.
 
     :raises ConfigError: they would be kept.
     """
@@ -180,15 +186,15 @@ def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_o
             form = slot.format or bounds.format
             raise ConfigError(
                 f"day {day} of zone {day.zone}: {{{slot.name}}}, written as {form} in zone {bounds.zone or day.zone} "
-                f"to the {bounds.granularity or 'second'}, also covers records of another day: set records.day and "
+                f"to the {bounds.granularity or 'second'}, also covers records of another day. Set records.day and "
                 "records.outside='drop'"
             )
 
 
 def single_bound(request: Request, bounds: Bounds) -> str | None:
-    """Return the name of the one bound of the day that a request has; None if it has both, or names the day itself.
+    """Return the name of the only bound in a request. None if it has both bounds, or may name the whole day.
 
-    A date, and what stands in the path, may well be a whole day.
+    A date, and a value in the path, may stand for a whole day.
     """
     bounds_in_request = {
         (slot.name, location == "path" or (slot.format or bounds.format) == "date")
@@ -201,7 +207,7 @@ def single_bound(request: Request, bounds: Bounds) -> str | None:
 
 
 def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
-    """Return the bounds that are asked one granularity earlier, though nobody says which."""
+    """Return the bounds that need one granularity earlier, if no granularity is declared."""
     if bounds.granularity is not None:
         return []
     earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}
@@ -215,12 +221,16 @@ def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
 
 
 def requested_parent_columns(request: Request) -> set[str]:
-    """Return the columns of the parent that a request has places for."""
-    return {slot.name.removeprefix(PARENT_PREFIX) for slot in request_placeholders(request) if slot.name.startswith(PARENT_PREFIX)}
+    """Return the parent's columns that a request uses."""
+    return {
+        slot.name.removeprefix(PARENT_PREFIX)
+        for slot in request_placeholders(request)
+        if slot.name.startswith(PARENT_PREFIX)
+    }
 
 
 def requests_a_day(request: Request) -> bool:
-    """Tell whether a request has a place for a bound of the day."""
+    """Return True if a request has a placeholder for a bound of the day."""
     return any(slot.name in DAY_PLACEHOLDERS for slot in request_placeholders(request))
 
 

@@ -1,4 +1,4 @@
-"""Polls a declared API: pages to rows, for a day, a snapshot, or the parents of a partition, whole or not at all."""
+"""Polls a declared API and converts pages to rows, for a day, a snapshot, or the parents of a partition."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.page_parser import PageParts, PageParser
+from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
 from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths, whole_number
-from airflow_provider_connect.sources._rest.paging import Single, last_record_place
-from airflow_provider_connect.sources._rest.placeholders import fill_request, requested_parent_columns, require_only_this_day
+from airflow_provider_connect.sources._rest.paging import Single, last_record_path
+from airflow_provider_connect.sources._rest.placeholders import (
+    fill_request,
+    requested_parent_columns,
+    require_only_this_day,
+)
 from airflow_provider_connect.sources._rest.records import RECORD_KEY, row_schema
-from airflow_provider_connect.sources._rest.rows import RowBuilder, PageRows, SiblingCheck
+from airflow_provider_connect.sources._rest.rows import PageRows, RowBuilder, SiblingCheck
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.json.paths import MISSING
@@ -36,25 +40,25 @@ if TYPE_CHECKING:
 
 _LONGEST_PATIENCE_SECONDS = 300.0
 _HEAD_START_SECONDS = 0.02
-"""How long a page waits at the most for the request of the next one: its rows keep the interpreter busy."""
+"""Longest delay of a page's rows until the next request is sent: making rows keeps the interpreter busy."""
 
 
-def now() -> dt.datetime:
-    """Return the present instant; tests replace this clock."""
+def current_time() -> dt.datetime:
+    """Return the present instant. Tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
 class _Page(NamedTuple):
-    """A page without rows has no cut, and is the last one; ``is_ignored`` by a declared rule."""
+    """One page. Without rows it has no parts and is the last. ``is_ignored`` by a declared rule."""
 
-    cut: PageParts | None
+    parts: PageParts | None
     facts: PageFacts | None
-    about: str
+    label: str
     is_ignored: bool = False
 
 
 class RestPoller(Poller, CountsRows):
-    """Polls one stream. A day is one partition, or, with parents, as many as are declared."""
+    """Polls one stream. A day is one partition, or, with parents, the declared number."""
 
     def __init__(self, options: RestOptions, connection: Connection, context: PollContext) -> None:
         self._context = context
@@ -62,40 +66,45 @@ class RestPoller(Poller, CountsRows):
         self._connection = connection
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows: the declared columns, and ours."""
+        """Return the schema of the rows: declared columns and ours."""
         return row_schema(self._options.records, self._options.resolved_parent_columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each day; with parents as many as ``partitions`` says.
+        """Return one partition for each day, or ``partitions`` for each with parents.
 
-        :raises ConfigError: if a day is another zone's or lies ahead, or the API cannot be asked for it alone.
-        :raises RetriableError: if a day ends within the hour; a snapshot may be taken while its day lasts.
+        :raises ConfigError: a day is in another zone or in the future, or the API cannot be asked for only this day.
+        :raises RetriableError: a day ends within the hour. A snapshot may be taken before its day is over.
         """
         day_shares = [(day, share_index) for day in days for share_index in range(self._options.partitions)]
         for day in days:
             self._require_day(day)
-        return [InputPartition(days=(day,), index=index, params={"of": share_index}) for index, (day, share_index) in enumerate(day_shares)]
+        return [
+            InputPartition(days=(day,), index=index, params={"of": share_index})
+            for index, (day, share_index) in enumerate(day_shares)
+        ]
 
     def _require_day(self, day: Day) -> None:
         options = self._options
         if options.kind == "snapshot":
-            require_begun(day, options.zone, now())
+            require_begun(day, options.zone, current_time())
             return
-        require_over(day, options.zone, now())
+        require_over(day, options.zone, current_time())
         if options.snapshot == "daily":
-            require_recent(day, now(), "the API has")
+            require_recent(day, current_time(), "the API has")
         for declaration in (options, options.parent):
             if declaration is not None and declaration.snapshot is None:
-                require_only_this_day(declaration.request, day, declaration.bounds, drops_other_days=declaration.records.outside == "drop")
+                require_only_this_day(
+                    declaration.request, day, declaration.bounds, drops_other_days=declaration.records.outside == "drop"
+                )
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return how many records the API says that a day has.
+        """Return the API's own count of a day's records.
 
-        :raises ConfigError: it does not say so where it is declared.
-        :raises RetriableError: it is away, in trouble or busy.
+        :raises ConfigError: the count is missing at its declared location.
+        :raises RetriableError: the API is unreachable, in trouble or busy.
         """
         options, count = self._options, self._options.count
-        assert count is not None, "count_problems() says so"
+        assert count is not None, "count_problems() checks this"
         label = f"{options.stream}: the count of {day}"
         call = Pager(
             Single() if count.request else options.paging,
@@ -113,15 +122,15 @@ class RestPoller(Poller, CountsRows):
             value = PageParser(options.records, [count.at]).parse_values(reply.body, label)[count.at]
         number = whole_number(value)
         if number is None:
-            raise ConfigError(f"{label}: there is no whole number at {count.at or count.header!r}: correct count")
+            raise ConfigError(f"{label}: no whole number at {count.at or count.header!r}. Correct count")
         return VendorCount(number, is_least=count.is_least)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day, of a snapshot taken now, or of those parents that are this partition's.
+        """Yield the rows of a day, of a snapshot taken now, or of this partition's parents.
 
-        :raises RetriableError: if the API is away, in trouble or busy, or pages do not fit together.
-        :raises ConfigError: if credentials, rights or the declaration are wrong.
-        :raises DataError: if what came is bad, and not tolerated.
+        :raises RetriableError: the API is unreachable, in trouble or busy, or pages don't fit together.
+        :raises ConfigError: credentials, permissions or the declaration are wrong.
+        :raises DataError: a record is invalid and not tolerated.
         """
         options, (day,) = self._options, part.days
         try:
@@ -147,16 +156,16 @@ class RestPoller(Poller, CountsRows):
             limits=own_options.limits,
             share=self._context.polls_at_once or own_options.partitions * own_options.parallel_days,
             max_bytes=own_options.max_page_bytes,
-            # The rest of the task's budget is for days that begin again.
+            # The other half of the task's budget is for days that start again.
             patience_seconds=min(_LONGEST_PATIENCE_SECONDS, own_options.retry_budget_seconds / 2),
         )
         return CountedApi(json_api, declared_quota(own_options.limits, self._connection.conn_id))
 
     def _parents(self, stack: ExitStack, part: InputPartition, tally: Tally) -> Iterator[Mapping[str, Any]]:
-        """Yield the parents of a partition as their pages come, each once; without a parent, nothing in its place.
+        """Yield the parents of a partition as their pages arrive, each once. Without a parent, yield one empty mapping.
 
-        Every partition reads the parents' pages, and takes its share by their keys: so nobody holds them all, a retry
-        finds the same share, and a parent that moves from page to page meanwhile is in one share only.
+        Every partition reads the parents' pages and takes its share by key. So the parents are never held in memory
+        together, a retry takes the same share, and a parent that moves between pages is in one share only.
         """
         options = self._options
         parent = options.parent
@@ -164,9 +173,14 @@ class RestPoller(Poller, CountsRows):
             yield {}
             return
         (day,) = part.days
-        parent_columns = sorted(requested_parent_columns(options.request) | {parent_column.parent_name for parent_column in options.resolved_parent_columns})
+        parent_columns = sorted(
+            requested_parent_columns(options.request)
+            | {parent_column.parent_name for parent_column in options.resolved_parent_columns}
+        )
         parent_tally = Tally(part.days)
-        reader = _PageReader(parent, day, stack.enter_context(self._open_api(parent)), stack=stack, tally=tally, row_tally=parent_tally)
+        reader = _PageReader(
+            parent, day, stack.enter_context(self._open_api(parent)), stack=stack, tally=tally, row_tally=parent_tally
+        )
         for batch in reader.batches({}):
             keys = batch.column(RECORD_KEY).to_pylist()
             for key, row in zip(keys, batch.select(parent_columns).to_pylist(), strict=True):
@@ -178,14 +192,14 @@ class RestPoller(Poller, CountsRows):
 
 
 def _quota_ended(error: QuotaError, options: RestOptions, day: Day, tally: Tally) -> ConnectError:
-    """Return the error of a poll whose quota ended half way. The next try begins again at the first page."""
+    """Return the error of a poll whose quota ended. The next try starts at the first page."""
     pages = tally.counts["pages"]
     hourly = None if options.limits is None else options.limits.per_hour
     if hourly is not None and pages >= hourly:
         return ConfigError(
             f"{options.stream}: day {day} has more than {pages:,} pages, and limits.per_hour allows {hourly:,} "
-            "requests: each try would begin at the first page and never come to the last. Ask for larger pages, or "
-            f"raise limits.per_hour if the API allows more. The API said: {error}"
+            "requests, so no try could reach the last page. Request larger pages, or raise limits.per_hour if the "
+            f"API allows more. The API's answer: {error}"
         )
     return QuotaError(
         str(error), said=error.said, retry_after_seconds=error.retry_after_seconds, needs=pages + 1 if pages else 0
@@ -193,11 +207,11 @@ def _quota_ended(error: QuotaError, options: RestOptions, day: Day, tally: Tally
 
 
 class _PageReader:
-    """Reads all pages of one source, for one parent after the other.
+    """Reads all pages of one source, for one parent after another.
 
     :param tally: counts bytes, requests and pages.
-    :param rows_to: counts rows and what is dropped of them; by default the same.
-    :param looks_ahead: whether a page is asked for, in a thread, while rows are made of the one before it.
+    :param rows_to: counts rows and dropped rows, by default the same tally.
+    :param looks_ahead: request a page in a thread while the previous one is converted to rows.
     """
 
     def __init__(
@@ -215,7 +229,7 @@ class _PageReader:
         self._day = day
         self._api = api
         self._tally = tally
-        self._has_all_rows = row_tally is None and options.parent is None  # one listing has all rows
+        self._has_all_rows = row_tally is None and options.parent is None  # a single listing has all rows
         self._looks_ahead = looks_ahead
         self._request_sent = threading.Event()
         self._parser = PageParser(options.records, paging_value_paths(options.paging))
@@ -234,7 +248,7 @@ class _PageReader:
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of each page.
 
-        :raises RetriableError: the pages come to no end, or not to the one that is declared.
+        :raises RetriableError: the pages never end, or end against the declared rule.
         """
         options = self._options
         if self._sibling_check is not None:
@@ -263,11 +277,11 @@ class _PageReader:
         self._tally.counts["pages"] += 1
         if page.is_ignored:
             self._tally.counts["ignored_parents"] += 1
-        return None if page.cut is None else self._row_builder.build_rows(page.cut, parent, page.about)
+        return None if page.parts is None else self._row_builder.build_rows(page.parts, parent, page.label)
 
     @contextmanager
     def _open_pages(self, pager: Pager) -> Iterator[Iterator[_Page]]:
-        """Let the block have the pages, each while the next one is asked for, where there may be one."""
+        """Provide the pages to the block. Each next page, if any, is requested meanwhile."""
         from xxhash import xxh3_128_digest
 
         paging = self._options.paging
@@ -278,10 +292,10 @@ class _PageReader:
             return self._page(pager, token)
 
         def next_of(page: _Page) -> str | None:
-            if page.cut is None or page.facts is None:
+            if page.parts is None or page.facts is None:
                 return None
-            # Whoever makes rows of the page finds out, too; until then the next one would have been asked for.
-            seen_rows.require_new(xxh3_128_digest(page.cut.records_json) if page.cut.records else None)
+            # The row builder would notice a repeated page too, but only after the next request.
+            seen_rows.require_new(xxh3_128_digest(page.parts.records_json) if page.parts.records else None)
             return pager.next_token(page.facts)
 
         pages_read = pages(fetch, next_of, max_pages=most)
@@ -293,13 +307,13 @@ class _PageReader:
         try:
             yield prefetched
         except BaseException:
-            self._api.close()  # nobody waits for the page that is being read
+            self._api.close()  # the page being read is not needed any more
             raise
         finally:
             prefetched.close()
 
     def _announce_requests(self, pages_read: Iterator[_Page]) -> Iterator[_Page]:
-        """Yield pages, and set the event when the next one is asked for, or there is none."""
+        """Yield pages, and set the event once the next request is sent, or no page follows."""
         try:
             for page in pages_read:
                 self._request_sent.clear()
@@ -312,13 +326,13 @@ class _PageReader:
         call = pager.call_for_page(token)
         reply = self._api.ask(call, self._tally, on_sent=self._request_sent.set)
         if reply.verdict == "ignored":
-            pager.require_end(can_run_out=False)  # what came before it would be half of the parent's children
+            pager.require_end(can_run_out=False)  # the earlier pages would be only a part of the parent's children
             return _Page(None, None, call.about, is_ignored=True)
         if reply.verdict == "empty":
             pager.require_end(can_run_out=True)
             return _Page(None, None, call.about)
-        cut = self._parser.parse(reply.body, call.about)
-        last_path = last_record_place(self._options.paging)
-        last = None if last_path is None else self._parser.value_in_last_record(cut, last_path)
-        facts = PageFacts(len(cut.records), cut.page_values, reply.headers, reply.url, last)
-        return _Page(cut, facts, call.about)
+        page_parts = self._parser.parse(reply.body, call.about)
+        last_path = last_record_path(self._options.paging)
+        last = None if last_path is None else self._parser.value_in_last_record(page_parts, last_path)
+        facts = PageFacts(len(page_parts.records), page_parts.page_values, reply.headers, reply.url, last)
+        return _Page(page_parts, facts, call.about)

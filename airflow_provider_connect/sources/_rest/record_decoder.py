@@ -1,4 +1,4 @@
-"""Decodes what the declared columns need of records: all records of a page at once where that can be had."""
+"""Decodes the fields of the declared columns, all records of a page at once if possible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FieldValues = list[tuple[Any, ...]]
 class UndeclaredFields(NamedTuple):
     """Fields that no column needs.
 
-    :param records: how many have any.
+    :param records: number of records with such fields.
     """
 
     records: int
@@ -30,13 +30,13 @@ class UndeclaredFields(NamedTuple):
 
 
 class DecodedRecords(NamedTuple):
-    """The values of a page's records.
+    """Values of a page's records.
 
-    :param values: for each column, one of each record: decoded, or the field's bytes where the column needs its JSON
-        text (``b""`` if missing). Of a record that cannot be read it is None.
-    :param bad: by the record's number, why it cannot be read.
-    :param surrogates: how many records hold half a surrogate pair, which is U+FFFD in columns.
-    :param undeclared: none where nobody asks.
+    :param values: by column, one value for each record: decoded, or the field's bytes if the column needs its JSON text
+        (``b""`` if missing). None for an unreadable record.
+    :param unreadable: reason by number of the record.
+    :param lone_surrogates: number of records with half a surrogate pair, which becomes U+FFFD in columns.
+    :param undeclared: empty unless needed.
     """
 
     values: dict[str, list[Any]]
@@ -46,17 +46,16 @@ class DecodedRecords(NamedTuple):
 
 
 def needs_json_text(kind: str) -> bool:
-    """Tell whether a column is made of its field's JSON text: decoding would lose digits, or the form."""
+    """Return True if a column is made of its field's JSON text, because decoding would lose digits or the form."""
     return kind == "json" or decimal_digits(kind) is not None
 
 
 class _FastDecoder:
-    """Decodes the records of a page in one go, if nothing is odd about any of them.
+    """Decodes regular records of a page at once.
 
-    :param fields: which a column needs, and how they are decoded.
-    :param knows_all: whether to see as well which records have fields that no column needs; it knows those that came so
-        far.
-    :param is_partial: whether objects are read only in part: then their text has to be looked at as well.
+    :param fields: type of each field that a column needs.
+    :param knows_all: detect records with undeclared fields, of the names learned so far.
+    :param is_partial: objects are read only in part, so their text must be checked separately.
     """
 
     def __init__(self, fields: Mapping[str, Any], *, knows_all: bool, is_partial: bool) -> None:
@@ -71,23 +70,23 @@ class _FastDecoder:
         self.learn(())
 
     def learn(self, names: Iterable[str]) -> None:
-        """Know these other fields, too."""
+        """Add names of undeclared fields."""
         import msgspec
 
         self._other_fields |= dict.fromkeys(names, msgspec.Raw)
         self._decoder = None
-        if len(self._other_fields) <= _MAX_OTHER_FIELDS:  # records that always have new ones cost less where nothing is known
+        if len(self._other_fields) <= _MAX_OTHER_FIELDS:  # records with ever new fields are cheaper without learning
             with suppress(ValueError):
                 form: Any = _record_type(self._fields | self._other_fields, is_strict=self.knows_all)
                 self._decoder = msgspec.json.Decoder(list[form])
 
     def columns(self, records_json: bytes) -> tuple[FieldValues, UndeclaredFields] | None:
-        """Return the records' values by field; None if a record is odd, or has a field that is not known."""
+        """Return the values by field, or None if a record is irregular or has an unknown field."""
         if self._decoder is None:
             return None
         try:
             if self._is_partial:
-                records_json.decode()  # msgspec reads over bytes that are no text
+                records_json.decode()  # msgspec does not check skipped bytes
             rows: list[Any] = self._decoder.decode(records_json)
         except self._malformed:
             return None
@@ -96,7 +95,9 @@ class _FastDecoder:
         present = sorted(name for name, values in others.items() if any(values))
         if any(all(others[name]) for name in present):
             return field_values, UndeclaredFields(len(rows), present)
-        return field_values, UndeclaredFields(sum(map(any, zip(*(others[name] for name in present), strict=True))), present)
+        return field_values, UndeclaredFields(
+            sum(map(any, zip(*(others[name] for name in present), strict=True))), present
+        )
 
 
 class RecordDecoder:
@@ -116,17 +117,19 @@ class RecordDecoder:
         self._all = msgspec.json.Decoder(list[form])
         self._one = msgspec.json.Decoder(form)
         self._getters = {name: self._getter(name) for name in self._paths}
-        # Of objects that columns look into, msgspec makes no more than what they look for.
+        # From objects with nested columns, msgspec decodes only the needed fields.
         inner = {field: names for field in fields if (names := self._subfields_needed(field))}
         quick = self._fields | {field: _record_type(dict.fromkeys(names, Any)) | None for field, names in inner.items()}
-        # A field that is read over for its text may hold bytes that are none, and another column look into it.
+        # A field kept as text may contain invalid UTF-8, and another column may read inside it.
         self._looks_into_texts = any(
             path[0] in self._raw and name not in self._texts for name, path in self._paths.items()
         )
         is_partial = bool(inner) or self._looks_into_texts
         self._fast_decoder = _FastDecoder(quick, knows_all=records.undeclared != "json", is_partial=is_partial)
         self._fast_getters = self._getters | {
-            name: _attribute_getter(f"f{inner[path[0]].index(path[1])}") for name, path in self._paths.items() if path[0] in inner
+            name: _attribute_getter(f"f{inner[path[0]].index(path[1])}")
+            for name, path in self._paths.items()
+            if path[0] in inner
         }
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -152,9 +155,9 @@ class RecordDecoder:
         return DecodedRecords(values, unreadable, surrogates, fields_and_undeclared[1])
 
     def _columns(self, page: PageParts, unread: list[int]) -> tuple[FieldValues, UndeclaredFields]:
-        """Return the records' values by field, as far as msgspec reads them one by one.
+        """Return the values by field of the records that msgspec can read one by one.
 
-        :param unread: gets the numbers of the other records.
+        :param unread: receives the numbers of the other records.
         """
         undeclared = self._undeclared(page) if self._fast_decoder.knows_all else UndeclaredFields(0, [])
         try:
@@ -182,14 +185,14 @@ class RecordDecoder:
             try:
                 others = self._slices.members(record).keys() - self._fields.keys()
             except ValueError:
-                continue  # what is no object is told as that
+                continue  # reported elsewhere as not an object
             records += bool(others)
             names |= others
         self._fast_decoder.learn(names)
         return UndeclaredFields(records, sorted(names))
 
     def json_text(self, record: Any, name: str) -> str | None:
-        """Return the JSON text of a column's field in a record; None if it cannot be found."""
+        """Return the JSON text of a column's field in a record, or None."""
         try:
             raw = self._slices.value_at(record, self._paths[name])
             return None if raw is MISSING else bytes(raw).decode()
@@ -197,14 +200,14 @@ class RecordDecoder:
             return None
 
     def _subfields_needed(self, field: str) -> list[str]:
-        """Return what columns look for inside a field, if that is all that is wanted of it, one level down."""
+        """Return the subfields needed from a field, if nothing else of it is needed."""
         paths = [path for path in self._paths.values() if path[0] == field]
         if field in self._raw or any(len(path) != 2 or path[1].isdigit() for path in paths):
             return []
         return list(dict.fromkeys(path[1] for path in paths))
 
     def _getter(self, name: str) -> Callable[[Sequence[Any]], list[Any]]:
-        """Return what makes the values of a column of those of the field where its way begins."""
+        """Return a function that converts the values of a field to those of a column."""
         path, is_text = self._paths[name], name in self._texts
         if path[0] not in self._raw:
             return list if len(path) == 1 else _nested_getter(path[1:])
@@ -221,13 +224,13 @@ class RecordDecoder:
         return lambda values: [_decode_or_text(text_of(value)) for value in values]
 
     def _decode_slowly(self, record: bytes) -> tuple[dict[str, Any], bool]:
-        """Read a record that msgspec does not.
+        """Decode a record that msgspec refuses.
 
-        :raises NotJsonError: it is no JSON object, either.
+        :raises NotJsonError: the record is not a JSON object.
         """
         document = parse_json(decode_utf8(record))
         if not isinstance(document, dict):
-            raise NotJsonError("it is no JSON object")
+            raise NotJsonError("it is not a JSON object")
         values: dict[str, Any] = {}
         has_surrogates = False
         for name, path in self._paths.items():
@@ -242,9 +245,9 @@ class RecordDecoder:
 
 
 def _record_type(fields: Mapping[str, Any], *, is_strict: bool = False) -> Any:
-    """Return a form of records that has these fields.
+    """Return a msgspec type with these fields.
 
-    :raises ValueError: msgspec cannot look for a field of such a name.
+    :raises ValueError: msgspec does not support a field's name.
     """
     import msgspec
 
@@ -262,7 +265,7 @@ def _record_type(fields: Mapping[str, Any], *, is_strict: bool = False) -> Any:
 
 
 def _attribute_getter(name: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return what takes an attribute of values; None of those that are None."""
+    """Return a function that reads an attribute of each value, or None of None."""
     get = attrgetter(name)
 
     def attribute(values: Sequence[Any]) -> list[Any]:
@@ -280,7 +283,7 @@ def _columns(rows: list[Any]) -> FieldValues:
 
 
 def _nested_getter(path: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return what finds values inside decoded ones; None where there is nothing."""
+    """Return a function that looks values up inside decoded ones, or None."""
     first, is_last = path[0], len(path) == 1
 
     def all_inside(values: Sequence[Any]) -> list[Any]:
@@ -292,7 +295,7 @@ def _nested_getter(path: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]
 
 
 def _decode_or_text(text: bytes) -> Any:
-    """Return a value; of a number that is too long its text, which fits no column but one of texts."""
+    """Decode a value. A number with too many digits stays text, which fits only a text column."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Makes rows of a page: typed, keyed, of the day, each key once; and counts what is dropped."""
+"""Converts a page to rows: typed, with keys, of the day, each key once. Counts dropped records."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _LIMIT_BYTES = 16 << 20
 
 
 class SiblingCheck:
-    """Looks at the records of one poll that are dropped as duplicates, parent by parent.
+    """Checks the duplicates of one poll, parent by parent.
 
-    The same record under two parents is a duplicate. Another record under the same key is a row that would be lost.
+    The same record under two parents is a duplicate. A different record with the same key would be lost.
 
-    :param stack: lets go of what it keeps.
+    :param stack: releases the keys.
     """
 
     def __init__(self, options: RestOptions, stack: ExitStack) -> None:
@@ -44,20 +44,23 @@ class SiblingCheck:
 
     @classmethod
     def for_options(cls, options: RestOptions, stack: ExitStack) -> SiblingCheck | None:
-        """Return what looks at the children of several parents; None where their key names the parent."""
+        """Return a check for children of several parents, or None if their key includes the parent."""
         is_needed = options.parent is not None and not set(options.parent_columns) & set(options.records.key)
         return cls(options, stack) if is_needed else None
 
     def start_parent(self) -> None:
-        """Go on to the next parent."""
+        """Start the next parent."""
         self._parent += 1
 
-    def require_no_lost_records(self, columns: Mapping[str, pa.Array], is_kept: Any, is_new_key: Any, label: str) -> None:
-        """Make sure that no record is dropped that differs from the one of another parent with its key.
+    def require_no_lost_records(
+        self, columns: Mapping[str, pa.Array], is_kept: Any, is_new_key: Any, label: str
+    ) -> None:
+        """Require that dropped duplicates equal the record of the other parent.
 
-        :param is_kept: of each record, whether it is a row, but for its key.
-        :param is_new_key: of those, whether the key is new.
-        :raises RetriableError: there is one; or a record changed between two parents, which the next try mends.
+        :param is_kept: per record, whether it is a row, duplicates included.
+        :param is_new_key: per kept record, whether its key is new.
+        :raises RetriableError: a record differs. A change between two parents looks the same, and the next try repairs
+            it.
         """
         import pyarrow as pa
 
@@ -67,15 +70,15 @@ class SiblingCheck:
         is_first_here = self._keys_by_parent.add_keys(record_keys(str(self._parent), rows[:1]))
         lost = ~is_new_key & is_new & is_first_here
         if lost.any():
-            # What the parent has twice on this very page is its own matter.
+            # Duplicates of one parent on this page are allowed.
             new_keys = set(rows[0].filter(pa.array(is_new_key)).to_pylist())
             lost_records = sum(key not in new_keys for key in rows[0].filter(pa.array(lost)).to_pylist())
             if lost_records:
                 raise RetriableError(
-                    f"{label}: {lost_records:,} records have the key of another parent's record and differ from it: they "
-                    "would be lost as its duplicates. A key that is unique within its parent only needs the parent, "
-                    "too: name a column of it in parent_columns, and that in records.key. If the key is unique, a "
-                    "record has changed meanwhile, and the next try finds it alike"
+                    f"{label}: {lost_records:,} records have the key of another parent's record and differ from it. "
+                    "They would be lost as duplicates. If the key is unique only within its parent, add a parent "
+                    "column to parent_columns and to records.key. If the key is unique, a record has changed during "
+                    "the poll, and the next try repairs it"
                 )
 
 
@@ -85,7 +88,7 @@ _MAX_NAMED_FIELDS = 5
 class PageRows(NamedTuple):
     """The rows of a page.
 
-    :param mark: the same for two pages with the same records alone; None if there are none.
+    :param fingerprint: equal for two pages only if their records are equal. None without records.
     """
 
     batch: pa.RecordBatch
@@ -93,11 +96,11 @@ class PageRows(NamedTuple):
 
 
 class RowBuilder:
-    """Makes the rows of one poll.
+    """Builds the rows of one poll.
 
-    :param seen: the keys of the rows so far.
-    :param day: which they should be of; None for a snapshot.
-    :param siblings: looks at what is dropped as a duplicate of another parent's record; None where that cannot be.
+    :param seen_keys: keys of earlier rows.
+    :param day: the expected day, or None for a snapshot.
+    :param sibling_check: checks duplicates of another parent's record, if they can occur.
     """
 
     def __init__(
@@ -123,11 +126,11 @@ class RowBuilder:
         self._siblings = sibling_check
 
     def build_rows(self, page: PageParts, parent_values: Mapping[str, Any], label: str) -> PageRows:
-        """Return the rows of a page that are kept.
+        """Return the kept rows of a page.
 
-        :param parent_values: the parent's values, by its own columns.
-        :param label: which page it is, for messages.
-        :raises DataError: a record is bad, and not tolerated, or has fields that are not declared.
+        :param parent_values: values of the parent by its own columns.
+        :param label: names the page in messages.
+        :raises DataError: a record is invalid and not tolerated, or has undeclared fields.
         """
         import numpy as np
         import pyarrow as pa
@@ -146,7 +149,7 @@ class RowBuilder:
         keep = np.ones(len(page.records), dtype=bool)
         self._reject(page, invalid, keep, first, label)
         key_bytes = record_keys("", [columns[name] for name in self._records.key])
-        # By keys: other fields may change from one answer to the next, though the records are the same.
+        # By keys, because other fields of the same record may change between answers.
         mark = hashlib.blake2b(page.records_json if invalid else key_bytes, digest_size=16).digest()
         columns[RECORD_KEY] = keys_as_hex(key_bytes)
         self._drop_other_days(columns, keep, label)
@@ -160,8 +163,10 @@ class RowBuilder:
         )
         return PageRows(batch if keep.all() else batch.filter(pa.array(keep)), mark)
 
-    def _columns(self, page: PageParts, decoded: DecodedRecords) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
-        """Return the declared columns, and by number the records that are bad, with reason and column."""
+    def _columns(
+        self, page: PageParts, decoded: DecodedRecords
+    ) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
+        """Return the declared columns, and reason and column of each invalid record by its number."""
         invalid = {number: (reason, "") for number, reason in decoded.unreadable.items()}
         if decoded.lone_surrogates:
             self._tally.counts["lone_surrogates"] += decoded.lone_surrogates
@@ -180,7 +185,7 @@ class RowBuilder:
         return columns, invalid
 
     def _require_key_and_day(self, columns: Mapping[str, pa.Array], invalid: dict[int, tuple[str, str]]) -> None:
-        """Add the records without a key, or, where the day decides, without their day."""
+        """Mark records without a key as invalid, and, if the day decides, those without a day."""
         required_columns = dict.fromkeys(self._records.key, "key")
         if self._day is not None and self._records.day is not None and self._records.outside != "count":
             required_columns.setdefault(self._records.day, "day")
@@ -189,10 +194,12 @@ class RowBuilder:
                 for row in columns[name].is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
                     invalid.setdefault(row, (f"its {role} column {name!r} is missing or null", name))
 
-    def _reject(self, page: PageParts, invalid: Mapping[int, tuple[str, str]], keep: Any, first: int, label: str) -> None:
+    def _reject(
+        self, page: PageParts, invalid: Mapping[int, tuple[str, str]], keep: Any, first: int, label: str
+    ) -> None:
         for number in sorted(invalid):
             reason, column = invalid[number]
-            message = f"{label}: record {first + number} of those read is no row: {reason}"
+            message = f"{label}: record {first + number} is rejected: {reason}"
             self._tolerance.require(self._tally.counts["rejected"] + 1, message)
             self._tally.reject(Reject(first + number, reason, bytes(page.records[number]), column))
             keep[number] = False
@@ -205,13 +212,13 @@ class RowBuilder:
             names_text = ", ".join(ascii(name[:40]) for name in names[:_MAX_NAMED_FIELDS])
             more_text = f" and {len(names) - _MAX_NAMED_FIELDS} more" if len(names) > _MAX_NAMED_FIELDS else ""
             raise DataError(
-                f"{label}: records have fields that no column names: {names_text}{more_text}. Declare them in records.columns, "
+                f"{label}: records have undeclared fields: {names_text}{more_text}. Declare them in records.columns, "
                 "or set records.undeclared to 'json' or 'drop'"
             )
         self._tally.counts["undeclared_dropped"] += undeclared.records
 
     def _drop_other_days(self, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
-        """Narrow ``keep`` to the records of the day, as declared; and tell the span of their times."""
+        """Narrow ``keep`` to the records of the day, as declared, and record the span of their times."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -234,7 +241,7 @@ class RowBuilder:
             return
         if self._records.outside == "fail":
             raise DataError(
-                f"{label}: {int(outside.sum()):,} records are not of day {self._day} by column {name!r}: correct "
+                f"{label}: {int(outside.sum()):,} records are not of day {self._day} by column {name!r}. Correct "
                 "bounds or zone, or set records.outside to 'drop' or 'count'"
             )
         if self._records.outside == "count":
@@ -265,16 +272,16 @@ class RowBuilder:
 
 
 def _documents(page: PageParts, invalid: dict[int, tuple[str, str]]) -> pa.Array:
-    """Return the records' own texts; those that are not UTF-8 become bad."""
+    """Return the records' own texts. Records that are not UTF-8 become invalid."""
     import numpy as np
     import pyarrow as pa
 
     ends = np.cumsum(np.fromiter(map(len, page.records), np.int64, len(page.records)))
     try:
         offsets = pa.array(np.append(0, ends)).cast(pa.int32()).buffers()[1]
-        return pa.Array.from_buffers(pa.binary(), len(ends), [None, offsets, pa.py_buffer(b"".join(page.records))]).cast(
-            pa.string()
-        )
+        return pa.Array.from_buffers(
+            pa.binary(), len(ends), [None, offsets, pa.py_buffer(b"".join(page.records))]
+        ).cast(pa.string())
     except pa.ArrowInvalid:
         texts = [bytes(record) for record in page.records]
         for number, text in enumerate(texts):

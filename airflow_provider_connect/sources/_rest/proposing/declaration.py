@@ -1,4 +1,4 @@
-"""Proposes a declaration, by the API's own description or one answer: of each guess a comment says what to check."""
+"""Proposes a declaration from an OpenAPI document or one answer. A comment marks each guess."""
 
 from __future__ import annotations
 
@@ -16,39 +16,44 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.findings import ProposalRequest
 from airflow_provider_connect.sources._rest.files import read_declaration
 from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi
-from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, ResponseShape, pointer_to, detect_shape
+from airflow_provider_connect.sources._rest.proposing.response_shape import (
+    Parameter,
+    ResponseShape,
+    detect_shape,
+    pointer_to,
+)
 
-_PATIENCE_SECONDS = 20.0  # somebody waits
+_PATIENCE_SECONDS = 20.0  # a person waits
 
 
 def propose_declaration(request: ProposalRequest, connection: Connection | None) -> str:
-    """Return a declaration, YAML, of a document or else of one answer.
+    """Return a YAML declaration, from a document or from one answer.
 
-    :raises ConfigError: the path is missing, or not exactly one of document and connection is given.
-    :raises ConnectError: as a poll does.
+    :raises ConfigError: the path is missing, or not exactly one of document and connection is set.
+    :raises ConnectError: as in a poll.
     """
     if request.path is None:
-        raise ConfigError("--path: name the request's path, such as /v1/events")
+        raise ConfigError("--path: set the request's path, such as /v1/events")
     if (request.openapi is None) == (connection is None):
-        raise ConfigError("give --conn-id, whose API is asked for one answer, or --openapi, the API's own description")
+        raise ConfigError("set --conn-id to request one answer, or --openapi for the API's own description")
     if request.openapi is not None:
         return propose_from_document(request.path, request.openapi)
-    assert connection is not None, "one of them is given"
+    assert connection is not None, "the check above"
     return propose_from_answer(request.path, connection)
 
 
 def propose_from_document(path: str, document: Path) -> str:
-    """Return a declaration, YAML, of what an OpenAPI 3 document says of ``GET path``. No network.
+    """Return a YAML declaration for ``GET path`` of an OpenAPI 3 document. No network.
 
-    :raises ConfigError: it says nothing of that, or is no such document.
+    :raises ConfigError: the document is not OpenAPI 3, or lacks the path.
     """
     return declaration_yaml(path, *OpenApi(read_declaration(document)).describe_get(path))
 
 
 def propose_from_answer(path: str, connection: Connection) -> str:
-    """Return a declaration, YAML, of what one answer looks like: one request, whose values are not kept.
+    """Return a YAML declaration from one request. The answer's values are not kept.
 
-    :raises ConnectError: as a poll does; :class:`.DataError` if the answer holds no records.
+    :raises ConnectError: as in a poll. :class:`.DataError` if the answer has no records.
     """
     with JsonApi(connection, patience_seconds=_PATIENCE_SECONDS) as api:
         reply = api.ask(Call(path))
@@ -88,7 +93,7 @@ _DAYS = ("created_at", "created", "updated_at", "timestamp", "time", "date", "oc
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = ("document", "record_key", "day")
-_CHECK_END = "check what the API says on its last page: rows are lost if this is wrong"
+_CHECK_END = "check the API's last page: rows are lost if this is wrong"
 
 
 class _Guess(NamedTuple):
@@ -97,13 +102,13 @@ class _Guess(NamedTuple):
 
 
 def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: ResponseShape) -> str:
-    """Return the declaration as YAML, which :meth:`.RestSource.from_file` takes as it is.
+    """Return the declaration as YAML for :meth:`.RestSource.from_file`.
 
-    :raises DataError: the records have no field that could be a column.
+    :raises DataError: no field of the records can be a column.
     """
     columns = _columns(shape)
     if not columns:
-        raise DataError("the records have no plain fields: declare their columns by hand")
+        raise DataError("the records have no scalar fields: declare their columns by hand")
     names = {parameter.name: parameter for parameter in parameters}
     params, bounds = _params(names)
     paging = _paging(names, shape)
@@ -112,7 +117,7 @@ def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: Response
     key, day = _key(columns), _day(columns)
     stream = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.rstrip("/").rpartition("/")[2]).strip("_.-") or "records"
     lines = [
-        "# Proposed from what could be seen. Every guess says so: check it against the API's reference, then try it:",
+        "# A proposal. Comments mark guesses: check them against the API's reference, then try it:",
         "# airflow connect preview --source rest --options FILE --conn-id ID --day YYYY-MM-DD",
         f"stream: {_yaml(stream)}",
         "request:",
@@ -125,31 +130,30 @@ def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: Response
         ]
     if not bounds:
         lines += [
-            "snapshot: replace  # guess: no parameter was seen that asks for a day, so all there is replaces what",
-            "# was there. Is there one? Then no snapshot, and: request: {params: {since: '{day.start}'}}",
+            "snapshot: replace  # guess: no parameter selects a day, so each run replaces everything.",
+            "# If there is one, remove snapshot and set: request: {params: {since: '{day.start}'}}",
         ]
     else:
         lines += [
-            "bounds: {start: inclusive, end: exclusive}  # guess: if the end is included: inclusive, and granularity"
+            "bounds: {start: inclusive, end: exclusive}  # guess: if the API includes the end: inclusive, with "
+            "granularity"
         ]
     lines += [f"paging: {_yaml(paging.value)}  # guess: {paging.reason}", "records:"]
     lines += [f"  at: {_yaml(shape.at)}"] if shape.at else []
     lines += [f"  key: {_yaml([key.value])}  # guess: {key.reason}", "  columns:"]
     lines += [f"    {_yaml(name)}: {_column(name, *field)}" for name, field in columns.items()]
     if day is not None and bounds:
-        lines += [
-            f"  day: {_yaml(day)}  # guess: the time that the bounds ask for; a record of another day fails the load"
-        ]
+        lines += [f"  day: {_yaml(day)}  # guess: the time of the bounds. A record of another day fails the load"]
     return "\n".join(lines) + "\n"
 
 
 def _yaml(value: Any) -> str:
-    """Return a value as YAML: as JSON, but for characters that YAML takes only if they are escaped."""
+    """Return a value as YAML: JSON, with escapes for characters that YAML does not allow."""
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _columns(shape: ResponseShape) -> dict[str, tuple[str, str]]:
-    """Return field and type by column; sinks do not tell case apart, so no two columns differ in that alone."""
+    """Return field and type by column name. Names differ in more than case, because sinks ignore case."""
     columns: dict[str, tuple[str, str]] = {}
     taken_names = {*_RESERVED_NAMES}
     for field, kind in shape.columns.items():
@@ -164,7 +168,7 @@ def _columns(shape: ResponseShape) -> dict[str, tuple[str, str]]:
 
 def _column(name: str, field: str, kind: str) -> str:
     declared: Any = kind if name == field else {"type": kind, "at": pointer_to(field)}
-    note = "  # guess: if it is money, decimal(18,2) is exact" if kind == "double" else ""
+    note = "  # guess: for money, decimal(18,2) is exact" if kind == "double" else ""
     return f"{_yaml(declared)}{note}"
 
 
@@ -173,9 +177,10 @@ def _key(columns: Mapping[str, tuple[str, str]]) -> _Guess:
     key = next((name for name in plain if name.lower() in ("id", "uuid", "guid", "key")), None)
     key = key or next((name for name in plain if name.lower().endswith("id")), None)
     if key is not None:
-        return _Guess(key, "its name; does it identify a record?")
+        return _Guess(key, "by name: does it identify a record?")
     return _Guess(
-        next(iter(plain or columns)), "the first column, as none is named like a key: name what identifies one"
+        next(iter(plain or columns)),
+        "the first column, because no name looks like a key: set the columns that identify a record",
     )
 
 
@@ -185,7 +190,7 @@ def _day(columns: Mapping[str, tuple[str, str]]) -> str | None:
 
 
 def _params(names: Mapping[str, Parameter]) -> tuple[dict[str, _Guess], bool]:
-    """Return the parameters to send, and whether the day's bounds are among them."""
+    """Return the parameters to send, and whether they include the day's bounds."""
     params = {}
     for edge, pattern in (("start", _START_NAMES), ("end", _END_NAMES)):
         matching = [candidate for name, candidate in names.items() if name not in _TOKENS and pattern.fullmatch(name)]
@@ -194,12 +199,12 @@ def _params(names: Mapping[str, Parameter]) -> tuple[dict[str, _Guess], bool]:
                 parameter.format, ":epoch_s" if parameter.type == "integer" else ""
             )
             params[parameter.name] = _Guess(
-                f"{{day.{edge}{format_suffix}}}", f"guess: its name; does it ask for the day's {edge}?"
+                f"{{day.{edge}{format_suffix}}}", f"guess by name: is this the day's {edge}?"
             )
     size = next((names[name] for name in _SIZES if name in names), None)
     if size is not None:
         params[size.name] = _Guess(
-            size.maximum or 100, "the largest page" if size.maximum else "guess: how large may a page be?"
+            size.maximum or 100, "the largest page" if size.maximum else "guess: check the largest page size"
         )
     return params, any("{day." in str(candidate.value) for candidate in params.values())
 
@@ -209,26 +214,26 @@ def _paging(names: Mapping[str, Parameter], shape: ResponseShape) -> _Guess:
 
 
 def _pagings(names: Mapping[str, Parameter], shape: ResponseShape) -> Iterator[_Guess]:
-    """Yield how pages could follow each other, the surest first."""
+    """Yield possible pagings, the most certain first."""
     if shape.has_next_link:
-        yield _Guess({"kind": "link_header", "ends": "no_token"}, f"the answer has a Link header; {_CHECK_END}")
+        yield _Guess({"kind": "link_header", "ends": "no_token"}, f"the answer has a Link header. {_CHECK_END}")
     more = _first_field_matching(shape, _HAS_MORE, "boolean")
     flag = {"rule": "flag", "at": more, "last": False} if more else None
     for path in _fields_matching(shape, _NEXT_LINK, "link"):
         yield _Guess(
-            {"kind": "next_link", "at": path, "ends": flag or "no_token"}, f"a link beside the records; {_CHECK_END}"
+            {"kind": "next_link", "at": path, "ends": flag or "no_token"}, f"a link next to the records. {_CHECK_END}"
         )
     token = next((name for name in _TOKENS if name in names), None)
     for path in _fields_matching(shape, _NEXT_TOKEN, "string", "null"):
         param = token or path.rpartition("/")[2]
-        guess_note = "" if token else "the parameter's name is guessed, too; "
+        guess_note = "" if token else "the parameter's name is guessed too. "
         yield _Guess(
             {"kind": "cursor", "at": path, "param": param, "ends": flag or "no_token"},
-            f"a token beside the records; {guess_note}{_CHECK_END}",
+            f"a token next to the records. {guess_note}{_CHECK_END}",
         )
     if flag and token:
         yield _Guess(
-            {"kind": "last_key", "param": token, "ends": flag}, f"a flag and a parameter of this name; {_CHECK_END}"
+            {"kind": "last_key", "param": token, "ends": flag}, f"a flag and a parameter of this name. {_CHECK_END}"
         )
     total = _first_field_matching(shape, _TOTAL, "integer")
     ends: Any = flag or ({"rule": "total", "at": total} if total else "empty_page")
@@ -241,11 +246,9 @@ def _pagings(names: Mapping[str, Parameter], shape: ResponseShape) -> Iterator[_
             if name in names:
                 asked_size = {sizes[0]: size.name, sizes[1]: size.maximum or 100} if size else {}
                 yield _Guess(
-                    {"kind": kind, "param": name, **asked_size, "ends": ends}, f"a parameter of this name; {_CHECK_END}"
+                    {"kind": kind, "param": name, **asked_size, "ends": ends}, f"a parameter of this name. {_CHECK_END}"
                 )
-    yield _Guess(
-        {"kind": "single"}, "nothing was seen that leads to a next page; if there is one, all but the first are lost"
-    )
+    yield _Guess({"kind": "single"}, "no next page was found. If there is one, all pages after the first are lost")
 
 
 def _fields_matching(shape: ResponseShape, pattern: re.Pattern[str], *kinds: str) -> Iterator[str]:

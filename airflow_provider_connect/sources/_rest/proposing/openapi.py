@@ -1,4 +1,4 @@
-"""Reads parameters and the shape of an answer from an OpenAPI 3 document: https://spec.openapis.org/oas/v3.1.0."""
+"""Reads parameters and an answer's shape from an OpenAPI 3 document: https://spec.openapis.org/oas/v3.1.0."""
 
 from __future__ import annotations
 
@@ -16,62 +16,62 @@ _FORMATS = {"date-time": "timestamp", "date": "date"}
 
 
 class OpenApi:
-    """A document, whose references lead into itself.
+    """An OpenAPI document with internal references.
 
-    :raises ConfigError: it is none of OpenAPI 3.
+    :raises ConfigError: the document is not OpenAPI 3.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         if not str(document.get("openapi", "")).startswith("3") or not isinstance(document.get("paths"), dict):
-            raise ConfigError("the file is no OpenAPI 3 document: it has no 'openapi: 3.…' and 'paths'")
+            raise ConfigError("the file is not an OpenAPI 3 document: 'openapi: 3.…' and 'paths' are missing")
         self._document = document
 
     def describe_get(self, path: str) -> tuple[list[Parameter], ResponseShape]:
-        """Return the parameters of the query and the answer of ``GET path``.
+        """Return the query parameters and the answer's shape of ``GET path``.
 
-        :raises ConfigError: the document describes no such request, or an answer without a list of objects.
+        :raises ConfigError: the document lacks the request, or its answer has no list of objects.
         """
         paths = self._document["paths"]
         if path not in paths:
-            raise ConfigError(f"the document describes no path {path!r}; {suggest_nearest(path, paths)}")
+            raise ConfigError(f"the document has no path {path!r}; {suggest_nearest(path, paths)}")
         item = self._resolved(paths[path])
         operation = self._resolved(item.get("get"))
         if not operation:
-            raise ConfigError(f"the document describes no GET of {path!r}: declare it by hand")
-        parameters = [self._resolved(each) for each in [*item.get("parameters", ()), *operation.get("parameters", ())]]
+            raise ConfigError(f"the document has no GET of {path!r}: declare it by hand")
+        parameters = [
+            self._resolved(parameter) for parameter in [*item.get("parameters", ()), *operation.get("parameters", ())]
+        ]
         answers = [
             self._resolved(answer) for status, answer in operation.get("responses", {}).items() if _is_good(status)
         ]
         schemas = [schema for answer in answers if (schema := _json_schema(answer)) is not None]
         lists = [record_list for schema in schemas for record_list in self._lists(schema, ())]
         if not lists:
-            raise ConfigError(
-                f"the document describes no list of objects in the answer of GET {path!r}: declare it by hand"
-            )
+            raise ConfigError(f"the document has no list of objects in the answer of GET {path!r}: declare it by hand")
         names, fields = min(lists, key=lambda record_list: len(record_list[0]))
         shape = ResponseShape(
             at=pointer_to(*names) if names else "",
             columns={name: kind for name, schema in fields.items() if (kind := self._column(schema))},
-            other_fields={field_path: kind for schema in schemas for field_path, kind in self._other_fields(schema, ())},
+            other_fields={
+                field_path: kind for schema in schemas for field_path, kind in self._other_fields(schema, ())
+            },
             has_next_link=any("link" in map(str.lower, answer.get("headers", {})) for answer in answers),
         )
-        return [self._parameter(each) for each in parameters if each.get("in") == "query"], shape
+        return [self._parameter(parameter) for parameter in parameters if parameter.get("in") == "query"], shape
 
     def _resolved(self, value: Any) -> dict[str, Any]:
-        """Return an object, behind its reference if it is one."""
+        """Return an object, with references resolved."""
         for _ in range(_MOST_REFERENCES):
             if not isinstance(value, dict) or not isinstance(value.get("$ref"), str):
                 return value if isinstance(value, dict) else {}
             if not value["$ref"].startswith("#/"):
-                raise ConfigError(
-                    f"the document refers to another one ({value['$ref']!r}): bundle it into one file first"
-                )
+                raise ConfigError(f"the document refers to another one ({value['$ref']!r}): bundle both into one file")
             target: Any = self._document
             for name in value["$ref"][2:].split("/"):
                 name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
                 target = target.get(name) if isinstance(target, dict) else None
             value = target
-        raise ConfigError("the document's references lead in a circle")
+        raise ConfigError("the document's references form a circle")
 
     def _properties(self, schema: Any) -> dict[str, Any]:
         resolved = self._resolved(schema)
@@ -122,7 +122,13 @@ class OpenApi:
 
 def _types(schema: dict[str, Any]) -> set[str]:
     declared = schema.get("type")
-    return {declared} if isinstance(declared, str) else {str(type_name) for type_name in declared} if isinstance(declared, list) else set()
+    return (
+        {declared}
+        if isinstance(declared, str)
+        else {str(type_name) for type_name in declared}
+        if isinstance(declared, list)
+        else set()
+    )
 
 
 def _is_good(status: Any) -> bool:

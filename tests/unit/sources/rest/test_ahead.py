@@ -56,14 +56,14 @@ def hanging() -> Iterator[Callable[[Request], Answer | None]]:
 def test_rows_are_made_while_the_next_page_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     has_come = threading.Event()
     alone: list[int] = []
-    rows = RowBuilder.rows
+    rows = RowBuilder.build_rows
 
     def late(self: RowBuilder, *args: Any) -> Any:
         if not has_come.wait(SOON_SECONDS):
             alone.append(len(args[0].records))
         return rows(self, *args)
 
-    monkeypatch.setattr(RowBuilder, "rows", late)
+    monkeypatch.setattr(RowBuilder, "build_rows", late)
     with RestApi() as api:
         api.faults.append(second(lambda: has_come.set() or Answer(items_of(DATE, 3, 50))))  # type: ignore[func-returns-value]
         assert len(ids(read(api, NUMBERED))) == 13

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.sources._rest.page_parser import PageParts, PageParser
+from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
 from airflow_provider_connect.sources._rest.record_decoder import DecodedRecords, RecordDecoder
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.slices import JsonSlicer
@@ -71,7 +71,7 @@ def test_a_page_is_cut_as_level_by_level(body: bytes, at: str, places: list[str]
     for is_framed in (True, False):
         cutter = PageParser(records, places)
         if not is_framed:
-            cutter._frame = None
+            cutter._fast_decoder = None
         try:
             cut = cutter.parse(body, "page")
             found.append((list(map(bytes, cut.records)), cut.records_json, repr(cut.page_values)))
@@ -119,7 +119,7 @@ def test_records_are_decoded_as_one_by_one(undeclared: Any, pages: list[bytes]) 
     for page in pages:
         with suppress(ConnectError):  # what is no page is no decoder's matter
             cut = cutter.parse(page, "page")
-            slow._quick._decoder = None
+            slow._fast_decoder._decoder = None
             assert _shown(quick.decode(cut)) == _shown(slow.decode(cut))
 
 
@@ -143,4 +143,4 @@ def test_records_that_never_have_the_same_fields_are_not_learned_for_ever() -> N
     for number in range(0, 300, 3):
         records = [b'{"id":1,"n%d":1}' % (number + more) for more in range(3)]
         assert decoder.decode(PageParts(records, b"[" + b",".join(records) + b"]", {})).undeclared.records == 3
-    assert decoder._quick._decoder is None
+    assert decoder._fast_decoder._decoder is None

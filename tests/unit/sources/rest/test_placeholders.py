@@ -53,15 +53,15 @@ def test_all_wrong_places_are_named_at_once_with_the_nearest_name() -> None:
     }
     with pytest.raises(ConfigError) as caught:
         declared("", PageNumber(ends="empty_page"), request=request)
-    for told in (
+    for message in (
         "request.path: unknown {parnt.id}",
         "request.params.a: unknown {day.strt}; did you mean 'day.start'?",
         "request.params.b: unknown format 'epochms' of {day.end}; did you mean 'epoch_ms'?",
-        "request.params.c: '{ day.start }' is none of {day.start}, {day.end}",
+        "request.params.c: '{ day.start }' is not one of {day.start}, {day.end}",
         "request.headers.X-Until: unknown {day.end.iso}; did you mean 'day.end'?",
         "request.body.deep.0: unknown {parent.id}; no parent is declared",
     ):
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 def instant_of(value: str | int) -> dt.datetime:
@@ -129,7 +129,7 @@ def _cut(moment: dt.datetime, seconds: int, offset: dt.timedelta) -> dt.datetime
         ("epoch_ms", {}, (1_791_158_400_000, 1_791_244_800_000)),
     ],
 )  # fmt: skip
-def test_bounds_as_apis_want_them(form: str, bounds: dict[str, Any], sent: tuple[Any, Any]) -> None:
+def test_bounds_are_written_in_the_declared_format(form: str, bounds: dict[str, Any], sent: tuple[Any, Any]) -> None:
     made = Bounds(format=form, **bounds)
     assert (day_bound(DAY, "start", made).value, day_bound(DAY, "end", made).value) == sent
     assert not day_bound(DAY, "start", made).includes_other_days

@@ -152,8 +152,8 @@ def test_an_openapi_document_gives_bounds_too(tmp_path: Path) -> None:
     [
         (OPENAPI, "/isues", "did you mean '/issues'"),
         (OPENAPI, "/none", "no GET"),
-        (OPENAPI, "/round", "in a circle"),
-        ({"swagger": "2.0"}, "/issues", "no OpenAPI 3"),
+        (OPENAPI, "/round", "form a circle"),
+        ({"swagger": "2.0"}, "/issues", "not an OpenAPI 3"),
     ],
 )
 def test_documents_that_say_nothing_are_refused(document: dict[str, Any], path: str, text: str) -> None:
@@ -182,6 +182,6 @@ def test_whatever_fields_are_called_the_proposal_can_be_read(
     try:
         source = loaded(text, tmp_path_factory.mktemp("proposed"))
     except ConnectError as error:
-        assert "stands twice" in str(error) or "place" in str(error), text  # noqa: PT017
+        assert "repeated" in str(error) or "place" in str(error), text  # noqa: PT017
         return
     assert len(source.records.columns) == len(names)
