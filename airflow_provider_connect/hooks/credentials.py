@@ -1,4 +1,4 @@
-"""Turns Airflow connections into ours: once in a task, with every secret masked before anything is logged."""
+"""Converts Airflow connections to ours, once in a task, with every secret masked before anything is logged."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _URL_PASSWORD = re.compile(r"://[^/:\s]*:([^/\s]+)@")
 
 
 def resolve_connection(conn_id: str) -> Connection:
-    """Return a connection, and mask its secrets in the logs.
+    """Return a connection and mask its secrets in the logs.
 
-    :raises ConfigError: if Airflow has no such connection, or its extra is not a JSON object.
+    :raises ConfigError: Airflow has no such connection, or its extra is not a JSON object.
     """
     try:
         stored = _airflow_connection(conn_id)
     except AirflowNotFoundException:
         raise ConfigError(
-            f"Airflow has no connection {conn_id!r}: make it under Admin > Connections or with "
-            f"'airflow connections add {conn_id} …'"
+            f"Airflow has no connection {conn_id!r}. Create it under Admin > Connections or with 'airflow connections "
+            f"add {conn_id} …'"
         ) from None
     extra = _extra(conn_id, stored.extra)
     for secret in filter(None, [stored.password, *_secrets(extra), *_url_passwords(stored.host)]):
@@ -54,23 +54,23 @@ def resolve_connection(conn_id: str) -> Connection:
 def _airflow_connection(conn_id: str) -> Any:
     """Return Airflow's own connection.
 
-    :raises AirflowNotFoundException: there is none.
+    :raises AirflowNotFoundException: the connection does not exist.
     """
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         if runs_in_task():
             raise
-    # On a command line, that asks the environment and other backends alone, and not the database.
+    # On a command line, get_connection skips the database.
     from airflow.models.connection import Connection as StoredConnection  # noqa: PLC0415  # a task must not load the database
 
     return StoredConnection.get_connection_from_secrets(conn_id)
 
 
 def resolve_source(source: Source) -> Connection:
-    """Return the connection of a source, after the source has checked it.
+    """Return a source's connection, checked by the source.
 
-    :raises ConfigError: with every problem found.
+    :raises ConfigError: with every problem.
     """
     connection = resolve_connection(source.conn_id)
     if problems := [*_source_type_problems(source, connection), *source.check(connection)]:
@@ -79,11 +79,11 @@ def resolve_source(source: Source) -> Connection:
 
 
 def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: Sequence[str] = ()) -> Connections:
-    """Return the connections of a source, a sink and shapes by their ids, after source and sink have checked them.
+    """Return the connections of a source, a sink and shapes by id, checked by source and sink.
 
-    :param spark_conn_id: must exist too: if it did not, the Spark hook would silently take master yarn.
-    :param shapes: the ids of those that shapes need.
-    :raises ConfigError: with every problem found, before anything is started.
+    :param spark_conn_id: must exist too. Otherwise the Spark hook would silently use master yarn.
+    :param shape_conn_ids: ids of the connections of shapes.
+    :raises ConfigError: with every problem, before anything starts.
     """
     connections: Connections = {}
     problems: list[str] = []
@@ -111,11 +111,13 @@ def _source_type_problems(source: Source, connection: Connection | None) -> list
 
 
 def _type_problems(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:
-    """Say so if a connection is not of a type that its user takes. One without a type always passes."""
+    """Return a problem if a connection's type is not accepted. A connection without a type always passes."""
     if connection is None or connection.conn_type in ("", *types):
         return []
     accepted_types = " or ".join(map(repr, types))
-    return [f"connection {connection.conn_id!r} is of type {connection.conn_type!r}; {user} needs one of type {accepted_types}"]
+    return [
+        f"connection {connection.conn_id!r} has type {connection.conn_type!r}; {user} requires type {accepted_types}"
+    ]
 
 
 def _extra(conn_id: str, text: str | None) -> dict[str, Any]:
