@@ -76,7 +76,7 @@ def out_of_requests(reset: dt.datetime) -> Answer:
 
 
 class Stripe(RestApi):
-    """Events after the id ``starting_after``, newest first. Only ``has_more`` marks the end. Bounds are epoch seconds."""
+    """Events after the id ``starting_after``, newest first. Only ``has_more`` marks the end. Bounds: epoch seconds."""
 
     def __init__(self) -> None:
         super().__init__([], page_size=10)

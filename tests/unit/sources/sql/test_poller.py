@@ -82,7 +82,7 @@ def test_what_is_no_time_is_told_and_not_left_out(read: Read, value: str) -> Non
 
 def test_a_day_that_is_not_over_and_one_of_long_ago_are_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pollers, "current_time", lambda: DAY.end + dt.timedelta(hours=25))
-    with pytest.raises(ConfigError, match="the database has now, but the day ended more than a day ago"):
+    with pytest.raises(ConfigError, match="rows that the database has now, but the day ended more than a day ago"):
         read(EVENTS, table="events", snapshot="daily")
     monkeypatch.setattr(pollers, "current_time", lambda: DAY.end - dt.timedelta(hours=2))
     with pytest.raises(ConfigError, match="is not over yet"):
