@@ -60,10 +60,7 @@ class _Run:
 
 
 class _BloomFilter:
-    """A Bloom filter with one hash. Most keys are new and need no search in the runs.
-
-    Takes two megabytes for any number of keys. With more keys it reports more false positives.
-    """
+    """A Bloom filter with one hash, in two megabytes. Most keys are new and need no search in the runs."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -107,7 +104,6 @@ def _merged(large: list[Keys], small: list[Keys]) -> _Run:
 
 
 def _sorted(runs: list[_Run]) -> _Run:
-    """Concatenate runs without a common key into one."""
     import numpy as np
 
     if len(runs) == 1:

@@ -95,7 +95,6 @@ def slices(block: Block) -> Iterator[Block]:
 
 
 def _shorten(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:
-    """Shorten ``parts`` to ``size`` bytes in total and return the remaining parts."""
     cut_parts: list[bytes | memoryview] = []
     excess = sum(map(len, parts)) - size
     while excess:

@@ -87,6 +87,5 @@ def pages(
 
 
 def _fingerprint(token: str, content: str | bytes) -> bytes:
-    """Return a short hash of a token and a content, which may be long."""
     text = content.encode() if isinstance(content, str) else content
     return hashlib.blake2b(token.encode() + b"\0" + text, digest_size=16).digest()

@@ -207,7 +207,6 @@ def _credentials(connection: Connection, url: str, route: HttpRoute) -> Credenti
 
 
 def _sender(connection: Connection) -> Callable[[SecretStr], Auth]:
-    """Return a function that puts a key into a header, the query or a cookie."""
     name, location = connection.option("send_as"), connection.option("send_in")
     if name is None:
         return bearer_auth

@@ -247,7 +247,6 @@ def _redirect(host: str, head: ResponseHead, secrets: Secrets) -> ConfigError:
 
 
 def _gunzip_prefix(data: bytes) -> tuple[bytes, bool]:
-    """Return the decodable beginning, and whether the end was reached."""
     decoder = zlib.decompressobj(wbits=31)
     try:
         return decoder.decompress(data, ERROR_TEXT_BYTES + 1), decoder.eof

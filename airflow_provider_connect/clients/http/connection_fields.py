@@ -189,7 +189,6 @@ def ca_bundle_problems(connection: Connection) -> Iterator[str]:
 
 
 def _http_problems(connection: Connection) -> Iterator[str]:
-    """Refuse plain http if it would expose credentials to the network."""
     has_credentials = auth_kind_of(connection) != "none" or bool(text_mapping(connection, "headers"))
     urls: dict[str, str] = {}
     try:
@@ -209,7 +208,6 @@ def _with_scheme(host: str, scheme: str = "https") -> str:
 
 
 def _with_port(url: str, port: int | None) -> str:
-    """Return a URL with a port, unless it has one, and without a final slash."""
     parts = urlsplit(url)
     netloc = parts.netloc if parts.port is not None or port is None else f"{parts.netloc}:{port}"
     return parts._replace(netloc=netloc).geturl().rstrip("/")

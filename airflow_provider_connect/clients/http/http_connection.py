@@ -219,7 +219,6 @@ class HttpConnection:
             raise self._error_for(cause) from None
 
     def _error_for(self, error: BaseException | None) -> ConnectError:
-        """Return our error for an error of the system, of TLS or of the message."""
         received_text = f" after {self.received_bytes} bytes of the answer" if self.received_bytes else ""
         subject = self.host if self._phase != "proxy" else f"{self.host} cannot be reached: {self._proxy_name}"
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -292,7 +291,6 @@ _UNTRUSTED_TEXT = (
 
 
 def _problem_of(error: BaseException | None, phase: str, limits: HttpTimeouts) -> str:
-    """Describe an error in our own words."""
     if isinstance(error, BrokenAnswerError):
         return str(error)
     limit = (

@@ -195,7 +195,6 @@ class JsonApi(Closable):
     # Requests
 
     def _request_with_auth(self, request: _Request) -> Reply:
-        """Return the answer to a call. After a 401, renewable credentials are renewed once."""
         credentials = self._access.credentials
         auth = credentials.auth()
         reply = self._follow_redirects(request, auth)
@@ -313,7 +312,6 @@ class JsonApi(Closable):
             self._answers.require_open()
 
     def _pause_if_requested(self, reply: Reply) -> None:
-        """Pause if an answer reports that no requests are left."""
         reset = self._limits.reset
         if reset is not None and self._is_last(reply) and (wait := wait_seconds(reset, reply, current_time())):
             self._pace.pause_until(self.clock.now() + wait)

@@ -155,7 +155,6 @@ class SessionLogin:
         return FetchedAuth(self.auth(SecretStr(node)), None)
 
     def _cookies(self, body: Body) -> Auth:
-        """Return the cookies of an answer, or of the redirect after a form."""
         login = self.login
         with request(login.route, login.url, NO_AUTH, _TIMES, body=body, takes_redirects=True) as answer:
             if not 200 <= answer.status < 400:
@@ -177,7 +176,7 @@ def _secret_values(fields: Mapping[str, str]) -> list[str]:
 def _login_document(login: Login, auth: Auth, body: Body, secrets: Sequence[str]) -> Any:
     """Return the JSON document that answers a login.
 
-    :param kept: texts that no message may quote.
+    :param secrets: texts that no message may quote.
     """
     plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # a cut document does not parse
     with request(login.route, login.url, auth, _TIMES, body=body, headers=plain) as answer:
@@ -214,7 +213,6 @@ def _refusal(login: Login, answer: HttpResponse, secrets: Sequence[str]) -> Conn
 
 
 def _validity_seconds(value: Any) -> float | None:
-    """Return the validity of a token in seconds, or None if unknown or unreliable."""
     try:
         seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
     except (ValueError, OverflowError):

@@ -34,7 +34,6 @@ def address_zone(address: str) -> AddressZone:
 
 
 def _inner(address: Address) -> Address:
-    """Return the IPv4 address embedded in an IPv6 address, if any."""
     if not isinstance(address, ipaddress.IPv6Address):
         return address
     if address in _NAT64:

@@ -161,7 +161,6 @@ class QuotaBook:
             yield from ((count, time, time) for count, time in sent_requests.spans)
 
     def _releases(self) -> list[tuple[float, int]]:
-        """Return the times at which requests stop counting, earliest first."""
         counted_seconds = self.quota.seconds + self.quota.slack_seconds
         return sorted((latest + counted_seconds, count) for count, _, latest in self._counted_requests())
 

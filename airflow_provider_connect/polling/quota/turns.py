@@ -142,7 +142,6 @@ class Turns:
         self._add(VendorUsage(self.now(), used, limit, wait_seconds).name)
 
     def _look(self, claim: QuotaClaim) -> tuple[QuotaBook, float]:
-        """Return the state of the quota, and since when the task waits."""
         book = self._book()
         entry = book.queue_entry_of(claim)
         return book, self.now() if entry is None else entry.since

@@ -23,16 +23,16 @@ class FastPageDecoder:
     """Decodes pages of the declared form at once, into records and other values.
 
     :param page: msgspec type of a page.
-    :param records: attributes that lead to the records.
-    :param places: attributes that lead to each other value.
+    :param records_attributes: attributes that lead to the records.
+    :param value_attributes: attributes that lead to each other value, by path.
     """
 
-    def __init__(self, page: Any, records: _Attributes, places: Mapping[str, _Attributes]) -> None:
+    def __init__(self, page: Any, records_attributes: _Attributes, value_attributes: Mapping[str, _Attributes]) -> None:
         import msgspec
 
         self._page = msgspec.json.Decoder(page)
-        self._records = records
-        self._value_paths = places
+        self._records = records_attributes
+        self._value_paths = value_attributes
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     @classmethod
@@ -82,7 +82,6 @@ class FastPageDecoder:
 
 
 def _page_type(records: tuple[str, ...], paths: Collection[tuple[str, ...]], depth: int = 0) -> Any:
-    """Return a msgspec type that contains only the fields on the paths."""
     import msgspec
 
     names = _names(paths, depth)

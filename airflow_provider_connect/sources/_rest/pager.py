@@ -311,7 +311,6 @@ def whole_number(value: Any) -> int | None:
 
 
 def _put(body: Any, path: tuple[str, ...], value: Any) -> Any:
-    """Return a body with a value set at a path. Missing objects on the path are created."""
     if not path:
         return value
     container = body if isinstance(body, dict) else {}

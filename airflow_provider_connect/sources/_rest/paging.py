@@ -70,7 +70,6 @@ def _expand_rule_name(value: Any) -> Any:
 
 
 def _read_field(name: str) -> Callable[[Any], Any]:
-    """Return a function that reads the discriminating field."""
     return lambda value: value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 

@@ -73,7 +73,7 @@ def request_texts(request: Request) -> Iterator[tuple[str, str]]:
 
 def request_placeholders(request: Request) -> list[Placeholder]:
     """Return the placeholders of all texts of a request."""
-    return [slot for _, text in request_texts(request) for slot in placeholders_in(text)]
+    return [placeholder for _, text in request_texts(request) for placeholder in placeholders_in(text)]
 
 
 def placeholder_problems(request: Request, parent_column_names: Collection[str] | None) -> list[str]:
@@ -152,15 +152,15 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
     :param parent_values: values of the parent by column.
     """
 
-    def fill(slot: Placeholder) -> str | int:
-        if slot.name in DAY_PLACEHOLDERS:
-            return day_bound(day, _EDGES[slot.name], bounds, slot.format).value
-        value = parent_values[slot.name.removeprefix(PARENT_PREFIX)]
+    def fill(placeholder: Placeholder) -> str | int:
+        if placeholder.name in DAY_PLACEHOLDERS:
+            return day_bound(day, _EDGES[placeholder.name], bounds, placeholder.format).value
+        value = parent_values[placeholder.name.removeprefix(PARENT_PREFIX)]
         if value is None or value == "":
             # Many APIs ignore an empty filter: all records would become this parent's children.
             raise DataError(
-                f"a parent has no value in column {slot.name.removeprefix(PARENT_PREFIX)!r}, which the request for "
-                "its children uses. Exclude such parents, or use a column that always has a value"
+                f"a parent has no value in column {placeholder.name.removeprefix(PARENT_PREFIX)!r}, which the request "
+                "for its children uses. Exclude such parents, or use a column that always has a value"
             )
         return str(value)
 
@@ -181,12 +181,15 @@ def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_o
     """
     if drops_other_days:
         return
-    for slot in request_placeholders(request):
-        if slot.name in DAY_PLACEHOLDERS and day_bound(day, _EDGES[slot.name], bounds, slot.format).includes_other_days:
-            form = slot.format or bounds.format
+    for placeholder in request_placeholders(request):
+        if (
+            placeholder.name in DAY_PLACEHOLDERS
+            and day_bound(day, _EDGES[placeholder.name], bounds, placeholder.format).includes_other_days
+        ):
+            form = placeholder.format or bounds.format
             raise ConfigError(
-                f"day {day} of zone {day.zone}: {{{slot.name}}}, written as {form} in zone {bounds.zone or day.zone} "
-                f"to the {bounds.granularity or 'second'}, also covers records of another day. Set records.day and "
+                f"day {day} of zone {day.zone}: {{{placeholder.name}}}, written as {form} in zone "
+                f"{bounds.zone or day.zone} to the {bounds.granularity or 'second'}, also covers records of another day. Set records.day and "
                 "records.outside='drop'"
             )
 
@@ -197,10 +200,10 @@ def single_bound(request: Request, bounds: Bounds) -> str | None:
     A date, and a value in the path, may stand for a whole day.
     """
     bounds_in_request = {
-        (slot.name, location == "path" or (slot.format or bounds.format) == "date")
+        (placeholder.name, location == "path" or (placeholder.format or bounds.format) == "date")
         for location, text in request_texts(request)
-        for slot in placeholders_in(text)
-        if slot.name in DAY_PLACEHOLDERS
+        for placeholder in placeholders_in(text)
+        if placeholder.name in DAY_PLACEHOLDERS
     }
     names = {name for name, _ in bounds_in_request}
     return names.pop() if len(names) == 1 and not any(is_a_day for _, is_a_day in bounds_in_request) else None
@@ -213,9 +216,9 @@ def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
     earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}
     return sorted(
         {
-            slot.name
-            for slot in request_placeholders(request)
-            if earlier.get(slot.name) and (slot.format or bounds.format) != "date"
+            placeholder.name
+            for placeholder in request_placeholders(request)
+            if earlier.get(placeholder.name) and (placeholder.format or bounds.format) != "date"
         }
     )
 
@@ -223,15 +226,15 @@ def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
 def requested_parent_columns(request: Request) -> set[str]:
     """Return the parent's columns that a request uses."""
     return {
-        slot.name.removeprefix(PARENT_PREFIX)
-        for slot in request_placeholders(request)
-        if slot.name.startswith(PARENT_PREFIX)
+        placeholder.name.removeprefix(PARENT_PREFIX)
+        for placeholder in request_placeholders(request)
+        if placeholder.name.startswith(PARENT_PREFIX)
     }
 
 
 def requests_a_day(request: Request) -> bool:
     """Return True if a request has a placeholder for a bound of the day."""
-    return any(slot.name in DAY_PLACEHOLDERS for slot in request_placeholders(request))
+    return any(placeholder.name in DAY_PLACEHOLDERS for placeholder in request_placeholders(request))
 
 
 def _param_texts(value: Value | tuple[Value, ...], fill: Filler) -> list[str]:

@@ -210,7 +210,7 @@ class _PageReader:
     """Reads all pages of one source, for one parent after another.
 
     :param tally: counts bytes, requests and pages.
-    :param rows_to: counts rows and dropped rows, by default the same tally.
+    :param row_tally: counts rows and dropped rows, by default the same tally.
     :param looks_ahead: request a page in a thread while the previous one is converted to rows.
     """
 
@@ -281,7 +281,6 @@ class _PageReader:
 
     @contextmanager
     def _open_pages(self, pager: Pager) -> Iterator[Iterator[_Page]]:
-        """Provide the pages to the block. Each next page, if any, is requested meanwhile."""
         from xxhash import xxh3_128_digest
 
         paging = self._options.paging

@@ -34,7 +34,6 @@ def inspect(options: RestOptions, connection: Connection, day: Day, store: KeySt
 
 
 def _first_rows(options: RestOptions, connection: Connection, day: Day, tally: Tally) -> int:
-    """Return the number of rows of the first batch that has any, or 0."""
     with RestPoller(options, connection, PollContext(looks_ahead=False)) as poller:
         for part in poller.plan([day]):
             with closing(poller.poll(part, tally)) as batches:  # type: ignore[type-var]  # a generator

@@ -200,14 +200,12 @@ class RecordDecoder:
             return None
 
     def _subfields_needed(self, field: str) -> list[str]:
-        """Return the subfields needed from a field, if nothing else of it is needed."""
         paths = [path for path in self._paths.values() if path[0] == field]
         if field in self._raw or any(len(path) != 2 or path[1].isdigit() for path in paths):
             return []
         return list(dict.fromkeys(path[1] for path in paths))
 
     def _getter(self, name: str) -> Callable[[Sequence[Any]], list[Any]]:
-        """Return a function that converts the values of a field to those of a column."""
         path, is_text = self._paths[name], name in self._texts
         if path[0] not in self._raw:
             return list if len(path) == 1 else _nested_getter(path[1:])
@@ -265,7 +263,6 @@ def _record_type(fields: Mapping[str, Any], *, is_strict: bool = False) -> Any:
 
 
 def _attribute_getter(name: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function that reads an attribute of each value, or None of None."""
     get = attrgetter(name)
 
     def attribute(values: Sequence[Any]) -> list[Any]:
@@ -283,7 +280,6 @@ def _columns(rows: list[Any]) -> FieldValues:
 
 
 def _nested_getter(path: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function that looks values up inside decoded ones, or None."""
     first, is_last = path[0], len(path) == 1
 
     def all_inside(values: Sequence[Any]) -> list[Any]:

@@ -166,7 +166,6 @@ class RowBuilder:
     def _columns(
         self, page: PageParts, decoded: DecodedRecords
     ) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
-        """Return the declared columns, and reason and column of each invalid record by its number."""
         invalid = {number: (reason, "") for number, reason in decoded.unreadable.items()}
         if decoded.lone_surrogates:
             self._tally.counts["lone_surrogates"] += decoded.lone_surrogates

@@ -139,7 +139,6 @@ def _clock(reply: Reply, current_time: dt.datetime) -> dt.datetime:
 
 
 def _date(text: str) -> dt.datetime | None:
-    """Parse an HTTP date or an ISO 8601 date."""
     for read in (dt.datetime.fromisoformat, email.utils.parsedate_to_datetime):
         try:
             date = read(text)

@@ -190,7 +190,6 @@ def _day(columns: Mapping[str, tuple[str, str]]) -> str | None:
 
 
 def _params(names: Mapping[str, Parameter]) -> tuple[dict[str, _Guess], bool]:
-    """Return the parameters to send, and whether they include the day's bounds."""
     params = {}
     for edge, pattern in (("start", _START_NAMES), ("end", _END_NAMES)):
         matching = [candidate for name, candidate in names.items() if name not in _TOKENS and pattern.fullmatch(name)]

@@ -60,7 +60,6 @@ class OpenApi:
         return [self._parameter(parameter) for parameter in parameters if parameter.get("in") == "query"], shape
 
     def _resolved(self, value: Any) -> dict[str, Any]:
-        """Return an object, with references resolved."""
         for _ in range(_MOST_REFERENCES):
             if not isinstance(value, dict) or not isinstance(value.get("$ref"), str):
                 return value if isinstance(value, dict) else {}
