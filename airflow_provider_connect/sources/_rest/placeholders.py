@@ -189,8 +189,8 @@ def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_o
             form = placeholder.format or bounds.format
             raise ConfigError(
                 f"day {day} of zone {day.zone}: {{{placeholder.name}}}, written as {form} in zone "
-                f"{bounds.zone or day.zone} to the {bounds.granularity or 'second'}, also covers records of another day. Set records.day and "
-                "records.outside='drop'"
+                f"{bounds.zone or day.zone} to the {bounds.granularity or 'second'}, also covers records of another "
+                "day. Set records.day and records.outside='drop'"
             )
 
 
