@@ -172,7 +172,7 @@ def test_what_the_server_has_closed_meanwhile_is_replaced_at_once(hears: bool, p
 
     with serving(pool, answer) as server:
         for _ in range(2):
-            assert read(server.url, pool, sent=lambda: sent.append(None)) == b"hello"
+            assert read(server.url, pool, on_sent=lambda: sent.append(None)) == b"hello"
             time.sleep(0.05)
         assert len(server.peers) == 2
         assert len(sent) == 3 if hears else 2
@@ -258,7 +258,7 @@ def test_what_waits_for_its_answer_can_be_interrupted_and_is_not_sent_again(pool
 
     def ask() -> None:
         try:
-            read(server.url, pool, opened=links.append)
+            read(server.url, pool, on_opened=links.append)
         except RetriableError as error:
             errors.append(error)
 
@@ -276,5 +276,5 @@ def test_what_waits_for_its_answer_can_be_interrupted_and_is_not_sent_again(pool
 def test_what_is_interrupted_before_it_is_open_is_not_asked(pool: ConnectionPool) -> None:
     with serving(pool, saying(WHOLE)) as server:
         with pytest.raises(RetriableError, match="given up"):
-            read(server.url, None, opened=lambda link: link.interrupt())
+            read(server.url, None, on_opened=lambda link: link.interrupt())
         assert server.peers == []

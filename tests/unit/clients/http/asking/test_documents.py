@@ -32,7 +32,7 @@ def test_callbacks_report_each_sent_request_and_the_bytes_of_cut_answers(asker_o
 
     said = iter([Said({}, 503), cut, OK])
     with AnsweringServer(answer) as server:
-        hooks = {"sent": lambda: message.append("sent"), "received": lambda *each: message.append(each)}
+        hooks = {"on_sent": lambda: message.append("sent"), "on_received": lambda *each: message.append(each)}
         asker_of(server).ask(Call("a"), **hooks)
     assert sorted(map(str, message[:2])) == ["heard /a", "sent"]  # it need not be heard yet
     assert message.count("sent") == 3
@@ -55,7 +55,7 @@ def test_no_two_threads_count_at_once(asker_of: Make) -> None:
 
     with AnsweringServer(answer) as server:
         asker = asker_of(server)
-        asked = {"target": asker.ask, "args": (Call("a"),), "kwargs": {"sent": count, "received": count}}
+        asked = {"target": asker.ask, "args": (Call("a"),), "kwargs": {"on_sent": count, "on_received": count}}
         threads = [threading.Thread(**asked) for _ in range(4)]
         for thread in threads:
             thread.start()
