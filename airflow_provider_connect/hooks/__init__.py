@@ -1,1 +1,1 @@
-"""Airflow's connections and Variables: a hook for each connection type, and what reads them in a task."""
+"""Airflow hooks of our connection types, and the lookup of connections in a task."""

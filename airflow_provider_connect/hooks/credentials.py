@@ -1,4 +1,4 @@
-"""Turns Airflow connections into ours: once in a task, with every secret masked before anything is logged."""
+"""Converts Airflow connections to ours, once in a task, with every secret masked before anything is logged."""
 
 from __future__ import annotations
 
@@ -25,65 +25,65 @@ _URL_PASSWORD = re.compile(r"://[^/:\s]*:([^/\s]+)@")
 
 
 def resolve_connection(conn_id: str) -> Connection:
-    """Return a connection, and mask its secrets in the logs.
+    """Return a connection and mask its secrets in the logs.
 
-    :raises ConfigError: if Airflow has no such connection, or its extra is not a JSON object.
+    :raises ConfigError: Airflow has no such connection, or its extra is not a JSON object.
     """
     try:
-        found = _found(conn_id)
+        stored = _airflow_connection(conn_id)
     except AirflowNotFoundException:
         raise ConfigError(
-            f"Airflow has no connection {conn_id!r}: make it under Admin > Connections or with "
-            f"'airflow connections add {conn_id} …'"
+            f"Airflow has no connection {conn_id!r}. Create it under Admin > Connections or with 'airflow connections "
+            f"add {conn_id} …'"
         ) from None
-    extra = _extra(conn_id, found.extra)
-    for secret in filter(None, [found.password, *_secrets(extra), *_url_passwords(found.host)]):
+    extra = _extra(conn_id, stored.extra)
+    for secret in filter(None, [stored.password, *_secrets(extra), *_url_passwords(stored.host)]):
         mask_secret(secret)
     return Connection(
         conn_id=conn_id,
-        conn_type=found.conn_type or "",
-        host=found.host or None,
-        port=found.port,
-        path=found.schema or None,
-        login=SecretStr(found.login) if found.login else None,
-        password=SecretStr(found.password) if found.password else None,
+        conn_type=stored.conn_type or "",
+        host=stored.host or None,
+        port=stored.port,
+        path=stored.schema or None,
+        login=SecretStr(stored.login) if stored.login else None,
+        password=SecretStr(stored.password) if stored.password else None,
         extra=extra,
     )
 
 
-def _found(conn_id: str) -> Any:
+def _airflow_connection(conn_id: str) -> Any:
     """Return Airflow's own connection.
 
-    :raises AirflowNotFoundException: there is none.
+    :raises AirflowNotFoundException: the connection does not exist.
     """
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         if runs_in_task():
             raise
-    # On a command line, that asks the environment and other backends alone, and not the database.
-    from airflow.models.connection import Connection as Stored  # noqa: PLC0415  # a task must not load the database
+    # On a command line, get_connection skips the database.
+    from airflow.models.connection import Connection as StoredConnection  # noqa: PLC0415  # a task must not load the database
 
-    return Stored.get_connection_from_secrets(conn_id)
+    return StoredConnection.get_connection_from_secrets(conn_id)
 
 
 def resolve_source(source: Source) -> Connection:
-    """Return the connection of a source, after the source has checked it.
+    """Return a source's connection, checked by the source.
 
-    :raises ConfigError: with every problem found.
+    :raises ConfigError: with every problem.
     """
     connection = resolve_connection(source.conn_id)
-    if problems := [*_source_types(source, connection), *source.check(connection)]:
+    if problems := [*_source_type_problems(source, connection), *source.check(connection)]:
         raise ConfigError("\n".join(problems))
     return connection
 
 
 def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: Sequence[str] = ()) -> Connections:
-    """Return the connections of a source, a sink and shapes by their ids, after source and sink have checked them.
+    """Return the connections of a source, a sink and shapes by id, checked by source and sink.
 
-    :param spark_conn_id: must exist too: if it did not, the Spark hook would silently take master yarn.
-    :param shapes: the ids of those that shapes need.
-    :raises ConfigError: with every problem found, before anything is started.
+    :param spark_conn_id: must exist too. Otherwise the Spark hook would silently use master yarn.
+    :param shape_conn_ids: ids of the connections of shapes.
+    :raises ConfigError: with every problem, before anything starts.
     """
     connections: Connections = {}
     problems: list[str] = []
@@ -92,11 +92,11 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: 
             connections[conn_id] = resolve_connection(conn_id)
         except ConfigError as error:
             problems.append(str(error))
-    problems += _of_other_types("Spark (argument conn_id)", connections.get(spark_conn_id), SPARK_TYPES)
-    problems += _source_types(source, connections.get(source.conn_id))
+    problems += _type_problems("Spark (argument conn_id)", connections.get(spark_conn_id), SPARK_TYPES)
+    problems += _source_type_problems(source, connections.get(source.conn_id))
     for option, types in sink.connection_types.items():
-        found = connections.get(getattr(sink, option) or "")
-        problems += _of_other_types(f"{type(sink).__name__} (option {option})", found, types)
+        connection = connections.get(getattr(sink, option) or "")
+        problems += _type_problems(f"{type(sink).__name__} (option {option})", connection, types)
     if source.conn_id in connections:
         problems += source.check(connections[source.conn_id])
     if all(conn_id in connections for conn_id in sink.connection_ids):
@@ -106,16 +106,18 @@ def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: 
     return {conn_id: connections[conn_id] for conn_id in (source.conn_id, *sink.connection_ids, *shape_conn_ids)}
 
 
-def _source_types(source: Source, connection: Connection | None) -> list[str]:
-    return _of_other_types(f"{type(source).__name__} (option conn_id)", connection, source.connection_types)
+def _source_type_problems(source: Source, connection: Connection | None) -> list[str]:
+    return _type_problems(f"{type(source).__name__} (option conn_id)", connection, source.connection_types)
 
 
-def _of_other_types(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:
-    """Say so if a connection is not of a type that its user takes. One without a type always passes."""
+def _type_problems(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:
+    """Return a problem if a connection's type is not accepted. A connection without a type always passes."""
     if connection is None or connection.conn_type in ("", *types):
         return []
-    wanted = " or ".join(map(repr, types))
-    return [f"connection {connection.conn_id!r} is of type {connection.conn_type!r}; {user} needs one of type {wanted}"]
+    accepted_types = " or ".join(map(repr, types))
+    return [
+        f"connection {connection.conn_id!r} has type {connection.conn_type!r}; {user} requires type {accepted_types}"
+    ]
 
 
 def _extra(conn_id: str, text: str | None) -> dict[str, Any]:
@@ -142,5 +144,5 @@ def _secrets(value: Any, name: str = "") -> Iterator[str]:
 
 
 def _url_passwords(value: str | None) -> list[str]:
-    found = _URL_PASSWORD.findall(value) if value else []
-    return [*found, *(unquote(password) for password in found)]
+    passwords = _URL_PASSWORD.findall(value) if value else []
+    return [*passwords, *(unquote(password) for password in passwords)]

@@ -1,4 +1,4 @@
-"""The Mixpanel connection: where a project is and who may read it. Its form's Test button checks it."""
+"""Hook of the Mixpanel connection, with the form's Test button."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from airflow_provider_connect.hooks.source import SourceHook
 
 
 class MixpanelHook(SourceHook):
-    """Reads a connection of type ``mixpanel``. Its fields are explained in ``sources/mixpanel.py``.
-
-    :param mixpanel_conn_id: the connection.
-    """
+    """Reads a connection of type ``mixpanel``. Its fields: ``sources/mixpanel.py``."""
 
     conn_name_attr = "mixpanel_conn_id"
     default_conn_name = "mixpanel_default"
@@ -24,7 +21,7 @@ class MixpanelHook(SourceHook):
         super().__init__(mixpanel_conn_id)
 
     def check(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, and name what replaces it.
+        """Raise an error that names the replacement.
 
         :raises ConfigError: always.
         """
@@ -34,7 +31,7 @@ class MixpanelHook(SourceHook):
         )
 
     def propose_promote(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse, and name what replaces it.
+        """Raise an error that names the replacement.
 
         :raises ConfigError: always.
         """

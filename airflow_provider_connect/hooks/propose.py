@@ -1,4 +1,4 @@
-"""A removed command line, which names what replaces it."""
+"""Removed command line. Prints its replacement."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the hooks of sources' own connection types have in common: the source reads and tests the connection."""
+"""Base class of the hooks of sources' connection types."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from airflow_provider_connect.registry import source_class
 
 
 class SourceHook(BaseHook):
-    """Reads a connection as the source does that it is for.
-
-    :param conn_id: the connection.
-    """
+    """Reads and tests a connection through its source."""
 
     conn_name_attr: ClassVar[str]
     source_name: ClassVar[str]
@@ -28,14 +25,14 @@ class SourceHook(BaseHook):
         setattr(self, self.conn_name_attr, conn_id)
 
     def get_conn(self) -> Any:
-        """Return which address to ask, and with which credentials.
+        """Return the address and credentials.
 
-        :raises ConfigError: if the connection is missing, or with everything that is wrong with it.
+        :raises ConfigError: the connection is missing, or has problems, all named.
         """
         return self._source().access(credentials.resolve_connection(self.conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Ask the vendor for little, for the Test button of Airflow's form."""
+        """Send a small request to the vendor, for the Test button of Airflow's form."""
         try:
             return self._source().inspect_connection(credentials.resolve_connection(self.conn_id), VariableStore())
         except ConnectError as error:
@@ -44,5 +41,7 @@ class SourceHook(BaseHook):
     def _source(self) -> type[InspectsConnection]:
         source = source_class(self.source_name)
         if not issubclass(source, InspectsConnection):
-            raise ConfigError(f"source {self.source_name!r} tests no connections: derive it from InspectsConnection")
+            raise ConfigError(
+                f"source {self.source_name!r} cannot test a connection: derive it from InspectsConnection"
+            )
         return source

@@ -1,4 +1,4 @@
-"""Airflow Variables, alike in a task (through the API server) and in a plain script (from the database)."""
+"""Airflow Variables, in a task (through the API server) and in a plain script (from the database)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 
-_TEXT = "Part of the count of a vendor's requests; all that it says is in its key."
+_DESCRIPTION = "Part of the count of a vendor's requests. The key holds all data."
 
 
 def read(key: str) -> str | None:
-    """Return a Variable's text; None if there is no such Variable."""
+    """Return a Variable's text, or None if it does not exist."""
     if not runs_in_task():
         return _variables().get(key, default_var=None)  # type: ignore[no-any-return]
     try:
@@ -24,12 +24,12 @@ def read(key: str) -> str | None:
 
 
 def write(key: str, text: str, description: str) -> None:
-    """Set a Variable to a text."""
+    """Set a Variable."""
     _variables().set(key, text, description=description)
 
 
 def delete(key: str) -> None:
-    """Delete a Variable, if there is one."""
+    """Delete a Variable if it exists."""
     _variables().delete(key)
 
 
@@ -42,35 +42,35 @@ def _variables() -> Any:
 
 
 def keys(prefix: str) -> list[str]:
-    """Return the keys that start with ``prefix``, sorted, without those of secrets backends: Airflow lists none."""
+    """Return the sorted keys with this prefix, without those of secrets backends, which Airflow cannot list."""
     if runs_in_task():
         return sorted(Variable.keys(prefix=prefix))
     from airflow.utils.session import create_session  # noqa: PLC0415
     from sqlalchemy import select  # noqa: PLC0415
 
-    stored = _variables().key
+    key_column = _variables().key
     with create_session() as session:
-        found = session.scalars(select(stored).where(stored.startswith(prefix, autoescape=True)))
-        return sorted(found)
+        stored_keys = session.scalars(select(key_column).where(key_column.startswith(prefix, autoescape=True)))
+        return sorted(stored_keys)
 
 
 class VariableStore:
-    """Variables of which the key says all: a store of :mod:`.polling.quota.turns`, in a task and in the triggerer."""
+    """Key store of :mod:`.polling.quota.turns` in Airflow Variables, for tasks and the triggerer."""
 
     def add(self, key: str) -> None:
-        """Add a Variable."""
-        write(key, _TEXT, _TEXT)
+        """Add a Variable. Its key holds all data."""
+        write(key, _DESCRIPTION, _DESCRIPTION)
 
     def keys(self, prefix: str) -> list[str]:
         """Return the keys that start with ``prefix``."""
         return keys(prefix)
 
     def delete(self, key: str) -> None:
-        """Delete a Variable, if it is there."""
+        """Delete a Variable if it exists."""
         delete(key)
 
 
 def runs_in_task() -> bool:
-    """Tell whether this is a task's process, which reaches Airflow through its supervisor alone."""
-    # Airflow's own models tell a task's process in the same way.
+    """Return True in a task's process, which reaches Airflow only through its supervisor."""
+    # Airflow's own models use the same test.
     return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")

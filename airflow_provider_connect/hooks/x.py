@@ -1,4 +1,4 @@
-"""The X connection: where X is and with which token. Its form's Test button asks how much of the month is used up."""
+"""Hook of the X connection. The form's Test button requests the month's usage."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from airflow_provider_connect.hooks.source import SourceHook
 
 
 class XHook(SourceHook):
-    """Reads a connection of type ``x``. Its fields are explained in ``sources/x_search.py``.
-
-    :param x_conn_id: the connection.
-    """
+    """Reads a connection of type ``x``. Its fields: ``sources/x_search.py``."""
 
     conn_name_attr = "x_conn_id"
     default_conn_name = "x_default"

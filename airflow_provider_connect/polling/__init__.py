@@ -1,1 +1,1 @@
-"""Parts that pollers are built from."""
+"""Building blocks of pollers."""

@@ -1,4 +1,4 @@
-"""The columns that a source's rows have: names, types, meanings. DAG files import this."""
+"""Columns of a source's rows: names, types, comments. DAG files import this."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _SPARK_NAMES = {"json": "STRING", "wall": "TIMESTAMP_NTZ"}
 class RowColumn(NamedTuple):
     """One column.
 
-    :param kind: Spark's name of a type without parts, in small letters. Or ``json``, a document's text; ``wall``, what
-        a clock showed; ``strings``, a list of texts.
-    :param comment: what it holds; goes to the sink with the column.
+    :param kind: Spark's type name in small letters, without parameters. Also ``json`` (document text), ``wall`` (clock
+        time without zone) and ``strings`` (list of texts).
+    :param comment: description, passed on to the sink.
     :param required: never null.
-    :param few_values: its values repeat.
+    :param few_values: the values repeat.
     """
 
     kind: str
@@ -29,7 +29,7 @@ class RowColumn(NamedTuple):
 
 
 def arrow_field(name: str, column: RowColumn) -> pa.Field:
-    """Return a column as a field, with metadata as :meth:`.Poller.schema` defines it."""
+    """Return a column as an Arrow field, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
     kind = column.kind

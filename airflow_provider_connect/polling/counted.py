@@ -1,4 +1,4 @@
-"""An API whose requests count to a quota that tasks share."""
+"""API client that counts its requests against a quota shared by tasks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from airflow_provider_connect.polling.tally import Tally
 
 
 class CountedApi(Closable):
-    """One poll's way to an API. Several threads may ask at once.
+    """API client of one poll. Thread-safe.
 
-    :param quota: what tasks reserve its requests of; None if it counts none.
+    :param quota: quota that the requests count against, or None.
     """
 
     def __init__(self, api: JsonApi, quota: Quota | None) -> None:
@@ -34,10 +34,10 @@ class CountedApi(Closable):
         on_sent: Callable[[], None] = lambda: None,
         error_of: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> Reply:
-        """Send a call and read its answer to the end, with the errors of :meth:`.JsonApi.ask`.
+        """Send a call and read the whole answer. Raises the errors of :meth:`.JsonApi.ask`.
 
-        :param tally: counts bytes; and requests, if there is a quota of them.
-        :raises QuotaError: the quota is used up, as the API says.
+        :param tally: counts bytes, and requests if there is a quota.
+        :raises QuotaError: the API reports that the quota is used up.
         """
 
         def count() -> None:
@@ -51,19 +51,19 @@ class CountedApi(Closable):
             wait = error.retry_after_seconds
             if self._quota is None or wait is None:
                 raise RetriableError(str(error), retry_after_seconds=wait) from None
-            # How many it has counted it does not say; that it wants to be left alone holds for all tasks.
-            said = (0, self._quota.requests, wait)
-            raise QuotaError(str(error), said=said, retry_after_seconds=wait) from None
+            # The API does not report its count. Its pause applies to all tasks.
+            vendor_usage = (0, self._quota.requests, wait)
+            raise QuotaError(str(error), said=vendor_usage, retry_after_seconds=wait) from None
 
     def close(self) -> None:
-        """End what other threads still read or wait for, with an error."""
+        """Abort reads and pauses of other threads with an error."""
         self._api.close()
 
 
 def declared_quota(limits: RateLimits | None, conn_id: str) -> Quota | None:
-    """Return what tasks reserve their requests of; None if the API counts none over a span for several tasks.
+    """Return the quota for declared limits. Returns None without a limit for a minute or an hour.
 
-    :param conn_id: all who name this connection share it.
+    :param conn_id: all users of this connection share the quota.
     """
     if limits is None or (limits.per_minute is None and limits.per_hour is None):
         return None

@@ -1,4 +1,4 @@
-"""Which days can be polled: those of the source's own zone that are over, and for snapshots those that have begun."""
+"""Checks that a day can be polled: it is in the source's zone and over, or, for a snapshot, begun."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ _LATE = dt.timedelta(days=1)
 
 
 def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -> None:
-    """Make sure that a day is one of ``zone`` and has ended.
+    """Require a day of ``zone`` that has ended.
 
-    :param now: the present instant; the system's clock by default.
-    :raises ConfigError: it is another zone's, or ends later than in an hour.
-    :raises RetriableError: it ends within the hour: a clock may be off.
+    :param current_time: by default the system's clock.
+    :raises ConfigError: the day is in another zone, or ends in more than an hour.
+    :raises RetriableError: the day ends within the hour. Clocks may differ.
     """
     if day.zone != zone:
-        raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {zone}")
-    rest = day.end - (current_time or dt.datetime.now(dt.UTC))
+        raise ConfigError(f"day {day} is in zone {day.zone}, but this source uses {zone}")
+    time_left = day.end - (current_time or dt.datetime.now(dt.UTC))
     message = f"day {day} is not over yet in {day.zone}: it ends at {day.end.isoformat()}"
-    if rest > _SOON:
+    if time_left > _SOON:
         raise ConfigError(message)
-    if rest > dt.timedelta(0):
-        raise RetriableError(message, retry_after_seconds=rest.total_seconds())
+    if time_left > dt.timedelta(0):
+        raise RetriableError(message, retry_after_seconds=time_left.total_seconds())
 
 
 def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
-    """Make sure that a day is one of ``zone`` and does not lie ahead: a snapshot may be taken while its day lasts.
+    """Require a day of ``zone`` that has begun. A snapshot may be taken before its day is over.
 
-    :raises ConfigError: it is another zone's, or begins later.
+    :raises ConfigError: the day is in another zone, or begins later.
     """
     if day.zone != zone:
-        raise ConfigError(f"day {day} is one of zone {day.zone}; this source counts in {zone}")
+        raise ConfigError(f"day {day} is in zone {day.zone}, but this source uses {zone}")
     if day.start > current_time:
-        raise ConfigError(f"day {day} lies ahead in {zone}: it begins at {day.start.isoformat()}")
+        raise ConfigError(f"day {day} is in the future in {zone}: it begins at {day.start.isoformat()}")
 
 
 def require_recent(day: Day, current_time: dt.datetime, subject: str) -> None:
-    """Make sure that what there is now may be taken for what a day left: it ended a day ago at most.
+    """Require a day that ended at most a day ago, so that the present state may stand for it.
 
-    :param what_there_is: such as "the API has".
-    :raises ConfigError: it ended earlier.
+    :param subject: start of a clause such as "the API has".
+    :raises ConfigError: the day ended earlier.
     """
     if current_time - day.end > _LATE:
         raise ConfigError(
-            f"day {day}: snapshot='daily' takes what {subject} now, and the day ended more than a day ago: what "
-            "was there then cannot be had any more"
+            f"day {day}: snapshot='daily' stores the rows that {subject} now, but the day ended more than a day ago. "
+            "Its old state is gone"
         )

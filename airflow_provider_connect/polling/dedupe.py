@@ -1,8 +1,8 @@
-"""An exact set of 128-bit keys: 16 bytes a key at rest, on disk past a limit.
+"""An exact set of 128-bit keys: 16 bytes a key, on disk past a limit.
 
 Keys come in batches. Each batch becomes a sorted run, and runs of similar size are merged to keep them few
-(a log-structured merge tree without the tree). Past ``limit_bytes`` the runs go to mapped files, whose pages leave
-memory after every look-up.
+(a log-structured merge tree without the tree). Past ``limit_bytes`` the runs move to mapped files, which leave memory
+after every look-up.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ DEFAULT_LIMIT_BYTES = 64 << 20
 _KEY_BYTES = 16
 _FILTER_BITS = 24
 _GROWTH = 2
-"""A run is merged into the one before it unless that one is this many times larger."""
+"""A run is merged into the previous one unless that is this many times larger."""
 _SMALL_RUN = 1 << 16
 _FEW_KEYS = 1 << 13
-"""Batches with fewer keys are gathered up to this many before they are merged: at once costs less than one by one."""
+"""Smaller batches are gathered up to this many keys before a merge, which costs less than merging one by one."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Keys sorted by their high half; keys with equal high halves are in any order."""
+    """Keys sorted by their high half. Keys with equal high halves are in any order."""
 
     hi: Keys
     lo: Keys
@@ -43,27 +43,24 @@ class _Run:
         return len(self.hi)
 
     def holds(self, hi: Keys, lo: Keys) -> Mask:
-        """Tell for each key whether it is in this run; fastest when ``hi`` is sorted."""
+        """Return for each key whether this run contains it. Fastest when ``hi`` is sorted."""
         import numpy as np
 
         at = np.searchsorted(self.hi, hi)
-        found = np.zeros(len(hi), dtype=bool)
+        is_known = np.zeros(len(hi), dtype=bool)
         open_ = np.arange(len(hi))
         while len(open_):
             inside = at[open_] < len(self.hi)
             open_ = open_[inside]
             open_ = open_[self.hi[at[open_]] == hi[open_]]
-            found[open_] = self.lo[at[open_]] == lo[open_]
-            open_ = open_[~found[open_]]
+            is_known[open_] = self.lo[at[open_]] == lo[open_]
+            open_ = open_[~is_known[open_]]
             at[open_] += 1
-        return found
+        return is_known
 
 
-class _Filter:
-    """A Bloom filter of one hash: most keys are new, and need no search in the runs.
-
-    It takes two megabytes, however many keys; the more there are, the more often it says "perhaps".
-    """
+class _BloomFilter:
+    """A Bloom filter with one hash, in two megabytes. Most keys are new and need no search in the runs."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -71,17 +68,17 @@ class _Filter:
         self._bits = np.zeros(1 << (_FILTER_BITS - 3), dtype=np.uint8)
 
     def may_hold(self, hi: Keys) -> Mask:
-        byte, bit = self._place(hi)
-        found: Mask = (self._bits[byte] & bit) != 0
-        return found
+        byte, bit = self._byte_and_bit(hi)
+        is_known: Mask = (self._bits[byte] & bit) != 0
+        return is_known
 
     def add(self, hi: Keys) -> None:
         import numpy as np
 
-        byte, bit = self._place(hi)
+        byte, bit = self._byte_and_bit(hi)
         np.bitwise_or.at(self._bits, byte, bit)
 
-    def _place(self, hi: Keys) -> tuple[Any, Any]:
+    def _byte_and_bit(self, hi: Keys) -> tuple[Any, Any]:
         import numpy as np
 
         slot = hi >> np.uint64(64 - _FILTER_BITS)
@@ -89,7 +86,7 @@ class _Filter:
 
 
 def _merged(large: list[Keys], small: list[Keys]) -> _Run:
-    """Merge two runs without a common key, each given as ``[hi, lo]``, and empty both lists."""
+    """Merge two runs without a common key, each as ``[hi, lo]``, and empty both lists."""
     import numpy as np
 
     total = len(large[0]) + len(small[0])
@@ -107,34 +104,32 @@ def _merged(large: list[Keys], small: list[Keys]) -> _Run:
 
 
 def _sorted(runs: list[_Run]) -> _Run:
-    """Return runs without a common key as one."""
     import numpy as np
 
     if len(runs) == 1:
         return runs[0]
     hi, lo = np.concatenate([run.hi for run in runs]), np.concatenate([run.lo for run in runs])
-    order = np.argsort(hi, kind="stable")  # it makes use of what is sorted already
+    order = np.argsort(hi, kind="stable")  # fast on sorted runs
     return _Run(hi[order], lo[order])
 
 
 class KeySet:
-    """The keys seen so far. Not for two threads at once.
+    """The keys added so far. Not thread-safe.
 
-    :param limit_bytes: past this the keys go to files in ``folder``. Memory stays below about 1.5 times this.
-    :param folder: for these files; by default the system's temporary folder.
+    :param limit_bytes: beyond this the keys move to files in ``folder``. Memory stays below about 1.5 times this.
+    :param folder: for these files, by default the system's temporary folder.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
         self._limit_bytes = limit_bytes
         self._folder = folder
-        self._filter = _Filter()
+        self._filter = _BloomFilter()
         self._runs: list[_Run] = []
-        self._few: list[_Run] = []
+        self._small_runs: list[_Run] = []
         self._files: list[tuple[_Run, Any]] = []
 
     def __len__(self) -> int:
-        """Return the number of keys."""
-        return sum(map(len, [*self._few, *self._runs])) + sum(len(run) for run, _ in self._files)
+        return sum(map(len, [*self._small_runs, *self._runs])) + sum(len(run) for run, _ in self._files)
 
     def __enter__(self) -> KeySet:
         return self
@@ -143,9 +138,9 @@ class KeySet:
         self.close()
 
     def add(self, hi: Keys, lo: Keys) -> Mask:
-        """Add the keys, and tell for each whether it is new.
+        """Add keys and return for each whether it is new.
 
-        :param hi: the upper 64 bits of each key; ``lo`` holds the lower 64.
+        :param hi: upper 64 bits of each key. ``lo`` holds the lower 64.
         """
         import numpy as np
 
@@ -156,7 +151,7 @@ class KeySet:
         new = np.ones(len(hi), dtype=bool)
         new[1:] = (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1])
         doubtful = np.flatnonzero(new & self._filter.may_hold(hi))
-        for run, mapping in [*((run, None) for run in [*self._few, *self._runs]), *self._files]:
+        for run, mapping in [*((run, None) for run in [*self._small_runs, *self._runs]), *self._files]:
             if not len(doubtful):
                 break
             new[doubtful[run.holds(hi[doubtful], lo[doubtful])]] = False
@@ -164,15 +159,15 @@ class KeySet:
                 mapping.madvise(mmap.MADV_DONTNEED)
         self._filter.add(hi)
         if new.any():
-            self._keep(_Run(hi[new], lo[new]))
+            self._add_run(_Run(hi[new], lo[new]))
         first = np.empty(len(hi), dtype=bool)
         first[order] = new
         return first
 
     def add_keys(self, key_bytes: bytes, selected: Mask | None = None) -> Mask:
-        """Add keys of 16 bytes, one after the other, and tell for each whether it is new.
+        """Add concatenated 16-byte keys and return for each whether it is new.
 
-        :param kept: which of them to add; by default all.
+        :param selected: mask of the keys to add, by default all.
         """
         import numpy as np
 
@@ -181,17 +176,17 @@ class KeySet:
         return self.add(halves[:, 0], halves[:, 1])
 
     def close(self) -> None:
-        """Forget all keys and let go of the files."""
+        """Drop all keys and release the files."""
         self._runs.clear()
-        self._few.clear()
+        self._small_runs.clear()
         self._files.clear()
 
-    def _keep(self, run: _Run) -> None:
-        self._few.append(run)
-        if sum(map(len, self._few)) < min(_FEW_KEYS, self._limit_bytes // _KEY_BYTES):
+    def _add_run(self, run: _Run) -> None:
+        self._small_runs.append(run)
+        if sum(map(len, self._small_runs)) < min(_FEW_KEYS, self._limit_bytes // _KEY_BYTES):
             return
-        self._runs.append(_sorted(self._few))
-        self._few.clear()
+        self._runs.append(_sorted(self._small_runs))
+        self._small_runs.clear()
         total = sum(map(len, self._runs))
         while self._may_merge(total):
             small, large = self._runs.pop(), self._runs.pop()
@@ -199,12 +194,15 @@ class KeySet:
             del small, large
             self._runs.append(_merged(*halves))
         if total * _KEY_BYTES > self._limit_bytes:
-            for each in self._runs:
-                self._spill(each)
+            for spilled in self._runs:
+                self._spill(spilled)
             self._runs.clear()
 
     def _may_merge(self, total: int) -> bool:
-        """Tell whether the last two runs are of similar size, and not most keys, which would be in memory twice."""
+        """Return True if the last two runs are of similar size and don't hold most keys.
+
+        A merge holds its keys in memory twice.
+        """
         if len(self._runs) < 2:
             return False
         large, small = map(len, self._runs[-2:])

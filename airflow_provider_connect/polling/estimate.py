@@ -1,7 +1,6 @@
-"""How long a poll still takes: from its pace, and from how much is known, or guessed, to come.
+"""Estimates the time left for a poll from its pace and the known or expected total.
 
-No estimate is better than a wrong one. There is none before the pace is known, none beyond what was expected, and each
-names what it goes by.
+There is no estimate before the pace is known or after the expected total is passed. Each estimate names its basis.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ _LEAST_SECONDS = 5.0
 
 
 class ProgressPoint(NamedTuple):
-    """How much was done at a moment.
+    """Progress at a moment.
 
-    :param seconds: since whenever.
+    :param seconds: of any monotonic clock.
     """
 
     seconds: float
@@ -22,9 +21,9 @@ class ProgressPoint(NamedTuple):
 
 
 class ExpectedTotal(NamedTuple):
-    """How much there will be.
+    """Amount expected in total.
 
-    :param why: what follows "about 4 min left, as".
+    :param reason: text after "about 4 min left, as".
     """
 
     total: float
@@ -32,7 +31,7 @@ class ExpectedTotal(NamedTuple):
 
 
 def seconds_left(first: ProgressPoint, latest: ProgressPoint, total: float) -> float | None:
-    """Return how long the rest takes at the pace since ``first``; None if that cannot be told."""
+    """Return the time left at the pace since ``first``, or None if the pace is unknown or the total is reached."""
     seconds, done = latest.seconds - first.seconds, latest.done - first.done
     if seconds < _LEAST_SECONDS or done <= 0 or latest.done >= total:
         return None
@@ -40,7 +39,7 @@ def seconds_left(first: ProgressPoint, latest: ProgressPoint, total: float) -> f
 
 
 def rough_time(seconds: float) -> str:
-    """Return a time as roughly as it is known."""
+    """Return a duration as text, rounded."""
     if seconds < 95:
         return f"about {max(10, round(seconds, -1)):.0f} s"
     minutes = round(seconds / 60)
@@ -48,14 +47,14 @@ def rough_time(seconds: float) -> str:
 
 
 class PollPace:
-    """The pace of one poll from its first rows on: what a source takes to begin says nothing about the rest."""
+    """Pace of one poll, measured from its first rows. The time before them says nothing about the rest."""
 
     def __init__(self) -> None:
         self._first: ProgressPoint | None = None
         self._last = 0.0
 
     def time_left_text(self, latest: ProgressPoint, expected: ExpectedTotal | None) -> str:
-        """Return the time left, and why; "" if that cannot be told."""
+        """Return the time left and its basis, or "" without an estimate."""
         if latest.done < self._last:  # a retry begins again
             self._first = None
         self._last = latest.done
@@ -63,5 +62,5 @@ class PollPace:
             self._first = latest
         if self._first is None or expected is None:
             return ""
-        left = seconds_left(self._first, latest, expected.total)
-        return "" if left is None else f"{rough_time(left)} left, as {expected.reason}"
+        time_left = seconds_left(self._first, latest, expected.total)
+        return "" if time_left is None else f"{rough_time(time_left)} left, as {expected.reason}"

@@ -1,4 +1,4 @@
-"""Before the first run: what a check looked at, what it saw and what to do, and what a proposal is made of."""
+"""Findings of a check before the first run, and the input of a proposal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.polling.quota.turns import KeyStore
 
 Level = Literal["ok", "note", "problem", "later", "unknown"]
-"""``note``: it works, but somebody should know. ``later``: a retry may work. ``unknown``: it could not be seen."""
+"""``note``: works, with a remark. ``later``: a retry may work. ``unknown``: could not be checked."""
 _ORDER: tuple[Level, ...] = ("problem", "later", "note", "unknown", "ok")
 
 
@@ -24,9 +24,9 @@ _ORDER: tuple[Level, ...] = ("problem", "later", "note", "unknown", "ok")
 class Finding:
     """One row of a report.
 
-    :param about: what was looked at.
-    :param found: what was found: no secret, and no record's value.
-    :param todo: what a person should do; "" for nothing.
+    :param subject: the thing checked.
+    :param result: outcome, without secrets and record values.
+    :param todo: action for a person, or "".
     """
 
     subject: str
@@ -41,20 +41,20 @@ class Finding:
 
 
 def level_of(error: ConnectError) -> Level:
-    """Return the level of a step that failed with an error."""
+    """Return the level of a step that failed with this error."""
     return "later" if isinstance(error, RetriableError) else "problem"
 
 
 def passed(findings: Iterable[Finding]) -> bool:
-    """Tell whether nothing stands in the way of a run."""
+    """Return True if no finding prevents a run."""
     return not any(finding.level in ("problem", "later") for finding in findings)
 
 
 @dataclass(frozen=True)
 class PreflightReport:
-    """Findings of one preflight.
+    """Findings of one check.
 
-    :param asked: subject of the verdict, such as ``Stream shop_db.orders``.
+    :param subject: of the verdict, such as ``Stream shop_db.orders``.
     """
 
     subject: str
@@ -62,25 +62,25 @@ class PreflightReport:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing stands in the way of a run."""
+        """True if no finding prevents a run."""
         return passed(self.findings)
 
     def __str__(self) -> str:
-        """Return the verdict and the rows, problems first; each line is a sentence, also where lines are joined."""
+        """Return the verdict and the rows, problems first. Each line is a sentence, so that lines can be joined."""
         rows = sorted(self.findings, key=lambda finding: _ORDER.index(finding.level))
         return "\n".join([f"{self.subject} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
 
 
 @dataclass(frozen=True)
 class ProposalRequest:
-    """Sample that a proposal is made of. Every source takes some of the fields; None stands for its default.
+    """Input of a proposal. A source reads some of the fields. None stands for its default.
 
     :param path: of the request, such as ``/v1/events``.
-    :param openapi: an OpenAPI 3 document. Nothing is requested then.
+    :param openapi: an OpenAPI 3 document, used instead of a request.
     :param stream: name of the stream.
     :param day: day of the sample.
     :param records: size of the sample.
-    :param columns: how many columns are proposed at most.
+    :param columns: largest number of proposed columns.
     """
 
     path: str | None = None
@@ -97,14 +97,14 @@ class ProposalRequest:
 
 
 class InspectsConnection(ABC):
-    """A source class with a connection type of its own: the type's hook asks it."""
+    """Source class with its own connection type, tested by the type's hook."""
 
     @classmethod
     @abstractmethod
     def access(cls, connection: Connection) -> Any:
-        """Return which address to ask, and with which credentials. No network.
+        """Return the address and credentials. No network.
 
-        :raises ConfigError: naming everything that is wrong with the connection.
+        :raises ConfigError: with every problem of the connection.
         """
 
     @classmethod
@@ -112,6 +112,6 @@ class InspectsConnection(ABC):
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
         """Return whether the connection works, and the findings as text. Loads nothing.
 
-        :param store: where the requests of all tasks are counted. With None they are not counted.
-        :raises ConnectError: the system cannot be reached, or refuses.
+        :param store: count of the requests of all tasks, or None for no count.
+        :raises ConnectError: the system is unreachable or refuses.
         """

@@ -1,6 +1,6 @@
 r"""Cuts a byte stream into blocks of whole lines. Only ``\n`` ends a line.
 
-``str.splitlines``, ``requests`` and ``httpx`` also cut at U+2028, U+0085 and others, which JSON strings may hold
+``str.splitlines``, ``requests`` and ``httpx`` also split at U+2028, U+0085 and others, which JSON strings may hold
 unescaped.
 """
 
@@ -17,7 +17,7 @@ class LineTooLongError(DataError):
 
 
 BLOCK_BYTES = 4 << 20
-"""Large enough to outweigh a block's overhead, small enough to hold a few of them."""
+"""Large enough to outweigh a block's overhead, small enough to hold several in memory."""
 
 _SLICE_BYTES = 64 << 10
 _MAX_PARTS = 16 << 10  # a list of tiny chunks would take more memory than their bytes
@@ -27,8 +27,8 @@ _MAX_PARTS = 16 << 10  # a list of tiny chunks would take more memory than their
 class Block:
     r"""Whole lines of a stream.
 
-    :param position: where the block starts, in bytes from the start of the stream.
-    :param data: ends with ``\n``, except when the stream itself ends without one.
+    :param position: offset of the block in the stream, in bytes.
+    :param data: ends with ``\n``, except at the end of a stream without a final newline.
     """
 
     position: int
@@ -36,33 +36,33 @@ class Block:
 
 
 def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Gather ``chunks`` into blocks of whole lines, at least ``block_bytes`` long except the last.
+    """Gather ``chunks`` into blocks of whole lines, each at least ``block_bytes`` long except the last.
 
-    :raises LineTooLongError: at the first line longer than ``max_line_bytes`` without its newline; all lines before it
-        have been yielded.
+    :raises LineTooLongError: at the first line longer than ``max_line_bytes``, newline excluded. All earlier lines have
+        been yielded.
     """
     position = 0
     parts: list[bytes | memoryview] = []  # of the next block; joined once
-    size = whole = 0  # bytes in parts, and how many of them are whole lines
+    size = whole_bytes = 0  # bytes in parts, and how many of them are whole lines
     for chunk in chunks:
         parts.append(chunk)
-        too_long = _start_of_long_line(chunk, size - whole, max_line_bytes)
+        too_long = _start_of_long_line(chunk, size - whole_bytes, max_line_bytes)
         if too_long is not None:
             if size + too_long:  # the whole lines before it
-                _cut(parts, size + too_long)
+                _shorten(parts, size + too_long)
                 yield Block(position, b"".join(parts))
             raise LineTooLongError(
                 f"the line at byte {position + size + too_long} of the answer is longer than "
                 f"max_record_bytes={max_line_bytes}"
             )
         end = chunk.rfind(b"\n") + 1
-        whole = size + end if end else whole
+        whole_bytes = size + end if end else whole_bytes
         size += len(chunk)
-        if whole >= block_bytes:
-            rest = _cut(parts, whole)
+        if whole_bytes >= block_bytes:
+            next_parts = _shorten(parts, whole_bytes)
             yield Block(position, b"".join(parts))
-            position += whole
-            parts, size, whole = rest, size - whole, 0
+            position += whole_bytes
+            parts, size, whole_bytes = next_parts, size - whole_bytes, 0
         elif len(parts) > _MAX_PARTS:
             parts = [b"".join(parts)]
     if size:
@@ -70,9 +70,9 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
 
 
 def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | None:
-    """Return where the first line that is too long starts in ``chunk``; negative if before it, None if there is none.
+    """Return the start of the first line in ``chunk`` that is too long. Negative if it starts before the chunk.
 
-    :param begun: how many bytes of the chunk's first line came before it.
+    :param begun: bytes of the chunk's first line in earlier chunks.
     """
     start = -begun
     while len(chunk) - start > max_line_bytes:
@@ -85,7 +85,7 @@ def _start_of_long_line(chunk: bytes, begun: int, max_line_bytes: int) -> int | 
 
 
 def slices(block: Block) -> Iterator[Block]:
-    """Cut a block into small ones of whole lines: for lines so short that notes on each would outweigh the block."""
+    """Cut a block into small blocks of whole lines, for lines so short that notes on each would outweigh the block."""
     start = 0
     while start < len(block.data):
         end = block.data.rfind(b"\n", start, start + _SLICE_BYTES) + 1 or block.data.find(b"\n", start) + 1
@@ -94,15 +94,14 @@ def slices(block: Block) -> Iterator[Block]:
         start = end
 
 
-def _cut(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:
-    """Shorten ``parts`` to ``size`` bytes in all; return the rest."""
-    rest: list[bytes | memoryview] = []
+def _shorten(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:
+    cut_parts: list[bytes | memoryview] = []
     excess = sum(map(len, parts)) - size
     while excess:
         last = memoryview(parts.pop())
-        kept = max(len(last) - excess, 0)
-        rest.insert(0, last[kept:])
-        if kept:
-            parts.append(last[:kept])
-        excess -= len(last) - kept
-    return rest
+        kept_bytes = max(len(last) - excess, 0)
+        cut_parts.insert(0, last[kept_bytes:])
+        if kept_bytes:
+            parts.append(last[:kept_bytes])
+        excess -= len(last) - kept_bytes
+    return cut_parts

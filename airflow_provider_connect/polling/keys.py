@@ -1,4 +1,4 @@
-"""Makes record keys from the columns that identify a row."""
+"""Computes record keys from the columns that identify a row."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NULL = b"\xfe"
 
 
 def record_keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
-    """Return the 16-byte keys of the rows, one after the other.
+    """Return the 16-byte keys of the rows, concatenated.
 
-    XXH3-128 over the stream's variant, if it has one, and the columns in UTF-8, joined by 0xFF; null is 0xFE. UTF-8
-    holds neither.
+    XXH3-128 over the stream's variant, if any, and the columns in UTF-8, joined by 0xFF. Null is 0xFE. UTF-8 contains
+    neither byte.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -30,12 +30,12 @@ def record_keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
 
 
 def hex_record_keys(variant: str, columns: Sequence[pa.Array]) -> pa.StringArray:
-    """Return :func:`record_keys` as columns have them: 32 hex digits each."""
+    """Return :func:`record_keys` as a column: 32 hex digits each."""
     return keys_as_hex(record_keys(variant, columns))
 
 
 def keys_as_hex(key_bytes: bytes) -> pa.StringArray:
-    """Return keys of 16 bytes as text."""
+    """Convert concatenated 16-byte keys to a column of hex digits."""
     import numpy as np
     import pyarrow as pa
 

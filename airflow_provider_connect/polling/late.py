@@ -1,4 +1,4 @@
-"""Counts rows by how late they reached the vendor, a batch at a time, for sources that know when each did."""
+"""Counts rows by how late they reached the vendor, for sources with an arrival time."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(micro
 
 
 def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
-    """Count a day's late rows; see :mod:`airflow_provider_connect.stage.counts` for the names.
+    """Count a day's late rows. See :mod:`airflow_provider_connect.stage.counts` for the names.
 
-    :param arrived: when each row of the batch reached the vendor: timestamps in microseconds, UTC. A null is not late.
+    :param arrival_times: when each row of the batch reached the vendor, UTC, in microseconds. A null is not late.
     """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    counts, before = tally.for_day(day).counts, tally.for_day(day).polled_before
+    counts, polled_before = tally.for_day(day).counts, tally.for_day(day).polled_before
     counts[LATE_COUNTS[0]] += 0
-    counts.update({LATE_COUNT: 0} if before is not None else {})
+    counts.update({LATE_COUNT: 0} if polled_before is not None else {})
     ends = _ends(day)
-    since = int(ends[0]) if before is None else (before - _UNIX) // _MICROSECOND
+    since = int(ends[0]) if polled_before is None else (polled_before - _UNIX) // _MICROSECOND
     micros = arrival_times.cast(pa.int64())
     newest = pc.max(micros).as_py()
     if newest is None or newest < min(since, int(ends[0])):
         return  # nearly every batch of a day that is polled for the first time
     late = pc.fill_null(micros, -(2**63)).to_numpy(zero_copy_only=False)
-    if before is not None:
+    if polled_before is not None:
         counts[LATE_COUNT] += int((late >= since).sum())
     late = late[late >= ends[0]]
     days = np.bincount(np.searchsorted(ends, late, side="right"), minlength=MAX_LATE_DAYS + 1)[1:]
@@ -46,8 +46,8 @@ def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
 
 @lru_cache(maxsize=64)
 def _ends(day: Day) -> Any:
-    """Return when each of the days behind ``day`` is over, in its zone, as microseconds since 1970."""
+    """Return the ends of the days after ``day`` in its zone, in microseconds since 1970."""
     import numpy as np
 
-    ends = [Day(date=day.date + ONE_DAY * after, zone=day.zone).end for after in range(1, MAX_LATE_DAYS + 1)]
+    ends = [Day(date=day.date + ONE_DAY * days_later, zone=day.zone).end for days_later in range(1, MAX_LATE_DAYS + 1)]
     return np.array([(end - _UNIX) // _MICROSECOND for end in ends])

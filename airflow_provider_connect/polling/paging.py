@@ -1,4 +1,4 @@
-"""Reads page after page, by page token, next link or offset."""
+"""Reads pages by page token, next link or offset."""
 
 from __future__ import annotations
 
@@ -8,60 +8,60 @@ from typing import TypeVar
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 
-Page = TypeVar("Page")
-Token = TypeVar("Token", str, int)
+PageT = TypeVar("PageT")
+TokenT = TypeVar("TokenT", str, int)
 
 _NAMED_TWICE = "named the same next page twice, the second time on"
 
 
 class SeenRows:
-    """The rows of the pages so far, by what tells them from all others: a service has to go on."""
+    """Fingerprints of the pages so far. A repeated one means that the service does not go on."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
         self._pages = 0
 
-    def require_new(self, rows: bytes | None) -> None:
-        """Make sure that the next page is no earlier one.
+    def require_new(self, fingerprint: bytes | None) -> None:
+        """Require a page that differs from all earlier ones.
 
-        :param rows: what tells its rows from all others; None for a page without rows.
-        :raises RetriableError: it is one.
+        :param fingerprint: identifies the page's rows. None for a page without rows.
+        :raises RetriableError: the page repeats an earlier one.
         """
         self._pages += 1
-        if rows in self._seen:
+        if fingerprint in self._seen:
             raise RetriableError(
-                f"the service sent the same rows twice, the second time on page {self._pages}: it does not go on. The "
-                "next try begins at the first page; if it happens again, another rule tells the last page, or the "
-                "service ignores how it is asked for the next one"
+                f"the service sent the same rows twice, the second time on page {self._pages}. The next try starts at "
+                "the first page. If it fails again, choose another end rule, or check the paging parameters, which "
+                "the service may ignore"
             )
-        if rows is not None:
-            self._seen.add(rows)
+        if fingerprint is not None:
+            self._seen.add(fingerprint)
 
 
 def pages(
-    fetch: Callable[[Token | None], Page],
-    next_of: Callable[[Page], Token | None],
+    fetch: Callable[[TokenT | None], PageT],
+    next_of: Callable[[PageT], TokenT | None],
     *,
-    content_of: Callable[[Page], str | bytes] | None = None,
-    rows_of: Callable[[Page], bytes | None] | None = None,
+    content_of: Callable[[PageT], str | bytes] | None = None,
+    rows_of: Callable[[PageT], bytes | None] | None = None,
     max_pages: int | None = None,
-) -> Iterator[Page]:
+) -> Iterator[PageT]:
     """Yield every page, empty ones too, until one names no next page.
 
-    :param fetch: returns the page that a token names; None names the first.
-    :param next_of: returns the token of the page after this one; None or "" after the last.
-    :param content_of: for a service that may name the same token on every page, such as a scroll id: returns what tells
-        a page from all others, such as the id of its last record. There ``next_of`` finds the end by the page.
-    :param rows_of: for a service that may send the same page whatever it is asked for: returns what tells the rows of a
-        page from all others; None for a page without rows.
-    :param max_pages: how many pages there may be.
-    :raises RetriableError: a token comes a second time, or, with ``content_of``, a page, or, with ``rows_of``, the same
-        rows: reading would never end.
+    :param fetch: returns the page of a token. None means the first page.
+    :param next_of: returns the token of the following page. None or "" after the last.
+    :param content_of: for a service that may repeat a token, such as a scroll id: returns an identifier of the page,
+        such as the id of its last record. ``next_of`` then recognises the end by the page.
+    :param rows_of: for a service that may repeat a page: returns a fingerprint of its rows. None for a page without
+        rows.
+    :param max_pages: largest number of pages.
+    :raises RetriableError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice, so reading
+        would never end.
     :raises ConfigError: there are more than ``max_pages``.
     """
-    seen: set[bytes] = set()
+    fingerprints: set[bytes] = set()
     seen_rows = SeenRows()
-    token: Token | None = None
+    token: TokenT | None = None
     while True:
         page = fetch(token)
         if rows_of is not None:
@@ -70,23 +70,22 @@ def pages(
         token = next_of(page)
         if token is None or token == "":
             return
-        mark = _mark(str(token), content_of(page) if content_of else "")
+        mark = _fingerprint(str(token), content_of(page) if content_of else "")
         del page  # it may be large, and the next one is read while others work on it
-        if mark in seen:
+        if mark in fingerprints:
             again = "sent the same page twice, the second time as" if content_of else _NAMED_TWICE
             raise RetriableError(
-                f"the service {again} page {len(seen) + 1}: reading would never end. The next try begins at the first "
-                "page; if it happens again, report it to the service"
+                f"the service {again} page {len(fingerprints) + 1}, so reading would never end. The next try starts "
+                "at the first page. If it fails again, report it to the service"
             )
-        seen.add(mark)
-        if max_pages is not None and len(seen) >= max_pages:
+        fingerprints.add(mark)
+        if max_pages is not None and len(fingerprints) >= max_pages:
             raise ConfigError(
-                f"there are more than max_pages={max_pages:,} pages: raise it if that is right; else the service never "
-                "comes to an end"
+                f"there are more than max_pages={max_pages:,} pages. Raise it if this is right. Otherwise the "
+                "service's paging never ends"
             )
 
 
-def _mark(token: str, content: str | bytes) -> bytes:
-    """Return what is kept of a page: a token or a content may be long."""
+def _fingerprint(token: str, content: str | bytes) -> bytes:
     text = content.encode() if isinstance(content, str) else content
     return hashlib.blake2b(token.encode() + b"\0" + text, digest_size=16).digest()

@@ -14,7 +14,7 @@ _STOP_CHECK_SECONDS = 0.1
 
 
 class _End:
-    """The last item of the queue: the iterator ended, or raised ``error``."""
+    """Last item of the queue: the iterator ended, or raised ``error``."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
@@ -24,7 +24,7 @@ class _Worker(Generic[T]):
     def __init__(self, iterator: Iterator[T], depth: int) -> None:
         self.iterator = iterator
         self.items: queue.Queue[T | _End] = queue.Queue(maxsize=max(depth, 1))
-        self.wanted = threading.Semaphore(0) if depth == 0 else None
+        self.requested = threading.Semaphore(0) if depth == 0 else None
         self.stopped = threading.Event()
         # A daemon: a read that never returns must not keep the interpreter alive.
         self.thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
@@ -35,7 +35,7 @@ class _Worker(Generic[T]):
             for item in self.iterator:
                 self._put(item)
                 del item  # it may be large, and the next one takes a while
-                self._wait_until_wanted()
+                self._wait_until_requested()
                 if self.stopped.is_set():
                     break
         except BaseException as error:  # noqa: BLE001  # raised again in the consumer's thread
@@ -54,28 +54,28 @@ class _Worker(Generic[T]):
                 self.items.put(item, timeout=_STOP_CHECK_SECONDS)
                 return
 
-    def _wait_until_wanted(self) -> None:
-        while self.wanted is not None and not self.stopped.is_set():
-            if self.wanted.acquire(timeout=_STOP_CHECK_SECONDS):
+    def _wait_until_requested(self) -> None:
+        while self.requested is not None and not self.stopped.is_set():
+            if self.requested.acquire(timeout=_STOP_CHECK_SECONDS):
                 return
 
 
 def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
     """Yield the items of ``iterator``, which runs in a thread at most ``depth`` finished items ahead.
 
-    With a depth of 0 there are two items at most: one that the consumer works on, and the next one, which is begun when
-    the consumer asks for the one before it.
+    With a depth of 0 there are at most two items: the consumer's current one, and the next one, which starts when the
+    consumer requests the current one.
 
-    An exception of the iterator is raised here, after the items before it. If the consumer stops early
-    (an exception, ``close()``), the iterator is closed too. ``close()`` waits until the thread has finished its current
-    item, so an iterator that reads needs a timeout.
+    An exception of the iterator is raised after the items before it. If the consumer stops early (an exception,
+    ``close()``), the iterator is closed too. ``close()`` waits for the thread's current item, so an iterator that reads
+    needs a timeout.
     """
     worker = _Worker(iterator, depth)
     worker.thread.start()
     try:
         while True:
-            if worker.wanted is not None:
-                worker.wanted.release()
+            if worker.requested is not None:
+                worker.requested.release()
             item = worker.items.get()
             if isinstance(item, _End):
                 if item.error is not None:

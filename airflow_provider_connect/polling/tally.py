@@ -1,4 +1,4 @@
-"""Counts what happens while a partition is polled: nothing is dropped without a trace."""
+"""Counts everything read and dropped while a partition is polled."""
 
 from __future__ import annotations
 
@@ -13,31 +13,29 @@ from airflow_provider_connect.window import Day
 
 
 class Tally:
-    """Running counts of one attempt at one partition; the progress thread reads them meanwhile.
+    """Running counts of one attempt at one partition. The progress thread reads them meanwhile.
 
     Rows, counts, times and rejects belong to a day: a source counts them in :meth:`for_day`. A partition of one day has
-    this tally only.
+    only this tally.
 
     :ivar rows: rows read, before duplicates are dropped.
-    :ivar counts: other counts by name: ``duplicates``, ``rejected``, …; a source documents its own.
-    :ivar requests: requests sent, answered or not: see ``retry_budget_requests``. A connection that could not be made
-        does not count.
+    :ivar counts: other counts by name: ``duplicates``, ``rejected``, …. Each source documents its own.
+    :ivar requests: requests sent, answered or not: see ``retry_budget_requests``. A failed connection does not count.
     :ivar sent: when each of them was sent, in seconds since 1970.
     :ivar wire_bytes: bytes received.
     :ivar raw_bytes: bytes after decoding.
-    :ivar announced_bytes: what ``wire_bytes`` will be in the end, if one answer has all and says so; else 0.
-    :ivar announced_rows: what ``rows`` will be, if the answer says so; else 0. Both are for the time left alone.
-    :ivar polled_before: when the publish that this one follows was polled, UTC; None if the day has none, or nobody
-        knows.
+    :ivar announced_bytes: final ``wire_bytes`` if a single answer announces it, else 0. Only for the time left.
+    :ivar announced_rows: final ``rows`` if the answer announces it, else 0. Only for the time left.
+    :ivar polled_before: when the previous publish was polled, UTC. None if the day has none, or its time is unknown.
     """
 
     def __init__(self, days: Sequence[Day] = (), polled_before: Sequence[dt.datetime | None] = ()) -> None:
         """Start at zero.
 
-        :param days: the days of the partition.
-        :param polled_before: for each of them, when it was polled before.
+        :param days: days of the partition.
+        :param polled_before: previous poll of each day.
         """
-        before = dict(zip(days, polled_before, strict=False))
+        previous_polls = dict(zip(days, polled_before, strict=False))
         self.rows = self.requests = self.wire_bytes = self.raw_bytes = 0
         self.announced_bytes = self.announced_rows = 0
         self.counts: Counter[str] = Counter()
@@ -45,8 +43,8 @@ class Tally:
         self.earliest: dt.datetime | None = None
         self.latest: dt.datetime | None = None
         self.rejects: list[Reject] = []
-        self.polled_before = before.get(days[0]) if len(days) == 1 else None
-        self._days = {day: Tally([day], [before.get(day)]) for day in days} if len(days) > 1 else {}
+        self.polled_before = previous_polls.get(days[0]) if len(days) == 1 else None
+        self._days = {day: Tally([day], [previous_polls.get(day)]) for day in days} if len(days) > 1 else {}
 
     def for_day(self, day: Day) -> Tally:
         """Return the tally of one day.
@@ -65,17 +63,17 @@ class Tally:
         return self.rows + sum(tally.rows for tally in self._days.values())
 
     def widen_span(self, earliest: dt.datetime, latest: dt.datetime) -> None:
-        """Extend the span of event times to those of a batch (UTC)."""
+        """Extend the span of event times to that of a batch (UTC)."""
         self.earliest = min(self.earliest or earliest, earliest)
         self.latest = max(self.latest or latest, latest)
 
     def request(self) -> None:
-        """Count a request that was sent, if the vendor counts it: follow-up pages that are free are not told here."""
+        """Count a request that was sent. Omit follow-up pages that the vendor does not count."""
         self.requests += 1
         self.sent.append(time.time())
 
     def received(self, wire_bytes: int, raw_bytes: int) -> None:
-        """Count the bytes of an answer, as they came and decoded."""
+        """Count the bytes of an answer, encoded and decoded."""
         self.wire_bytes += wire_bytes
         self.raw_bytes += raw_bytes
 

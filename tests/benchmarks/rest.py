@@ -30,8 +30,8 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._rest.page_parser import PageCutter
-from airflow_provider_connect.sources._rest.rows import RowMaker
+from airflow_provider_connect.sources._rest.page_parser import PageParser
+from airflow_provider_connect.sources._rest.rows import RowBuilder
 from airflow_provider_connect.sources.rest import Cursor, NoToken, Records, Request, RestSource
 from airflow_provider_connect.spark.poll import PollTask, stage_partition
 from airflow_provider_connect.stage.manifest import Manifest, SeenPublish
@@ -168,18 +168,18 @@ def seconds_of(work: Callable[[], None]) -> float:
 def parsed(bodies: list[bytes], undeclared: str) -> None:
     """Make rows of pages, as a poll does."""
     wanted = source(undeclared)
-    cutter = PageCutter(wanted.records, ["/meta/next"])
+    cutter = PageParser(wanted.records, ["/meta/next"])
     with ExitStack() as stack:
-        maker = RowMaker(
+        maker = RowBuilder(
             wanted.records,
             (),
             Day(date=DATE),
-            seen=stack.enter_context(KeySet()),
+            seen_keys=stack.enter_context(KeySet()),
             tolerance=Tolerance("none", 0),
             tally=Tally(),
             slices=cutter.slices,
         )
-        rows = sum(maker.rows(cutter.cut(body, "page"), {}, "page").batch.num_rows for body in bodies)
+        rows = sum(maker.build_rows(cutter.parse(body, "page"), {}, "page").batch.num_rows for body in bodies)
     assert rows == len(bodies) * PAGE_ROWS
 
 

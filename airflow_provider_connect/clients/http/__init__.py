@@ -1,1 +1,1 @@
-"""HTTP: requests that end in time, answers that are read strictly."""
+"""HTTP client with deadlines and strict reading of answers."""

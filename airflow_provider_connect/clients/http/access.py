@@ -1,34 +1,34 @@
-"""Where an API is and who asks, as an Airflow connection of type ``http`` says it. Faces import this for their check.
+"""API address and credentials from an Airflow connection of type ``http``. Faces import this for their check.
 
 ============ =====================================================================================
-host         ``name``, or a URL, which may have a path: all requests go below it
+host         ``name``, or a URL with an optional path, the base of all requests
 schema       ``https`` (also if empty), or ``http``: only to this machine, or without credentials
 port         of that host
 login        user name, or id of an OAuth client
 password     password, token, API key, or secret of an OAuth client
-extra        the fields below; one with another name is refused
+extra        the fields below. A field of another name is refused
 ============ =====================================================================================
 
-``auth`` says how the credentials are sent; without it they are HTTP Basic if there is a login, else nothing is sent:
+``auth`` selects how credentials are sent. The default is HTTP Basic with a login, and nothing without one:
 
 ========================== =========================================================================
-none, basic, bearer        nothing; login and password; the password as a bearer token
+none, basic, bearer        nothing · login and password · the password as a bearer token
 api_key                    the password in ``send_in``: header (default), query or cookie, under the name ``send_as``
-oauth2_client_credentials  an access token from ``auth_url``, for login and password; ``scope``;
-                           ``client_auth``: basic (default) or body; ``auth_params``: more fields of the form
-oauth2_refresh_token       the same, for ``refresh_token``, which must stay the same
+oauth2_client_credentials  an access token from ``auth_url``, for login and password · ``scope`` ·
+                           ``client_auth``: basic (default) or body · ``auth_params``: more form fields
+oauth2_refresh_token       the same, for ``refresh_token``, which must not rotate
 session                    a login at ``auth_url`` with the fields ``auth_params``, by default ``{"username": "{login}",
-                           "password": "{password}"}``, sent as ``auth_body``: json (default) or form. What it gives
-                           stands at ``auth_result`` in its JSON answer, such as ``id`` or ``/data/id``, and is sent
-                           as a bearer token, or as ``send_in`` and ``send_as`` say. Without ``auth_result`` it is the
-                           answer's cookies that are sent
+                           "password": "{password}"}``, sent as ``auth_body``: json (default) or form. The session
+                           stands at ``auth_result`` in the JSON answer, such as ``id`` or ``/data/id``, and is sent
+                           as a bearer token, or by ``send_in`` and ``send_as``. Without ``auth_result`` the answer's
+                           cookies are sent
 ========================== =========================================================================
 
-``auth_url`` is a whole URL, a path from the host's root (``/token``), or one below ``host`` (``token``).
+``auth_url`` is a full URL, a path from the host's root (``/token``), or a path below ``host`` (``token``).
 
-For all: ``headers``: more headers of every request · ``allowed_hosts``: other hosts that links and redirects may lead
-to, none of which gets credentials · ``proxy``: URL of the proxy, or ``environment`` for the proxies and authorities
-that the environment names; without it none is used · ``ca_bundle``: authorities to trust beside the public ones.
+For all: ``headers``: more headers of every request · ``allowed_hosts``: other hosts for links and redirects, which get
+no credentials · ``proxy``: URL of the proxy, or ``environment`` for the environment's proxies and authorities. By
+default no proxy is used · ``ca_bundle``: authorities to trust in addition to the public ones.
 """
 
 from __future__ import annotations
@@ -43,130 +43,135 @@ from airflow_provider_connect.clients.http import connection_fields
 from airflow_provider_connect.clients.http.auth import (
     NO_AUTH,
     Auth,
-    Fetched,
+    FetchedCredentials,
     basic_auth,
     bearer_auth,
     cookie_auth,
     header_auth,
     query_auth,
 )
-from airflow_provider_connect.clients.http.logins import Login, OAuth2, Session
-from airflow_provider_connect.clients.http.network import Reach
-from airflow_provider_connect.clients.http.route import Origin, Route, origin_of
+from airflow_provider_connect.clients.http.logins import Login, OAuth2Login, SessionLogin
+from airflow_provider_connect.clients.http.network import AddressPolicy
+from airflow_provider_connect.clients.http.route import HttpRoute, Origin, origin_of
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import refuse_any
 
-_MAY_BE_SECRET_CHARACTERS = 6  # names of headers tell little about their values
+_MAY_BE_SECRET_CHARACTERS = 6  # a header's name does not show whether its value is secret
 _LOGIN = {"username": "{login}", "password": "{password}"}
 
 
 class Credentials(Protocol):
-    """What is sent to the API's own host."""
+    """Source of the credentials for the API's own host."""
 
     def auth(self) -> Auth:
-        """Return them; may fetch them first."""
+        """Return the credentials, fetched first if necessary."""
 
-    def renewed(self, refused: Auth) -> Auth | None:
-        """Return others than those, which the API refused; None if there are none."""
+    def renew(self, refused_auth: Auth) -> Auth | None:
+        """Return other credentials after a refusal, or None if there are none."""
 
 
 @dataclass(frozen=True)
-class Given:
-    """Credentials that stand in the connection."""
+class StaticCredentials:
+    """Credentials from the connection."""
 
-    given: Auth
+    static_auth: Auth
 
     def auth(self) -> Auth:
-        """Return them."""
-        return self.given
+        """Return the credentials."""
+        return self.static_auth
 
-    def renewed(self, refused: Auth) -> Auth | None:
-        """Return None: there are no others."""
+    def renew(self, refused_auth: Auth) -> Auth | None:
+        """Return None."""
 
 
 @dataclass(frozen=True)
 class HttpAccess:
-    """An API, and who asks it.
+    """Address and credentials of an API.
 
-    :param name: the connection, for messages.
-    :param url: what paths are below; without a slash at its end.
-    :param also: other hosts that links and redirects may lead to.
-    :param headers: sent to the API's own host, with the credentials.
-    :param kept: of their values, those that no message may quote.
+    :param name: of the connection, for messages.
+    :param url: base of all paths, without a final slash.
+    :param allowed_origins: other hosts for links and redirects.
+    :param headers: sent with the credentials to the API's own host.
+    :param secret_header_values: header values that no message may quote.
     """
 
     name: str
     url: str
     credentials: Credentials
-    route: Route
-    also: frozenset[Origin] = frozenset()
+    route: HttpRoute
+    allowed_origins: frozenset[Origin] = frozenset()
     headers: tuple[tuple[str, str], ...] = ()
-    kept: tuple[str, ...] = ()
+    secret_header_values: tuple[str, ...] = ()
 
     @property
     def origin(self) -> Origin:
-        """Who gets the credentials, and nobody else."""
+        """The only host that gets the credentials."""
         return origin_of(self.url)
 
     @classmethod
     def read_connection(cls, connection: Connection, extra_fields: Collection[str] = ()) -> HttpAccess:
         """Read a connection of type ``http``.
 
-        :param also: further fields of the extra, which the source reads itself.
-        :raises ConfigError: naming everything that is wrong with it.
+        :param extra_fields: further fields of the extra, read by the source.
+        :raises ConfigError: with every problem.
         """
         refuse_any(connection_problems(connection, extra_fields))
-        url, others = connection_fields.base_of(connection), connection_fields.hosts_of(connection)
-        headers = connection_fields.texts_of(connection, "headers")
-        named = {origin[1] for origin in (origin_of(url), *others)}
-        if (login := connection.option("auth_url")) is not None:
-            named.add(origin_of(connection_fields.under(url, login))[1])
-        route = _route(connection, named)
+        url, other_origins = (
+            connection_fields.connection_base_url(connection),
+            connection_fields.allowed_origins_of(connection),
+        )
+        headers = connection_fields.text_mapping(connection, "headers")
+        host_names = {origin[1] for origin in (origin_of(url), *other_origins)}
+        if (auth_url := connection.option("auth_url")) is not None:
+            host_names.add(origin_of(connection_fields.resolve_url(url, auth_url))[1])
+        route = _route(connection, host_names)
         return cls(
             name=connection.conn_id,
             url=url,
             credentials=_credentials(connection, url, route),
             route=route,
-            also=frozenset(others),
+            allowed_origins=frozenset(other_origins),
             headers=tuple(headers.items()),
-            kept=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
+            secret_header_values=tuple(value for value in headers.values() if len(value) >= _MAY_BE_SECRET_CHARACTERS),
         )
 
     @classmethod
     def for_url(cls, connection: Connection, url: str, auth: Auth, **fields: Any) -> Self:
-        """Return the way to a host for a connection of any type, which may name a proxy and authorities.
+        """Return the access to a host for a connection of any type. The connection may name a proxy and authorities.
 
-        :param more: fields of a class of its own.
+        :param fields: fields of a subclass.
         """
-        return cls(connection.conn_id, url, Given(auth), _route(connection, {origin_of(url)[1]}), **fields)
+        return cls(connection.conn_id, url, StaticCredentials(auth), _route(connection, {origin_of(url)[1]}), **fields)
 
 
-def _route(connection: Connection, hosts: Collection[str]) -> Route:
+def _route(connection: Connection, hosts: Collection[str]) -> HttpRoute:
     proxy = connection.option("proxy")
-    return Route(Reach(frozenset(hosts)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle"))
+    return HttpRoute(
+        AddressPolicy(frozenset(hosts)), SecretStr(proxy) if proxy else None, connection.option("ca_bundle")
+    )
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str] = ()) -> list[str]:
-    """Return everything that is wrong with a connection; [] if nothing is. No network.
+    """Return every problem of a connection. No network.
 
-    :param also: further fields of the extra, which the source reads itself.
+    :param extra_fields: further fields of the extra, read by the source.
     """
     return connection_fields.connection_problems(connection, extra_fields)
 
 
-def _credentials(connection: Connection, url: str, route: Route) -> Credentials:
-    kind = connection_fields.kind_of(connection)
+def _credentials(connection: Connection, url: str, route: HttpRoute) -> Credentials:
+    kind = connection_fields.auth_kind_of(connection)
     user, password = connection.login or SecretStr(""), connection.password or SecretStr("")
     if kind == "none":
-        return Given(NO_AUTH)
+        return StaticCredentials(NO_AUTH)
     if kind == "basic":
-        return Given(basic_auth(user, password))
+        return StaticCredentials(basic_auth(user, password))
     if kind == "bearer":
-        return Given(bearer_auth(password))
+        return StaticCredentials(bearer_auth(password))
     if kind == "api_key":
-        return Given(_sender(connection)(password))
+        return StaticCredentials(_sender(connection)(password))
     login = Login(
-        connection_fields.under(url, connection.option("auth_url") or ""),
+        connection_fields.resolve_url(url, connection.option("auth_url") or ""),
         route,
         user,
         password,
@@ -179,35 +184,34 @@ def _credentials(connection: Connection, url: str, route: Route) -> Credentials:
         password.get_secret_value(),
         sorted(connection.extra.items(), key=str),
     )
-    params = connection_fields.texts_of(connection, "auth_params")
+    params = connection_fields.text_mapping(connection, "auth_params")
     if kind == "session":
         result = connection.option("auth_result")
-        session = Session(
+        session = SessionLogin(
             login,
             params or _LOGIN,
             as_json=connection.option("auth_body") != "form",
             result=(result[1:].split("/") if result.startswith("/") else [result]) if result else None,
             auth=_sender(connection),
         )
-        return Fetched(identity, session.fetch)
+        return FetchedCredentials(identity, session.fetch)
     refresh = connection.option("refresh_token") if kind == "oauth2_refresh_token" else None
-    client = OAuth2(
+    client = OAuth2Login(
         login,
         scope=connection.option("scope"),
         refresh_token=SecretStr(refresh) if refresh else None,
         client_auth="body" if connection.option("client_auth") == "body" else "basic",
         params=params,
     )
-    return Fetched(identity, client.fetch)
+    return FetchedCredentials(identity, client.fetch)
 
 
 def _sender(connection: Connection) -> Callable[[SecretStr], Auth]:
-    """Return what makes credentials of a key: in a header, the query or a cookie, under its name."""
-    name, place = connection.option("send_as"), connection.option("send_in")
+    name, location = connection.option("send_as"), connection.option("send_in")
     if name is None:
         return bearer_auth
-    if place == "query":
+    if location == "query":
         return lambda key: query_auth(name, key)
-    if place == "cookie":
+    if location == "cookie":
         return lambda key: cookie_auth({name: key.get_secret_value()})
     return lambda key: header_auth(name, key)

@@ -1,8 +1,8 @@
-"""Who asks: the kinds of credentials that HTTP carries, each with the texts that no message may quote.
+"""Kinds of HTTP credentials, each with the texts that no message may quote.
 
-Credentials that are fetched before they can be used are kept for the whole process, and fetched once for all threads.
-Each executor process fetches its own, and keeps it for all polls that it runs. A token for every poll would exhaust the
-limit that services put on their token endpoints. authlib keeps a token for one session and one thread.
+Fetched credentials are kept for the whole process and fetched once for all threads. Each executor process fetches its
+own and shares them between its polls: a token for every poll would exhaust the limits of token endpoints. authlib keeps
+a token for only one session and thread.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.proxies import is_environments, proxies_of
+from airflow_provider_connect.clients.http.proxies import proxy_urls, uses_environment
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.patience import CLOCK, Clock
 
 
 @dataclass(frozen=True)
 class Auth:
-    """What a request says of who sends it; made by one of the functions below.
+    """Credentials of a request, made by one of the functions below.
 
     :param headers: sent with every request.
-    :param params: added to the query of every request; one of that name which is there already gives way.
-    :param secrets: the texts that an answer may echo and no message may quote.
+    :param params: added to the query of every request. They replace params of the same name.
+    :param secrets: texts that an answer may echo and no message may quote.
     """
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
@@ -40,12 +40,14 @@ NO_AUTH = Auth()
 
 
 def basic_auth(user: SecretStr, password: SecretStr) -> Auth:
-    """Return HTTP Basic, in UTF-8."""
-    given = user.get_secret_value(), password.get_secret_value()
-    token = base64.b64encode(":".join(given).encode()).decode("ascii")
-    # An echo may be without the padding, and in the letters of URLs.
+    """Return HTTP Basic credentials, in UTF-8."""
+    user_and_password = user.get_secret_value(), password.get_secret_value()
+    token = base64.b64encode(":".join(user_and_password).encode()).decode("ascii")
+    # An echo may lack the padding, or use the URL alphabet.
     bare = token.rstrip("=")
-    return Auth({"Authorization": f"Basic {token}"}, (*given, bare, bare.replace("+", "-").replace("/", "_")))
+    return Auth(
+        {"Authorization": f"Basic {token}"}, (*user_and_password, bare, bare.replace("+", "-").replace("/", "_"))
+    )
 
 
 def bearer_auth(token: SecretStr) -> Auth:
@@ -54,7 +56,7 @@ def bearer_auth(token: SecretStr) -> Auth:
 
 
 def header_auth(name: str, value: SecretStr) -> Auth:
-    """Return a key in a header of its own, such as ``X-Api-Key``."""
+    """Return a key in its own header, such as ``X-Api-Key``."""
     return Auth({name: value.get_secret_value()}, (value.get_secret_value(),))
 
 
@@ -64,38 +66,38 @@ def query_auth(name: str, value: SecretStr) -> Auth:
 
 
 def cookie_auth(cookies: Mapping[str, str]) -> Auth:
-    """Return cookies, each value of them a secret."""
+    """Return cookies, all of them secret."""
     return Auth({"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())}, tuple(cookies.values()))
 
 
 def proxy_auth(proxy: SecretStr | None) -> Auth:
-    """Return what a proxy is told: user and password of its URL, if there are any.
+    """Return user and password of a proxy's URL, if any.
 
-    :param proxy: its URL. For the environment's proxies there are only their secrets.
+    :param proxy: URL of the proxy. For the environment's proxies, only their secrets are returned.
     """
-    users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxies_of(proxy))]
-    told = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
-    headers = {} if is_environments(proxy) or not told else {"Proxy-Authorization": told[0].headers["Authorization"]}
-    return Auth(headers, tuple(secret for auth in told for secret in auth.secrets))
+    users = [(parts.username or "", parts.password or "") for parts in map(urlsplit, proxy_urls(proxy))]
+    auths = [basic_auth(*(SecretStr(unquote(text)) for text in user)) for user in users if any(user)]
+    headers = {} if uses_environment(proxy) or not auths else {"Proxy-Authorization": auths[0].headers["Authorization"]}
+    return Auth(headers, tuple(secret for auth in auths for secret in auth.secrets))
 
 
 _MARGIN_SECONDS = 60.0
 _REFUSED_SECONDS = 60.0
 
 
-class Fresh(NamedTuple):
-    """Credentials as they come from the service.
+class FetchedAuth(NamedTuple):
+    """Credentials fetched from a service.
 
-    :param lasts_seconds: how long they are good for; None if it did not say.
+    :param valid_seconds: validity, or None if unknown.
     """
 
     auth: Auth
-    lasts_seconds: float | None
+    valid_seconds: float | None
 
 
 @dataclass
-class _Held:
-    """What this process holds of one login; whoever looks at it or fetches holds the lock."""
+class _LoginState:
+    """State of one login in this process. Readers and writers hold the lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     auth: Auth | None = None
@@ -104,60 +106,67 @@ class _Held:
     refused_until: float = 0.0
 
 
-_held: dict[str, _Held] = {}
-_held_lock = threading.Lock()
+_login_states: dict[str, _LoginState] = {}
+_login_states_lock = threading.Lock()
 
 
-class Fetched:
+class FetchedCredentials:
     """Credentials of one login at one service.
 
-    :param identity: all that they depend on, secrets too: logins with the same identity share what was fetched.
-    :param fetch: asks the service.
-    :param clock: by which they end; :data:`CLOCK` if None.
+    :param identity: all inputs of the login, secrets included. Logins of the same identity share the fetched
+        credentials.
+    :param fetch: requests the credentials from the service.
+    :param clock: measures validity, by default :data:`CLOCK`.
     """
 
-    def __init__(self, identity: tuple[object, ...], fetch: Callable[[], Fresh], clock: Clock | None = None) -> None:
+    def __init__(
+        self, identity: tuple[object, ...], fetch: Callable[[], FetchedAuth], clock: Clock | None = None
+    ) -> None:
         self._name = hashlib.sha256(repr(identity).encode()).hexdigest()
         self._fetch = fetch
         self._clock = clock or CLOCK
 
     def auth(self) -> Auth:
-        """Return credentials that are good for a while yet. May ask the service, and wait for another thread that does.
+        """Return credentials that stay valid for a while. May call the service, or wait for another thread that does.
 
-        :raises RetriableError: the service is away, in trouble or busy.
-        :raises ConfigError: it refuses the login. It is not asked again for a minute, so that many who ask lock nobody
-            out.
+        :raises RetriableError: the service is unreachable, in trouble or busy.
+        :raises ConfigError: the service refuses the login. No further attempt is made for a minute, so that many
+            threads don't lock the account.
         """
-        held = self._own()
-        with held.lock:
-            if held.auth is None or self._clock.now() >= held.ends:
-                self._renew(held)
-            assert held.auth is not None
-            return held.auth
+        state = self._state()
+        with state.lock:
+            if state.auth is None or self._clock.now() >= state.ends:
+                self._renew(state)
+            assert state.auth is not None
+            return state.auth
 
-    def renewed(self, refused: Auth) -> Auth:
-        """Return other credentials than those, which the API refused: fetched once, however many ask."""
-        held = self._own()
-        with held.lock:
-            if held.auth == refused:
-                held.auth = None
+    def renew(self, refused_auth: Auth) -> Auth:
+        """Return other credentials after a refusal. Fetches once for any number of threads."""
+        state = self._state()
+        with state.lock:
+            if state.auth == refused_auth:
+                state.auth = None
         return self.auth()
 
-    def _own(self) -> _Held:
-        with _held_lock:
-            return _held.setdefault(self._name, _Held())
+    def _state(self) -> _LoginState:
+        with _login_states_lock:
+            return _login_states.setdefault(self._name, _LoginState())
 
-    def _renew(self, held: _Held) -> None:
-        if held.refusal and self._clock.now() < held.refused_until:
-            raise ConfigError(held.refusal)
-        asked = self._clock.now()
-        held.auth = None
+    def _renew(self, state: _LoginState) -> None:
+        if state.refusal and self._clock.now() < state.refused_until:
+            raise ConfigError(state.refusal)
+        fetch_started = self._clock.now()
+        state.auth = None
         try:
-            fresh = self._fetch()
+            fetched = self._fetch()
         except ConfigError as error:
-            held.refusal, held.refused_until = str(error), asked + _REFUSED_SECONDS
+            state.refusal, state.refused_until = str(error), fetch_started + _REFUSED_SECONDS
             raise
-        held.auth, held.refusal = fresh.auth, ""
-        lasts = float("inf") if fresh.lasts_seconds is None else fresh.lasts_seconds
-        # What ends while a request is under way is refused, so it counts as ended a while before.
-        held.ends = asked + lasts - min(_MARGIN_SECONDS, lasts / 10 if lasts != float("inf") else 0.0)
+        state.auth, state.refusal = fetched.auth, ""
+        valid_seconds = float("inf") if fetched.valid_seconds is None else fetched.valid_seconds
+        # Credentials that expire during a request are refused, so they count as expired a while before.
+        state.ends = (
+            fetch_started
+            + valid_seconds
+            - min(_MARGIN_SECONDS, valid_seconds / 10 if valid_seconds != float("inf") else 0.0)
+        )

@@ -1,4 +1,4 @@
-"""Whom TLS trusts: the public authorities, and those a connection names. There is no way to trust everybody."""
+"""TLS trust: the public authorities and those of a connection. Verification cannot be turned off."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PEM = "-----BEGIN"
 _CERTIFICATE = re.compile(
     r"-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[A-Za-z0-9+/=\s]*-----END (?:TRUSTED |X509 )?CERTIFICATE-----"
 )
-"""What is read of the text: neither the comments around, nor a key that somebody left in it."""
+"""Only certificates are read, not the comments between them, nor a private key."""
 
 
 def ca_bundle_problem(ca_bundle: str) -> str | None:
-    """Say what is wrong with certificates that should be trusted; None when nothing is.
+    """Return the problem of certificates to trust, or None.
 
-    :param ca_bundle: an absolute path on this machine, or PEM text.
+    :param ca_bundle: absolute path on this machine, or PEM text.
     """
     try:
         _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca_bundle, "ca_bundle")
@@ -29,25 +29,26 @@ def ca_bundle_problem(ca_bundle: str) -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=16)  # it takes as long as an answer, and every page of an API has a connection of its own
-def client_context(ca_bundle: str | None, of_environment: tuple[tuple[str, str], ...] = ()) -> ssl.SSLContext:
-    """Return what a TLS client needs: certificates are always verified, and host names too.
+@functools.lru_cache(maxsize=16)  # takes as long as a request
+def tls_context(ca_bundle: str | None, environment_bundles: tuple[tuple[str, str], ...] = ()) -> ssl.SSLContext:
+    """Return a TLS client context that verifies certificates and host names.
 
-    :param ca_bundle: authorities to trust beside the public ones.
-    :param of_environment: variables that name more of them, with their paths: files, or folders as OpenSSL makes them.
-    :raises ConfigError: there is no certificate in one of them.
+    :param ca_bundle: authorities to trust in addition to the public ones.
+    :param environment_bundles: environment variables with the paths of more authorities: files, or folders in OpenSSL's
+        form.
+    :raises ConfigError: one of them contains no certificate.
     """
-    from requests.utils import DEFAULT_CA_BUNDLE_PATH  # noqa: PLC0415  # a DAG file need not pay for it
+    from requests.utils import DEFAULT_CA_BUNDLE_PATH  # noqa: PLC0415  # slow to import in a DAG file
 
     context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
-    for name, path in of_environment:
+    for name, path in environment_bundles:
         if Path(path).is_dir():
             context.load_verify_locations(capath=path)
         else:
             _trust(context, path, f"the environment's {name}")
     if ca_bundle is not None:
         _trust(context, ca_bundle, "ca_bundle")
-    if ca_bundle is not None or of_environment:
+    if ca_bundle is not None or environment_bundles:
         # Python 3.13 and later ask for key identifiers, which authorities of proxies often lack. Chain, dates and host
         # name are checked all the same.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -55,13 +56,13 @@ def client_context(ca_bundle: str | None, of_environment: tuple[tuple[str, str],
 
 
 def _trust(context: ssl.SSLContext, ca_bundle: str, name: str) -> None:
-    found = _CERTIFICATE.findall(_text(ca_bundle, name))
-    if not found:
-        raise ConfigError(f"{name} holds no certificate in PEM form")
+    certificates = _CERTIFICATE.findall(_text(ca_bundle, name))
+    if not certificates:
+        raise ConfigError(f"{name} contains no certificate in PEM form")
     try:
-        context.load_verify_locations(cadata="\n".join(found))
+        context.load_verify_locations(cadata="\n".join(certificates))
     except (ssl.SSLError, ValueError):
-        raise ConfigError(f"{name} holds a certificate that cannot be read") from None
+        raise ConfigError(f"{name} contains an unreadable certificate") from None
 
 
 def _text(ca_bundle: str, name: str) -> str:
@@ -69,12 +70,12 @@ def _text(ca_bundle: str, name: str) -> str:
         return ca_bundle
     path = Path(ca_bundle)
     if not path.is_absolute():
-        raise ConfigError(f"{name} must be an absolute path, or the certificates themselves as PEM text")
+        raise ConfigError(f"{name} must be an absolute path, or PEM text")
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except (OSError, ValueError) as error:
-        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no path"
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not a path"
         raise ConfigError(
-            f"{name} names a file that this machine cannot read ({why}); it must lie on the worker and on every "
-            "Spark node, or stand in the connection as PEM text"
+            f"{name} names a file that this machine cannot read ({reason}). Put it on the worker and on every Spark "
+            "node, or put PEM text into the connection"
         ) from None

@@ -1,9 +1,8 @@
-"""HTTP: one request, whose answer is read raw, and errors that say what to do and hold no secret.
+"""HTTP client for one request. The answer is read raw, and errors name the remedy without secrets.
 
-Nothing is tried again here. Redirects are not followed: whoever follows one asks again, and answers for where. Proxies
-and authorities of the environment are used only where the connection says so, ``.netrc`` is never used.
-A body must say where it ends, by its length or by chunks: one that ends with the connection could be cut unseen, and
-is refused.
+There are no retries and no redirects here. Proxies and authorities of the environment apply only if the connection
+says so, ``.netrc`` never. A body must have a length or chunks. A body that ends with the connection could be cut
+unnoticed, and is refused.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from urllib.parse import quote, unquote_plus, urlencode, urlsplit
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.clients.http.auth import Auth
-from airflow_provider_connect.clients.http.http_connection import HttpTimeouts, Link
-from airflow_provider_connect.clients.http.message import READ_BYTES, UNFRAMED, Head
-from airflow_provider_connect.clients.http.pool import Pool
-from airflow_provider_connect.clients.http.route import Route
+from airflow_provider_connect.clients.http.http_connection import HttpConnection, HttpTimeouts
+from airflow_provider_connect.clients.http.message import READ_BYTES, UNFRAMED_TEXT, ResponseHead
+from airflow_provider_connect.clients.http.pool import ConnectionPool
+from airflow_provider_connect.clients.http.route import HttpRoute
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.secrets import Secrets
 
 ERROR_TEXT_BYTES = 8 << 10
-"""The most that is kept of an error's body: messages fit in, and an endless one ends."""
+"""Limit for an error's body: messages fit, and an endless one ends."""
 _ERROR_READ_BYTES = 1 << 10
 _ERROR_SECONDS = 10.0
 _CUT_ECHO_CHARACTERS = 2 << 10
@@ -38,7 +37,7 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 
 class Body(NamedTuple):
-    """What a POST sends."""
+    """Body of a POST."""
 
     content_type: str
     data: bytes
@@ -50,14 +49,14 @@ def json_body(value: Any) -> Body:
 
 
 def form_body(fields: Mapping[str, str]) -> Body:
-    """Return the fields of a form, as in a URL."""
+    """Return form fields, URL-encoded."""
     return Body("application/x-www-form-urlencoded", urlencode(fields).encode())
 
 
 class ErrorText(NamedTuple):
-    """What an error's body says.
+    """Text of an error's body.
 
-    :param is_cut: whether its end was not seen: then it may end inside a secret.
+    :param is_cut: whether the end is missing. The text may then end inside a secret.
     """
 
     text: str
@@ -65,9 +64,9 @@ class ErrorText(NamedTuple):
 
 
 class HttpResponse:
-    """An answer whose head has arrived. A context manager; leaving it closes the connection, or keeps it."""
+    """Response with a complete head. A context manager that closes the connection or returns it to the pool."""
 
-    def __init__(self, link: Link, head: Head, pool: Pool | None) -> None:
+    def __init__(self, link: HttpConnection, head: ResponseHead, pool: ConnectionPool | None) -> None:
         self._link = link
         self._head = head
         self._pool = pool
@@ -80,22 +79,22 @@ class HttpResponse:
 
     def __exit__(self, *exc: object) -> None:
         if self._pool is not None and self._is_whole and self._head.is_framed:
-            self._pool.give(self._link)
+            self._pool.give_back(self._link)
         else:
             self._link.close()
 
     @property
     def wire_bytes(self) -> int:
-        """How many bytes of the body have come."""
-        return self._link.received
+        """Bytes of the body received so far."""
+        return self._link.received_bytes
 
     def header(self, name: str) -> str:
-        """Return a header's value; '' if there is none."""
-        return ", ".join(self._head.all(name))
+        """Return a header's value, or ''."""
+        return ", ".join(self._head.values_of(name))
 
     def header_values(self, name: str) -> list[str]:
         """Return every value of a header, in order."""
-        return self._head.all(name)
+        return self._head.values_of(name)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -103,49 +102,49 @@ class HttpResponse:
         return {name: self.header(name) for name, _ in self._head.fields}
 
     def require_framing(self) -> None:
-        """Make sure that a cut body will be seen.
+        """Require a body whose cut would be noticed.
 
-        :raises RetriableError: if the body has neither a length nor chunks.
+        :raises RetriableError: the body has neither a length nor chunks.
         """
         if not self._head.is_framed:
-            raise RetriableError(f"{self.host} {UNFRAMED}")
+            raise RetriableError(f"{self.host} {UNFRAMED_TEXT}")
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the body as it comes over the wire, still encoded.
+        """Yield the body as received, still encoded.
 
-        :raises RetriableError: it ends early, stalls, or takes longer than the deadline.
+        :raises RetriableError: the body ends early, stalls, or takes longer than the deadline.
         """
         return self._body(READ_BYTES)
 
     def interrupt(self) -> None:
-        """End at once, with an error, a read of the body that waits in another thread."""
+        """Abort a read of the body in another thread with an error."""
         self._link.interrupt()
 
     def text(self) -> ErrorText:
         """Return the beginning of an error's body, decoded as far as possible."""
-        self._link.shorten(_ERROR_SECONDS)
+        self._link.shorten_deadline(_ERROR_SECONDS)
         data, is_cut = b"", not self._head.is_framed
         try:
-            for piece in self._body(_ERROR_READ_BYTES):
-                data += piece
+            for chunk in self._body(_ERROR_READ_BYTES):
+                data += chunk
                 if len(data) >= ERROR_TEXT_BYTES:
-                    is_cut = True  # whether or not there is more
+                    is_cut = True  # even if nothing follows
                     break
-        except RetriableError:  # the status is what counts, even if its explanation breaks off
+        except RetriableError:  # the status counts, even if its explanation is cut
             is_cut = True
         if self.header("Content-Encoding").strip().lower() == "gzip":
             data, is_whole = _gunzip_prefix(data)
             is_cut = is_cut or not is_whole
-        shown = data[:ERROR_TEXT_BYTES].decode("utf-8", "replace")
-        return ErrorText(shown, is_cut=is_cut or len(data) > ERROR_TEXT_BYTES)
+        text = data[:ERROR_TEXT_BYTES].decode("utf-8", "replace")
+        return ErrorText(text, is_cut=is_cut or len(data) > ERROR_TEXT_BYTES)
 
     def _body(self, read_bytes: int) -> Iterator[bytes]:
-        yield from self._link.body(read_bytes)
+        yield from self._link.read_body(read_bytes)
         self._is_whole = True
 
 
 def request(
-    route: Route,
+    route: HttpRoute,
     url: str,
     auth: Auth,
     limits: HttpTimeouts,
@@ -156,99 +155,98 @@ def request(
     headers: Mapping[str, str] | None = None,
     takes_redirects: bool = False,
     on_sent: Callable[[], None] | None = None,
-    pool: Pool | None = None,
-    on_opened: Callable[[Link], object] | None = None,
+    pool: ConnectionPool | None = None,
+    on_opened: Callable[[HttpConnection], object] | None = None,
 ) -> HttpResponse:
-    """Send a GET, or a POST if there is a body; return the answer as soon as its head is there, whatever its status.
+    """Send a GET, or a POST if there is a body. Returns as soon as the head is complete, whatever the status.
 
-    :param url: may have a query, as the link to a next page has.
+    :param url: may have a query, as a next link does.
     :param params: added to the query.
-    :param method: another one than these two.
-    :param headers: sent beside those of ``auth``, which win.
-    :param takes_redirects: whether a redirect is an answer as any other, not an error.
-    :param sent: called when the request is on its way: from then on the server may count it.
-    :param pool: of connections that are kept. Only for a request that may be sent twice: if the server has closed the
-        kept one, it is sent again over a new one.
-    :param opened: called with what can be interrupted, before the request is sent.
-    :raises RetriableError: the server cannot be reached or does not answer.
-    :raises ConfigError: its certificate is not trusted, its address may not be spoken to, it redirects, or a header
+    :param method: another method.
+    :param headers: sent in addition to those of ``auth``, which take precedence.
+    :param takes_redirects: return a redirect like any other response instead of an error.
+    :param on_sent: called once the request is sent. The server may count it from then on.
+    :param pool: of idle connections. Only for a request that may be sent twice: if the server has closed an idle
+        connection, the request is repeated over a new one.
+    :param on_opened: called before the request with the connection, which can be interrupted.
+    :raises RetriableError: the server is unreachable or does not answer.
+    :raises ConfigError: the certificate is not trusted, the address is forbidden, the server redirects, or a header
         cannot be sent.
     """
-    parts = urlsplit(without_key(url, auth))
+    parts = urlsplit(strip_auth_params(url, auth))
     query = "&".join(part for part in (parts.query, urlencode(params), urlencode(auth.params)) if part)
     target = quote(f"{parts.path or '/'}{'?' if query else ''}{query}", safe=string.punctuation)
     method = method or ("GET" if body is None else "POST")
-    own = _headers(auth, headers or {}, body)
-    if body is None and method not in ("GET", "HEAD", "DELETE"):  # many servers wait for one, or refuse (411)
-        own["Content-Length"] = "0"
-    kept = None if pool is None else pool.take(route.place(url))
+    all_headers = _headers(auth, headers or {}, body)
+    if body is None and method not in ("GET", "HEAD", "DELETE"):  # many servers require it (411)
+        all_headers["Content-Length"] = "0"
+    idle_connection = None if pool is None else pool.take(route.pool_key(url))
     while True:
-        if kept is not None:
-            kept.reopen(limits)
-        link = kept or Link(url, limits, route)
+        if idle_connection is not None:
+            idle_connection.reuse(limits)
+        connection = idle_connection or HttpConnection(url, limits, route)
         try:
             if on_opened is not None:
-                on_opened(link)
-            link.send(method, target, own, b"" if body is None else body.data)
+                on_opened(connection)
+            connection.send(method, target, all_headers, b"" if body is None else body.data)
             if on_sent is not None:
                 on_sent()
-            head = link.head()
+            head = connection.read_head()
             if 300 <= head.status < 400 and not takes_redirects:
-                raise _redirect(link.host, head, Secrets([*auth.secrets, *route.secrets]))
+                raise _redirect(connection.host, head, Secrets([*auth.secrets, *route.secrets]))
         except BaseException as error:
-            link.close()
-            if isinstance(error, RetriableError) and link.was_closed:
-                kept = None
+            connection.close()
+            if isinstance(error, RetriableError) and connection.was_closed_by_server:
+                idle_connection = None
                 continue
             raise
-        return HttpResponse(link, head, pool)
+        return HttpResponse(connection, head, pool)
 
 
-def without_key(url: str, auth: Auth) -> str:
-    """Return an address without what credentials add to its query: some servers link to pages with the key in it."""
-    own = {name for name, _ in auth.params}
+def strip_auth_params(url: str, auth: Auth) -> str:
+    """Remove the credentials' params from a URL. Some servers include the key in their links."""
+    auth_names = {name for name, _ in auth.params}
     parts = urlsplit(url)
-    if not own or not parts.query:
+    if not auth_names or not parts.query:
         return url
-    kept = (part for part in parts.query.split("&") if unquote_plus(part.partition("=")[0]) not in own)
-    return parts._replace(query="&".join(kept)).geturl()
+    other_params = (part for part in parts.query.split("&") if unquote_plus(part.partition("=")[0]) not in auth_names)
+    return parts._replace(query="&".join(other_params)).geturl()
 
 
-def _headers(auth: Auth, more: Mapping[str, str], body: Body | None) -> dict[str, str]:
-    found = {
+def _headers(auth: Auth, more_headers: Mapping[str, str], body: Body | None) -> dict[str, str]:
+    headers = {
         "User-Agent": f"airflow-provider-connect/{__version__}",
         "Accept": "*/*",
         "Accept-Encoding": "gzip",
     }
-    own = {} if body is None else {"Content-Type": body.content_type, "Content-Length": str(len(body.data))}
-    for given in (more, auth.headers, own):
-        names = {name.lower() for name in given}
-        found = {name: value for name, value in found.items() if name.lower() not in names} | dict(given)
-    found = {name: value.strip(" ") for name, value in found.items()}
-    for name, value in found.items():
+    body_headers = {} if body is None else {"Content-Type": body.content_type, "Content-Length": str(len(body.data))}
+    for group in (more_headers, auth.headers, body_headers):
+        names = {name.lower() for name in group}
+        headers = {name: value for name, value in headers.items() if name.lower() not in names} | dict(group)
+    headers = {name: value.strip(" ") for name, value in headers.items()}
+    for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ConfigError(
-                f"the header {name[:50]!a} cannot be sent: names are letters, digits and hyphens, values are ASCII on "
-                "one line; correct it, or the credential that it holds"
+                f"the header {name[:50]!a} cannot be sent. Names are letters, digits and hyphens, values are ASCII on "
+                "one line. Correct it, or its credential"
             )
-    return found
+    return headers
 
 
-def _redirect(host: str, head: Head, secrets: Secrets) -> ConfigError:
+def _redirect(host: str, head: ResponseHead, secrets: Secrets) -> ConfigError:
     try:
-        # Secrets are struck out before it is taken apart: each part could hold a part of one.
-        location = secrets.redact(", ".join(head.all("Location")))
+        # Secrets are struck out before the split, because each part could contain a part of one.
+        location = secrets.redact(", ".join(head.values_of("Location")))
         target = urlsplit(location).netloc.rpartition("@")[2]
     except ValueError:
         target = ""
     return ConfigError(
-        f"{host} redirects (status {head.status}) to {excerpt(target, secrets) or 'another path'}; redirects are "
-        "not followed, as they could carry credentials elsewhere: name the right host in the connection"
+        f"{host} redirects (status {head.status}) to {excerpt(target, secrets) or 'another path'}. Redirects are not "
+        "followed, because they could leak credentials. Set the right host in the connection"
     )
 
 
 def _gunzip_prefix(data: bytes) -> tuple[bytes, bool]:
-    """Return the beginning that can be decoded, and whether that is all."""
     decoder = zlib.decompressobj(wbits=31)
     try:
         return decoder.decompress(data, ERROR_TEXT_BYTES + 1), decoder.eof
@@ -257,24 +255,24 @@ def _gunzip_prefix(data: bytes) -> tuple[bytes, bool]:
 
 
 def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
-    """Return a server's words for a message: one short line without secrets.
+    """Return a server's text for a message: one short line without secrets.
 
-    :param is_cut: whether more was to come: then the text may end inside an echo of a secret.
+    :param is_cut: whether the text is incomplete and may end inside an echo of a secret.
     """
-    text = text[:ERROR_TEXT_BYTES]  # an error in the middle of an answer may be as long as a record
+    text = text[:ERROR_TEXT_BYTES]  # an error inside a page may be as long as a record
     is_long = len(text) >= 2 * _CUT_ECHO_CHARACTERS
-    shown = secrets.redact(text, is_cut=is_cut and not is_long)
-    if is_long:  # its end may hold half an echo, and is not needed
-        shown = shown[:-_CUT_ECHO_CHARACTERS]
-    clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", shown)).strip()
+    struck = secrets.redact(text, is_cut=is_cut and not is_long)
+    if is_long:  # the end may contain half an echo
+        struck = struck[:-_CUT_ECHO_CHARACTERS]
+    clean = re.sub(r"\s+", " ", re.sub(r"[^\x20-\x7e]", " ", struck)).strip()
     return clean if len(clean) <= _QUOTE_CHARACTERS else clean[: _QUOTE_CHARACTERS - 1] + "…"
 
 
-def retry_after_seconds(value: str, now: dt.datetime, cap_seconds: float = 3600.0) -> float | None:
-    """Read a ``Retry-After`` header: seconds, or an HTTP date.
+def retry_after_seconds(value: str, current_time: dt.datetime, cap_seconds: float = 3600.0) -> float | None:
+    """Parse a ``Retry-After`` header: seconds, or an HTTP date.
 
-    :param now: the moment from which a date is counted.
-    :return: between 0 (a date in the past) and ``cap_seconds``; None if the header is missing or malformed.
+    :param current_time: the moment from which a date is counted.
+    :return: between 0 (a date in the past) and ``cap_seconds``, or None if the header is missing or malformed.
     """
     value = value.strip()
     if re.fullmatch(r"\d{1,20}(\.\d{1,9})?", value, flags=re.ASCII):
@@ -285,4 +283,4 @@ def retry_after_seconds(value: str, now: dt.datetime, cap_seconds: float = 3600.
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=dt.UTC)
-    return min(max((date - now).total_seconds(), 0.0), cap_seconds)
+    return min(max((date - current_time).total_seconds(), 0.0), cap_seconds)

@@ -1,4 +1,4 @@
-"""The fields of an Airflow connection of type ``http``, read and checked: see :mod:`.access` for what they mean."""
+"""Reads and checks the fields of an Airflow connection of type ``http``. Their meaning: :mod:`.access`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from airflow_provider_connect.errors import ConfigError
 
 AuthKind = Literal["none", "basic", "bearer", "api_key", "oauth2_client_credentials", "oauth2_refresh_token", "session"]
 
-RESERVED = frozenset(
+RESERVED_HEADERS = frozenset(
     {"accept-encoding", "connection", "content-length", "expect", "host", "te", "transfer-encoding", "upgrade"}
 )
-"""Headers that say how a message is carried; nobody but the client knows."""
+"""Headers of the transport, which only the client may set."""
 
 _COMMON = ("auth", "headers", "allowed_hosts", "proxy", "ca_bundle")
 _OAUTH2 = ("auth_url", "scope", "client_auth", "auth_params")
@@ -49,14 +49,14 @@ _REQUIRED = {
 }
 
 
-def kind_of(connection: Connection) -> AuthKind:
-    """Return how the credentials are sent; if nothing says it, as HttpHook does: HTTP Basic if there is a login."""
+def auth_kind_of(connection: Connection) -> AuthKind:
+    """Return the kind of credentials. The default is HttpHook's: HTTP Basic with a login."""
     default = "basic" if _has(connection.login) else "none"
     return cast(AuthKind, connection.option("auth") or default)
 
 
 def connection_problems(connection: Connection, extra_fields: Collection[str]) -> list[str]:
-    """Return everything that is wrong with a connection: see :func:`.access.access_problems`."""
+    """Return every problem of a connection. See :func:`.access.connection_problems`."""
     checks = (
         partial(_unknown_fields, also=extra_fields),
         _auth_problems,
@@ -71,14 +71,14 @@ def connection_problems(connection: Connection, extra_fields: Collection[str]) -
 
 
 def collect_problems(connection: Connection, checks: Iterable[Callable[[Connection], Iterable[str]]]) -> list[str]:
-    """Return what some checks find wrong with a connection of any type, each once, and whose it is."""
-    found: list[str] = []
+    """Run checks on a connection of any type. Returns each problem once, prefixed with the connection."""
+    problems: list[str] = []
     for check in checks:
         try:
-            found += check(connection)
+            problems += check(connection)
         except ConfigError as error:  # an extra field that is not text
-            found.append(str(error).removeprefix(f"connection {connection.conn_id!r}: "))
-    return [f"connection {connection.conn_id!r}: {problem}" for problem in dict.fromkeys(found)]
+            problems.append(str(error).removeprefix(f"connection {connection.conn_id!r}: "))
+    return [f"connection {connection.conn_id!r}: {problem}" for problem in dict.fromkeys(problems)]
 
 
 def _has(secret: SecretStr | None) -> bool:
@@ -86,15 +86,18 @@ def _has(secret: SecretStr | None) -> bool:
 
 
 def _unknown_fields(connection: Connection, also: Collection[str]) -> Iterator[str]:
-    """Name the extra fields that nobody reads, and those that belong to another kind of credentials."""
-    known = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
-    own = {*_COMMON, *also, *_FIELDS.get(kind_of(connection), known)}
+    """Yield a problem for each unknown extra field, and for each field of another kind of credentials."""
+    known_fields = {*_COMMON, *also, *(name for names in _FIELDS.values() for name in names)}
+    allowed_fields = {*_COMMON, *also, *_FIELDS.get(auth_kind_of(connection), known_fields)}
     for name, value in connection.extra.items():
-        if name not in known:
-            yield f"unknown extra field {name!r}; {suggest_nearest(name, known)}; a header of its own goes into 'headers'"
-        elif name not in own and value not in (None, ""):
+        if name not in known_fields:
+            yield (
+                f"unknown extra field {name!r}; {suggest_nearest(name, known_fields)}; put another header into "
+                "'headers'"
+            )
+        elif name not in allowed_fields and value not in (None, ""):
             users = [kind for kind, names in _FIELDS.items() if name in names]
-            yield f"extra field {name!r} has no use here: it belongs to auth {' or '.join(map(repr, users))}"
+            yield f"extra field {name!r} has no effect here. It belongs to auth {' or '.join(map(repr, users))}"
 
 
 def _auth_problems(connection: Connection) -> Iterator[str]:
@@ -102,83 +105,83 @@ def _auth_problems(connection: Connection) -> Iterator[str]:
         value = connection.option(name)
         if value is not None and value not in choices:
             yield f"extra field {name!r} is not one of {', '.join(choices)}"
-    for name in _REQUIRED.get(kind_of(connection), ()):
+    for name in _REQUIRED.get(auth_kind_of(connection), ()):
         if connection.option(name) is None:
-            yield f"extra has no {name!r}, which auth {kind_of(connection)!r} needs"
+            yield f"extra lacks {name!r}, which auth {auth_kind_of(connection)!r} requires"
 
 
 def _login_problems(connection: Connection) -> Iterator[str]:
-    kind = kind_of(connection)
+    kind = auth_kind_of(connection)
     if kind == "none":
         if _has(connection.password) and connection.option("auth") is None:
             yield (
-                "it has a password and no login, and nothing says how to send it: set 'auth' in the extra to 'bearer' "
-                "or 'api_key', or enter a login for HTTP Basic"
+                "it has a password without a login: set 'auth' in the extra to 'bearer' or 'api_key', or enter a "
+                "login for HTTP Basic"
             )
         return
-    if kind not in _FIELDS:  # whatever it is, it is said already, and might be a secret in the wrong place
+    if kind not in _FIELDS:  # reported already, and might be a misplaced secret
         return
     if kind not in ("basic", "oauth2_refresh_token") and not _has(connection.password):
-        yield f"password is empty; auth {kind!r} needs it"
+        yield f"password is empty; auth {kind!r} requires it"
     if kind.startswith(("basic", "oauth2", "session")) and not _has(connection.login):
-        yield f"login is empty; auth {kind!r} needs it"
+        yield f"login is empty; auth {kind!r} requires it"
     by_basic = kind == "basic" or (kind.startswith("oauth2") and connection.option("client_auth") != "body")
     if by_basic and connection.login is not None and ":" in connection.login.get_secret_value():
-        yield "login holds a colon, which HTTP Basic cannot carry"
+        yield "login contains a colon, which HTTP Basic does not allow"
 
 
 def _host_problems(connection: Connection) -> Iterator[str]:
     if not connection.host:
-        yield "host is empty; it names the API, as 'name' or 'https://name/path'"
+        yield "host is empty. Enter the API's host, as 'name' or 'https://name/path'"
         return
     if connection.path not in (None, "", "http", "https"):
         yield "schema must be https or http"
         return
     try:
-        url = base_of(connection)
+        url = connection_base_url(connection)
         origin_of(url)
-        parts, own = urlsplit(url), urlsplit(_with_scheme(connection.host, connection.path or "https")).port
+        parts, host_port = urlsplit(url), urlsplit(_with_scheme(connection.host, connection.path or "https")).port
     except ValueError:
         yield "host must be 'name' or 'https://name/path', without user or query"
         return
     if parts.query or parts.fragment or " " in url:
         yield "host must be 'name' or 'https://name/path', without user or query"
-    if None not in (connection.port, own) and connection.port != own:
-        yield "host must be without a port, or name the one beside it: these are two different ports"
+    if None not in (connection.port, host_port) and connection.port != host_port:
+        yield "host contains another port than the field port"
 
 
 def _text_problems(connection: Connection) -> Iterator[str]:
-    texts_of(connection, "auth_params")
-    for name in texts_of(connection, "headers"):
-        if name.lower() in RESERVED:
-            yield f"extra field 'headers': {name!r} is set by the client itself"
+    text_mapping(connection, "auth_params")
+    for name in text_mapping(connection, "headers"):
+        if name.lower() in RESERVED_HEADERS:
+            yield f"extra field 'headers': {name!r} is set by the client"
     try:
-        hosts_of(connection)
+        allowed_origins_of(connection)
     except ValueError:
         yield "extra field 'allowed_hosts' must be a list of names, or of 'https://name'"
     url = connection.option("auth_url")
     if url is not None and connection.host:
         try:
-            origin_of(under(base_of(connection), url))
+            origin_of(resolve_url(connection_base_url(connection), url))
         except ValueError:
             yield "extra field 'auth_url' must be a path on the host, or 'https://name/path' without user"
 
 
 def host_override_problems(connection: Connection) -> list[str]:
-    """Tell if the host that a connection of any type names, in place of the vendor's, is none."""
+    """Return the problem of a host that replaces the vendor's. For connections of any type."""
     problem = host_problem(connection.host, connection.port) if connection.host else None
     return [problem] if problem else []
 
 
 def proxy_problems(connection: Connection) -> Iterator[str]:
-    """Tell if the extra's ``proxy`` is none. For connections of any type."""
+    """Yield the problem of the extra's ``proxy``. For connections of any type."""
     proxy = connection.option("proxy")
     if proxy not in (None, ENVIRONMENT) and not is_proxy_url(proxy):
         yield f"extra field 'proxy' is not an http or https URL, nor {ENVIRONMENT!r}"
 
 
 def ca_bundle_problems(connection: Connection) -> Iterator[str]:
-    """Tell if the extra's ``ca_bundle`` holds no certificates. For connections of any type."""
+    """Yield the problem of the extra's ``ca_bundle``. For connections of any type."""
     ca_bundle = connection.option("ca_bundle")
     problem = ca_bundle_problem(ca_bundle) if ca_bundle is not None else None
     if problem is not None:
@@ -186,18 +189,17 @@ def ca_bundle_problems(connection: Connection) -> Iterator[str]:
 
 
 def _http_problems(connection: Connection) -> Iterator[str]:
-    """Refuse plain http where it would show credentials to the network."""
-    shown = kind_of(connection) != "none" or bool(texts_of(connection, "headers"))
+    has_credentials = auth_kind_of(connection) != "none" or bool(text_mapping(connection, "headers"))
     urls: dict[str, str] = {}
     try:
-        urls["schema or host"] = base_of(connection)
-        urls["extra field 'auth_url'"] = under(urls["schema or host"], connection.option("auth_url") or "")
+        urls["schema or host"] = connection_base_url(connection)
+        urls["extra field 'auth_url'"] = resolve_url(urls["schema or host"], connection.option("auth_url") or "")
     except ValueError:
         return
-    for what, url in urls.items():
+    for field, url in urls.items():
         parts = urlsplit(url)
-        if shown and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-            yield f"{what} names plain http, which would show the credentials to the network: it must be https"
+        if has_credentials and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            yield f"{field} uses plain http, which would expose the credentials to the network: use https"
             return
 
 
@@ -206,30 +208,29 @@ def _with_scheme(host: str, scheme: str = "https") -> str:
 
 
 def _with_port(url: str, port: int | None) -> str:
-    """Return a URL with a port, if it has none itself, and without a slash at its end."""
     parts = urlsplit(url)
     netloc = parts.netloc if parts.port is not None or port is None else f"{parts.netloc}:{port}"
     return parts._replace(netloc=netloc).geturl().rstrip("/")
 
 
-def base_of(connection: Connection) -> str:
-    """Return what paths are below, without a slash at its end.
+def connection_base_url(connection: Connection) -> str:
+    """Return the base URL of all paths, without a final slash.
 
-    :raises ValueError: the host is none.
+    :raises ValueError: the host is invalid.
     """
     # As Airflow's HttpHook puts it together; but without a schema it is https.
     return _with_port(_with_scheme(connection.host or "", connection.path or "https"), connection.port)
 
 
-def under(base: str, url: str) -> str:
-    """Return an address that is given whole, from the host's root (``/token``), or below a base (``token``)."""
+def resolve_url(base: str, url: str) -> str:
+    """Resolve a full URL, a path from the host's root (``/token``), or a path below the base (``token``)."""
     return urljoin(f"{base}/", url)
 
 
-def hosts_of(connection: Connection) -> list[Origin]:
-    """Return the hosts that links may lead to beside the own one: https, unless they say otherwise.
+def allowed_origins_of(connection: Connection) -> list[Origin]:
+    """Return the allowed hosts for links besides the connection's own, https by default.
 
-    :raises ValueError: one of them is no host.
+    :raises ValueError: one of them is not a host.
     """
     value = connection.extra.get("allowed_hosts") or []
     names = value.split(",") if isinstance(value, str) else value
@@ -241,46 +242,47 @@ def hosts_of(connection: Connection) -> list[Origin]:
     return [origin_of(url) for url in urls]
 
 
-def texts_of(connection: Connection, name: str) -> dict[str, str]:
-    """Return an extra field that is an object of texts.
+def text_mapping(connection: Connection, name: str) -> dict[str, str]:
+    """Return an extra field that maps names to texts.
 
-    :raises ConfigError: it is none.
+    :raises ConfigError: the field has another form.
     """
     value: Any = connection.extra.get(name)
     if value is None or value == "":
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
-        raise ConfigError(f'extra field {name!r} must be an object of texts, such as {{"name": "text"}}')
+        raise ConfigError(f'extra field {name!r} must map names to texts, such as {{"name": "text"}}')
     return dict(value)
 
 
 def host_problem(host: str, port: int | None) -> str | None:
-    """Say what is wrong with a host, without showing it; None when nothing is.
+    """Return the problem of a host without quoting it, or None.
 
-    :param host: a name, or a URL of a name alone. Plain http is for this machine only: it shows the credentials.
-    :param port: named beside the host, if it is.
+    :param host: a name, or a URL without a path. Plain http is only for this machine, because it exposes the
+        credentials.
+    :param port: a separate port, if any.
     """
     try:
         parts = urlsplit(_with_scheme(host))
         name, own_port = parts.hostname, parts.port
     except ValueError:
-        return "host must be 'name' or 'https://name', and is neither a name nor a URL"
+        return "host must be 'name' or 'https://name'"
     if not name or "@" in parts.netloc or parts.query or parts.fragment or parts.path not in ("", "/"):
         return "host must be 'name' or 'https://name', without user, path or query"
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(name)):
-        return "host must be reached by https: plain http would show the credentials to the network"
+        return "host must be reached by https: plain http would expose the credentials to the network"
     if None not in (port, own_port) and port != own_port:
-        return "host must be without a port, or name the one beside it: these are two different ports"
+        return "host contains another port than the field port"
     return None
 
 
 def base_url(host: str, port: int | None) -> str:
-    """Return scheme, name and port of a host that has no problem, without a slash behind them."""
+    """Return scheme, name and port of a valid host, without a final slash."""
     return _with_port(_with_scheme(host), port)
 
 
 def is_loopback(name: str) -> bool:
-    """Tell whether a host is this machine, by its name alone."""
+    """Return True if a host is this machine, judged by its name."""
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:

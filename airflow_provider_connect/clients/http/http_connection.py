@@ -1,8 +1,8 @@
-"""One connection to a server, perhaps through a proxy, that ends at its deadline whatever either side is doing.
+"""One connection to a server, perhaps through a proxy, with a deadline for everything.
 
-A socket's timeout starts anew with every byte. So a server that sends one every few seconds could hold its client for
-ever: in the TLS handshake, in the status line, between chunks, in trailers. Here a timer shuts the socket at the
-deadline, and whoever waits on it gets an error. httpcore connects (:mod:`.network`), h11 speaks (:mod:`.message`).
+A socket's timeout restarts with every byte. A server that sends a byte every few seconds could block its client for
+ever: in the TLS handshake, the status line, between chunks, in trailers. Here a timer shuts the socket at the deadline,
+and a waiting reader gets an error. httpcore connects (:mod:`.network`), h11 parses (:mod:`.message`).
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ import httpcore
 from pydantic import BaseModel, ConfigDict
 
 from airflow_provider_connect.clients.http.auth import proxy_auth
-from airflow_provider_connect.clients.http.certificates import client_context
-from airflow_provider_connect.clients.http.message import BrokenAnswerError, Exchange, Head
+from airflow_provider_connect.clients.http.certificates import tls_context
+from airflow_provider_connect.clients.http.message import BrokenAnswerError, Exchange, ResponseHead
 from airflow_provider_connect.clients.http.network import Network
-from airflow_provider_connect.clients.http.proxies import environments_authorities, is_environments, proxy_for
-from airflow_provider_connect.clients.http.route import Route
+from airflow_provider_connect.clients.http.proxies import environment_bundles, proxy_for, uses_environment
+from airflow_provider_connect.clients.http.route import HttpRoute
 from airflow_provider_connect.errors import ConfigError, ConnectError, DeadlineError, RetriableError
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,255}")
-_NETWORK_ERRORS = (httpcore.NetworkError, httpcore.TimeoutException)  # each caused by one of the system's
-_ENDED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, BrokenAnswerError)
+_NETWORK_ERRORS = (httpcore.NetworkError, httpcore.TimeoutException)  # each caused by a system error
+_CLOSED_ERRORS = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError, BrokenAnswerError)
 
 
 class SilenceError(RetriableError):
-    """A server sent no byte of the body for ``read_timeout_seconds`` after a request had been sent to it."""
+    """A server sent no byte of the body for ``read_timeout_seconds`` after a request."""
 
 
 class HttpTimeouts(BaseModel):
-    """How long each part of a request may take, in seconds.
+    """Limits for the parts of a request, in seconds.
 
-    :param deadline_seconds: for the request and its whole answer, however steadily bytes trickle in.
+    :param deadline_seconds: for the request and its whole answer, even if bytes keep arriving.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,187 +51,189 @@ class HttpTimeouts(BaseModel):
     connect_timeout_seconds: float = 10.0
 
 
-class Link:
-    """A connection to the host of a URL. :meth:`send` opens it, if it is not open; whoever makes a link closes it.
+class HttpConnection:
+    """A connection to the host of a URL, opened by :meth:`send`. The creator closes it.
 
-    :ivar place: where it leads to.
-    :ivar was_closed: whether a connection that was kept had been closed by the server before it answered at all.
+    :ivar pool_key: identifies connections to the same host over the same route.
+    :ivar was_closed_by_server: whether the server had closed a reused connection before it answered.
 
-    :param route: how to get there. Behind a proxy it is the proxy's to say which addresses may be spoken to.
+    :param route: route to the host. Behind a proxy, the proxy decides on allowed addresses.
     """
 
-    def __init__(self, url: str, limits: HttpTimeouts, route: Route) -> None:
+    def __init__(self, url: str, limits: HttpTimeouts, route: HttpRoute) -> None:
         self._parts = urlsplit(url)
         self._limits = limits
         used_proxy = proxy_for(url, route.proxy)
         self._proxy = urlsplit(used_proxy.get_secret_value()) if used_proxy is not None else None
-        self._proxy_name = "the environment's proxy" if is_environments(route.proxy) else "the connection's proxy"
+        self._proxy_name = "the environment's proxy" if uses_environment(route.proxy) else "the connection's proxy"
         self._proxy_headers = proxy_auth(used_proxy).headers
-        self._trusted = route.ca_bundle, environments_authorities(route.proxy)
-        self._reach = route.reach if used_proxy is None else None
-        self.place = route.place(url)
-        self.was_closed = False
-        self._is_kept = self._is_cut = self._is_sent = False
+        self._ca_bundles = route.ca_bundle, environment_bundles(route.proxy)
+        self._reach = route.address_policy if used_proxy is None else None
+        self.pool_key = route.pool_key(url)
+        self.was_closed_by_server = False
+        self._is_reused = self._is_interrupted = self._is_sent = False
         self._stream: httpcore.NetworkStream | None = None
         self._exchange: Exchange | None = None
-        self.received = 0  # bytes of the answer's body, for messages
+        self.received_bytes = 0  # bytes of the answer's body, for messages
         self._lock = threading.Lock()
-        self._handle: socket.socket | None = None  # a second one on the connection: TLS takes the first away
-        self._is_over = False
-        self._doing = "connect"
-        self._ends = time.monotonic() + limits.deadline_seconds
-        self._timer = self._timer_until(self._ends)
+        self._handle: socket.socket | None = None  # duplicate handle of the socket: TLS detaches the first
+        self._is_past_deadline = False
+        self._phase = "connect"
+        self._deadline = time.monotonic() + limits.deadline_seconds
+        self._timer = self._start_timer(self._deadline)
 
     def close(self) -> None:
-        """Close the connection; what was not read is thrown away."""
+        """Close the connection and discard unread bytes."""
         self._stop_timer()
         with self._lock:
-            for end in (self._stream, self._handle):
-                if end is not None:
-                    end.close()
+            for closable in (self._stream, self._handle):
+                if closable is not None:
+                    closable.close()
             self._exchange = self._stream = self._handle = None
 
     @property
     def host(self) -> str:
-        """The server as messages name it."""
+        """The server, for messages."""
         return self._parts.netloc
 
     def send(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
-        """Connect and send a request.
+        """Connect if necessary and send a request.
 
-        :raises RetriableError: the server cannot be reached.
-        :raises ConfigError: its name is not valid, or its certificate is not trusted.
+        :raises RetriableError: the server is unreachable.
+        :raises ConfigError: the host name is invalid, or the certificate is not trusted.
         """
-        with self._explained():
-            self.check()
+        with self._translated_errors():
+            self.seconds_left()
             host, port = _address(self._parts)
-            own = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
+            host_header = _bracketed(host) if port == _PORTS[self._parts.scheme] else f"{_bracketed(host)}:{port}"
             if self._exchange is None:
                 self._exchange = self._connect(host, port)
-            headers = {"Host": own, **headers}
+            headers = {"Host": host_header, **headers}
             if self._proxy is not None and self._parts.scheme == "http":
-                target = f"http://{own}{target}"
+                target = f"http://{host_header}{target}"
                 headers |= self._proxy_headers
-            self._doing = "read"
+            self._phase = "read"
             self._exchange.timeout_seconds = self._limits.read_timeout_seconds
             self._exchange.send(method, target, headers, body)
             self._is_sent = True
 
-    def head(self) -> Head:
-        """Return the head of the answer.
+    def read_head(self) -> ResponseHead:
+        """Read the head of the response.
 
-        :raises SilenceError: none comes in time.
-        :raises RetriableError: the connection ends before it is whole.
+        :raises SilenceError: nothing arrives in time.
+        :raises RetriableError: the connection ends inside the head.
         """
         assert self._exchange is not None
-        with self._explained():
-            head = self._exchange.head()
-        self.check()
+        with self._translated_errors():
+            head = self._exchange.read_head()
+        self.seconds_left()
         return head
 
-    def body(self, read_bytes: int) -> Iterator[bytes]:
-        """Yield the body of the answer in the pieces in which it arrives.
+    def read_body(self, read_bytes: int) -> Iterator[bytes]:
+        """Yield the body in chunks as they arrive.
 
-        :raises RetriableError: it ends early, stalls, or takes longer than the deadline.
+        :raises RetriableError: the body ends early, stalls, or takes longer than the deadline.
         """
         assert self._exchange is not None
-        self.check()
-        with self._explained():
-            for piece in self._exchange.body(read_bytes):
-                self.received += len(piece)
-                yield piece
-                if self._is_over:
+        self.seconds_left()
+        with self._translated_errors():
+            for chunk in self._exchange.read_body(read_bytes):
+                self.received_bytes += len(chunk)
+                yield chunk
+                if self._is_past_deadline:
                     break
-        self.check()  # a body whose last bytes came too late is late
+        self.seconds_left()  # a body is late if its last bytes are
 
-    def rest(self) -> bool:
-        """Let an answer's deadline go, after its end; return whether the connection may be kept."""
+    def make_idle(self) -> bool:
+        """Stop the deadline after a complete response. Returns True if the connection can be reused."""
         self._stop_timer()
         is_tls_in_tls = self._proxy is not None and self._proxy.scheme == self._parts.scheme == "https"
-        if self._exchange is None or self._is_over or self._is_cut or is_tls_in_tls:
+        if self._exchange is None or self._is_past_deadline or self._is_interrupted or is_tls_in_tls:
             return False
-        return self._exchange.renew()
+        return self._exchange.start_next_cycle()
 
-    def is_quiet(self) -> bool:
-        """Tell whether a kept connection is open yet, and nothing has come that nobody has asked for."""
+    def is_reusable(self) -> bool:
+        """Return True if an idle connection is still open and no unexpected bytes have arrived."""
         if self._stream is None or self._stream.get_extra_info("is_readable"):
             return False
         connected = self._stream.get_extra_info("socket")
-        return not (isinstance(connected, ssl.SSLSocket) and connected.pending())  # decrypted, and not read yet
+        return not (isinstance(connected, ssl.SSLSocket) and connected.pending())  # decrypted but unread
 
-    def reopen(self, limits: HttpTimeouts) -> None:
-        """Begin with another request."""
+    def reuse(self, limits: HttpTimeouts) -> None:
+        """Start another request, with a new deadline."""
         self._limits = limits
-        self.received = 0
-        self._is_kept = True
+        self.received_bytes = 0
+        self._is_reused = True
         self._is_sent = False
-        self._ends = time.monotonic() + limits.deadline_seconds
-        self._timer = self._timer_until(self._ends)
+        self._deadline = time.monotonic() + limits.deadline_seconds
+        self._timer = self._start_timer(self._deadline)
 
-    def shorten(self, seconds: float) -> None:
-        """Let the connection end ``seconds`` from now at the latest."""
+    def shorten_deadline(self, seconds: float) -> None:
+        """Move the deadline to at most ``seconds`` from now."""
         self._stop_timer()
-        self._ends = min(self._ends, time.monotonic() + seconds)
-        self._timer = self._timer_until(self._ends)
+        self._deadline = min(self._deadline, time.monotonic() + seconds)
+        self._timer = self._start_timer(self._deadline)
 
     def interrupt(self) -> None:
-        """End the connection now, or as soon as it is there; a read that waits in another thread gets an error."""
+        """End the connection now, or as soon as it is open. A read in another thread gets an error."""
         with self._lock:
-            self._is_cut = True
+            self._is_interrupted = True
             if self._handle is not None:
                 try:
                     self._handle.shutdown(socket.SHUT_RDWR)
                 except OSError:  # it has ended already
                     return
 
-    def check(self) -> float:
-        """Return the seconds to the deadline; it counts even while nobody reads.
+    def seconds_left(self) -> float:
+        """Return the time until the deadline, which also runs between reads.
 
-        :raises DeadlineError: it has passed.
-        :raises RetriableError: it was interrupted before it was open.
+        :raises DeadlineError: the deadline has passed.
+        :raises RetriableError: the connection was interrupted before it was open.
         """
-        left = self._ends - time.monotonic()
-        if self._is_over or left <= 0:
+        remaining = self._deadline - time.monotonic()
+        if self._is_past_deadline or remaining <= 0:
             raise DeadlineError(
-                f"{self.host} had not finished its answer after request_deadline_seconds="
-                f"{self._limits.deadline_seconds:g}; {self.received} bytes had come"
+                f"{self.host} did not finish its answer within "
+                f"request_deadline_seconds={self._limits.deadline_seconds:g}. {self.received_bytes} bytes were "
+                "received"
             )
-        if self._is_cut and self._exchange is None:
-            raise RetriableError(f"{self.host} was not asked: the request was given up")
-        return left
+        if self._is_interrupted and self._exchange is None:
+            raise RetriableError(f"{self.host}: the request was given up before it was sent")
+        return remaining
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn the errors of a block, which may quote anything, into ours."""
+    def _translated_errors(self) -> Iterator[None]:
+        """Convert the errors of a block, which may quote anything, to ours."""
         try:
             yield
         except (OSError, ValueError, BrokenAnswerError, *_NETWORK_ERRORS) as error:
             try:
-                self.check()
+                self.seconds_left()
             except RetriableError as late:
                 raise late from None
             cause = error.__cause__ if isinstance(error, _NETWORK_ERRORS) else error
-            is_silent = self._exchange is None or not self._exchange.has_begun
-            self.was_closed = self._is_kept and is_silent and not self._is_cut and isinstance(cause, _ENDED)
-            raise self._trouble(cause) from None
+            is_silent = self._exchange is None or not self._exchange.has_received
+            self.was_closed_by_server = (
+                self._is_reused and is_silent and not self._is_interrupted and isinstance(cause, _CLOSED_ERRORS)
+            )
+            raise self._error_for(cause) from None
 
-    def _trouble(self, error: BaseException | None) -> ConnectError:
-        """Return our error for one of the system's, of TLS or of the message."""
-        seen = f" after {self.received} bytes of the answer" if self.received else ""
-        whose = self.host if self._doing != "proxy" else f"{self.host} cannot be asked: {self._proxy_name}"
+    def _error_for(self, error: BaseException | None) -> ConnectError:
+        received_text = f" after {self.received_bytes} bytes of the answer" if self.received_bytes else ""
+        subject = self.host if self._phase != "proxy" else f"{self.host} cannot be reached: {self._proxy_name}"
         if isinstance(error, ssl.SSLCertVerificationError):
-            return ConfigError(f"{whose} {_UNTRUSTED}")
-        if isinstance(error, ValueError) and self._doing != "read":
-            return ConfigError(f"{whose} is no valid host")
-        what = _meaning(error, self._doing, self._limits)
-        if isinstance(error, TimeoutError) and self._is_sent and not self.received:
-            return SilenceError(f"{self.host} {what} before the first byte of the answer")
-        if self._doing == "proxy":
-            return RetriableError(f"{self.host} cannot be reached through {self._proxy_name}, which {what}")
-        return RetriableError(f"{self.host} {what}{seen}")
+            return ConfigError(f"{subject} {_UNTRUSTED_TEXT}")
+        if isinstance(error, ValueError) and self._phase != "read":
+            return ConfigError(f"{subject} is not a valid host")
+        problem = _problem_of(error, self._phase, self._limits)
+        if isinstance(error, TimeoutError) and self._is_sent and not self.received_bytes:
+            return SilenceError(f"{self.host} {problem} before the first byte of the answer")
+        if self._phase == "proxy":
+            return RetriableError(f"{self.host} cannot be reached through {self._proxy_name}, which {problem}")
+        return RetriableError(f"{self.host} {problem}{received_text}")
 
-    def _timer_until(self, end: float) -> threading.Timer:
-        timer = threading.Timer(min(max(end - time.monotonic(), 0), threading.TIMEOUT_MAX), self._end)
+    def _start_timer(self, end: float) -> threading.Timer:
+        timer = threading.Timer(min(max(end - time.monotonic(), 0), threading.TIMEOUT_MAX), self._end_at_deadline)
         timer.daemon = True
         timer.name = "http-deadline"
         timer.start()
@@ -241,67 +243,69 @@ class Link:
         self._timer.cancel()
         self._timer.join()
 
-    def _end(self) -> None:
-        self._is_over = True
+    def _end_at_deadline(self) -> None:
+        self._is_past_deadline = True
         self.interrupt()
 
     def _connect(self, host: str, port: int) -> Exchange:
-        network, timeout = Network(self.check, self._watch, self._reach), self._limits.connect_timeout_seconds
+        network, timeout = (
+            Network(self.seconds_left, self._keep_handle, self._reach),
+            self._limits.connect_timeout_seconds,
+        )
         hops = [(self._parts.scheme, host, port)]
         if self._proxy is not None:
-            self._doing = "proxy"
+            self._phase = "proxy"
             hops.insert(0, (self._proxy.scheme, *_address(self._proxy)))
-        context = client_context(*self._trusted) if "https" in [scheme for scheme, _, _ in hops] else None
+        context = tls_context(*self._ca_bundles) if "https" in [scheme for scheme, _, _ in hops] else None
         stream = self._stream = network.connect_tcp(*hops[0][1:], timeout)
         for number, (scheme, name, _) in enumerate(hops):
             if number and scheme == "https":
                 self._tunnel(Exchange(stream, timeout), f"{_bracketed(host)}:{port}")
-                self._doing = "connect"
+                self._phase = "connect"
             if context is not None and scheme == "https":
                 stream = self._stream = stream.start_tls(context, name, timeout)
-        self._doing = "connect"
+        self._phase = "connect"
         return Exchange(stream, self._limits.read_timeout_seconds)
 
-    def _watch(self, connected: socket.socket) -> None:
+    def _keep_handle(self, connected: socket.socket) -> None:
         with self._lock:
             self._handle = connected.dup()
-        self.check()
+        self.seconds_left()
 
     def _tunnel(self, exchange: Exchange, target: str) -> None:
         exchange.send("CONNECT", target, {"Host": target, **self._proxy_headers}, b"")
-        status = exchange.head().status
+        status = exchange.read_head().status
         if status in (401, 403, 407):
             raise ConfigError(
-                f"{self.host} cannot be reached: {self._proxy_name} refuses with status {status}; look at user and "
-                "password in its URL, and at what it allows"
+                f"{self.host} cannot be reached: {self._proxy_name} refuses with status {status}. Check user and "
+                "password in its URL, and its permissions"
             )
         if not 200 <= status < 300:
             raise BrokenAnswerError(f"answered {status}")
 
 
-_UNTRUSTED = (
-    "has a TLS certificate this machine does not trust (expired, other host, or an unknown authority); if a proxy "
-    "inspects TLS here, or the authority is your own, name its certificate as ca_bundle in the connection"
+_UNTRUSTED_TEXT = (
+    "has a TLS certificate this machine does not trust (expired, other host, or an unknown authority). If a proxy "
+    "inspects TLS here, or the authority is your own, set its certificate as ca_bundle in the connection"
 )
 
 
-def _meaning(error: BaseException | None, doing: str, limits: HttpTimeouts) -> str:
-    """Say in our own words what an error means."""
+def _problem_of(error: BaseException | None, phase: str, limits: HttpTimeouts) -> str:
     if isinstance(error, BrokenAnswerError):
         return str(error)
     limit = (
         f"sent nothing for read_timeout_seconds={limits.read_timeout_seconds:g}"
-        if doing == "read"
+        if phase == "read"
         else f"did not accept a connection within connect_timeout_seconds={limits.connect_timeout_seconds:g}"
     )
-    known: tuple[tuple[type[OSError], str], ...] = (
-        (socket.gaierror, "is not known to this machine's name service"),
+    meanings: tuple[tuple[type[OSError], str], ...] = (
+        (socket.gaierror, "is unknown to this machine's name service"),
         (TimeoutError, limit),
-        (ssl.SSLError, "broke off TLS inside the answer" if doing == "read" else "broke the TLS handshake"),
+        (ssl.SSLError, "broke off TLS inside the answer" if phase == "read" else "broke the TLS handshake"),
         (ConnectionRefusedError, "does not accept connections"),
         (ConnectionError, "reset the connection"),
     )
-    for kind, text in known:
+    for kind, text in meanings:
         if isinstance(error, kind):
             return text
     number = error.errno if isinstance(error, OSError) else None
@@ -311,7 +315,7 @@ def _meaning(error: BaseException | None, doing: str, limits: HttpTimeouts) -> s
 def _address(parts: SplitResult) -> tuple[str, int]:
     """Return host and port of a URL, the host in ASCII.
 
-    :raises ValueError: it has none that one can connect to.
+    :raises ValueError: the host is invalid.
     """
     name = (parts.hostname or "").encode("idna" if not (parts.hostname or "").isascii() else "ascii").decode("ascii")
     if not _HOST.fullmatch(name):

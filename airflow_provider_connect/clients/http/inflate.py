@@ -1,6 +1,6 @@
-"""Gzip decoder for answers: it reads every member, requires checksum and end, and bounds its output.
+"""Gzip decoder for answers. Reads every member, requires checksum and end, and bounds its output.
 
-Python's HTTP clients accept a gzip body that was cut inside intact framing or lacks its checksum; ``httpx`` and a
+Python's HTTP clients accept a gzip body that was cut inside intact framing or lacks its checksum. ``httpx`` and a
 single ``decompressobj`` drop all members after the first. Either would lose events silently, so bodies are decoded
 here, from raw bytes.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.http.client import HttpResponse
 
 OUTPUT_BYTES = 1 << 20
-"""The most that one step returns, however far the input expands."""
+"""Limit for the output of one step, however far the input expands."""
 
 _MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
@@ -25,9 +25,9 @@ _GZIP_WINDOW_BITS = 31
 def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Decode a gzip stream of one or more members.
 
-    :param chunks: the raw bytes, cut anywhere; empty chunks are allowed.
-    :return: pieces of at most :data:`OUTPUT_BYTES`.
-    :raises RetriableError: if the stream is empty or cut, its checksum or length is wrong, or it holds anything but
+    :param chunks: raw bytes, cut anywhere. Empty chunks are allowed.
+    :return: chunks of at most :data:`OUTPUT_BYTES`.
+    :raises RetriableError: the stream is empty or cut, its checksum or length is wrong, or it contains anything but
         gzip members.
     """
     member: Any = None
@@ -51,18 +51,18 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
     if head:
         _open_member(head, position)
     if member is not None:
-        raise RetriableError(f"the gzip answer is cut: it ends inside a member, after {position} bytes")
+        raise RetriableError(f"the gzip answer was cut inside a member, after {position} bytes")
 
 
 def decoded_body(answer: HttpResponse) -> Iterator[bytes]:
-    """Return an answer's body as it comes, decoded.
+    """Return a response's body as received, decoded.
 
-    :raises RetriableError: its end could not be told from a cut, or it is encoded in another way than was asked for.
+    :raises RetriableError: a cut could not be noticed, or the encoding is neither gzip nor identity.
     """
     answer.require_framing()
     encoding = answer.header("Content-Encoding").strip().lower()
     if encoding not in ("", "identity", "gzip"):
-        raise RetriableError(f"{answer.host} sent an unknown Content-Encoding; only gzip was asked for")
+        raise RetriableError(f"{answer.host} sent an unknown Content-Encoding. Only gzip was requested")
     return gunzip(answer.chunks()) if encoding == "gzip" else answer.chunks()
 
 
@@ -79,12 +79,12 @@ def _inflate(member: Any, data: bytes, position: int) -> Iterator[bytes]:
 
     while True:
         try:
-            piece = member.decompress(data, OUTPUT_BYTES)
+            output = member.decompress(data, OUTPUT_BYTES)
         except isal_zlib.error as error:  # type: ignore[misc]  # typed as an instance in its stubs
             raise RetriableError(f"the gzip answer is damaged near byte {position}: {error}") from None
-        if piece:
-            yield piece
+        if output:
+            yield output
         data = member.unconsumed_tail
         # A full piece may leave output inside the decoder with all input consumed.
-        if member.eof or (not data and len(piece) < OUTPUT_BYTES):
+        if member.eof or (not data and len(output) < OUTPUT_BYTES):
             return

@@ -1,9 +1,8 @@
-"""A JSON API behind a connection: one call, one whole answer, and errors that say what to do.
+"""Client of a JSON API behind a connection: one call, one whole answer, and errors that name the remedy.
 
-A call that may be repeated is asked again alone after a failure that may pass: a page that fails costs a page, not the
-day. Redirects are followed for GET, a few of them, to hosts that the connection names. Credentials go to its own host
-and to nobody else, whatever an answer says. Requests and bytes are told as they are sent and received: who counts them
-for a day, or to a quota, stands around this.
+A repeatable call is retried alone after a temporary failure, so a failing page costs a page, not the day. A few
+redirects of a GET are followed, to hosts that the connection names. Credentials go only to the connection's own host,
+whatever an answer says. Callbacks report requests and bytes, for the count of a day or a quota.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from urllib.parse import urljoin, urlsplit
 from airflow_provider_connect.clients.http.access import HttpAccess
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
 from airflow_provider_connect.clients.http.asking.judging import Judgement, judge, wait_seconds
-from airflow_provider_connect.clients.http.asking.pacing import pace_of
+from airflow_provider_connect.clients.http.asking.pacing import request_pace
 from airflow_provider_connect.clients.http.asking.rules import ErrorRule, RateLimits
 from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth
-from airflow_provider_connect.clients.http.client import HttpResponse, excerpt, request, without_key
-from airflow_provider_connect.clients.http.connection_fields import RESERVED
+from airflow_provider_connect.clients.http.client import HttpResponse, excerpt, request, strip_auth_params
+from airflow_provider_connect.clients.http.connection_fields import RESERVED_HEADERS
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.clients.http.inflate import decoded_body
-from airflow_provider_connect.clients.http.pool import OpenResponses, Pool
+from airflow_provider_connect.clients.http.pool import ConnectionPool, OpenResponses
 from airflow_provider_connect.clients.http.route import Origin, origin_of
 from airflow_provider_connect.closing import Closable
 from airflow_provider_connect.connection import Connection
@@ -36,7 +35,7 @@ from airflow_provider_connect.patience import CLOCK, FROM_HALF, Clock, Patience,
 from airflow_provider_connect.secrets import Secrets
 
 MAX_BYTES = 256 << 20
-"""The most that one answer may hold by default: it is in memory whole."""
+"""Default limit for one answer, which is held in memory."""
 API_TIMEOUTS = HttpTimeouts(read_timeout_seconds=120, deadline_seconds=600)
 
 _PAUSES = doubling_pauses(1.0, 60.0)
@@ -46,17 +45,17 @@ _JSON = {"Accept": "application/json"}
 _WHOLE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//")
 
 
-def now() -> dt.datetime:
-    """Return the present instant; tests replace this clock."""
+def current_time() -> dt.datetime:
+    """Return the present instant. Tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
 class LeaveAloneError(RetriableError):
-    """The API wants no more requests for a while."""
+    """The API accepts no more requests for a while."""
 
 
-class _Waits:
-    """The system's clock, whose pauses end when the poll does."""
+class _PollClock:
+    """The system's clock with pauses that end with the poll."""
 
     def __init__(self, answers: OpenResponses) -> None:
         self.sleep = answers.sleep
@@ -67,30 +66,29 @@ class _Waits:
 
 @dataclass(frozen=True)
 class _Request:
-    """A call on its way to an address, which a redirect changes, and who counts it."""
+    """A call at its current address, which a redirect changes, with its callbacks."""
 
     call: Call
     url: str
     patience: Patience
-    sent: Callable[[], None] | None
-    received: Callable[[int, int], None] | None
+    on_sent: Callable[[], None] | None
+    on_received: Callable[[int, int], None] | None
     params: Sequence[tuple[str, str]]
 
 
 class JsonApi(Closable):
-    """One way to an API, of a poll or a publisher. Several threads may ask at once.
+    """Client of an API for a poll or a publisher. Thread-safe.
 
-    :param to: the API: a connection of type ``http``, or what another kind of connection says.
-    :param errors: what its answers mean; the first rule that fits counts, then the defaults.
-    :param limits: how often it may be asked.
-    :param share: by how many processes of the same job a limit for each second, or at once, is shared.
-    :param max_bytes: the most that one answer may hold, inflated.
-    :param times: how long each part of a request may take.
-    :param patience_seconds: how long a call that may be repeated is asked again, waits included, before its error is
-        raised; 0: it is asked once.
-    :param follows_redirects: whether a redirect of a GET is followed; else it is refused.
-    :param clock: what pauses are measured with; by default the system's, whose pauses end when this is closed.
-    :raises ConfigError: naming everything that is wrong with the connection.
+    :param target: the API: a connection of type ``http``, or the access of another type of connection.
+    :param errors: rules for answers. The first match applies, then the defaults.
+    :param limits: rate limits.
+    :param share: number of processes of the job that share a limit for a second or of concurrent requests.
+    :param max_bytes: limit for one answer, inflated.
+    :param timeouts: of the parts of a request.
+    :param patience_seconds: time for retries of a repeatable call, pauses included. With 0 there are no retries.
+    :param follows_redirects: follow the redirects of a GET. Otherwise refuse them.
+    :param clock: for pauses. By default the system's clock, with pauses that end at :meth:`close`.
+    :raises ConfigError: with every problem of the connection.
     """
 
     def __init__(
@@ -109,16 +107,16 @@ class JsonApi(Closable):
         self._access = target if isinstance(target, HttpAccess) else HttpAccess.read_connection(target)
         self._errors = errors
         self._limits = limits or RateLimits()
-        self._pace = pace_of(self._access.name, self._access.url, self._limits, share)
+        self._pace = request_pace(self._access.name, self._access.url, self._limits, share)
         self._max_bytes = max_bytes
         self._times = timeouts
         self._patience_seconds = patience_seconds
         self._follows_redirects = follows_redirects
         self._lock = threading.Lock()
         self._answers = OpenResponses()
-        self._pool = Pool()
-        self.clock: Clock = clock or _Waits(self._answers)
-        self._secrets = Secrets([*self._access.kept, *self._access.route.secrets])
+        self._pool = ConnectionPool()
+        self.clock: Clock = clock or _PollClock(self._answers)
+        self._secrets = Secrets([*self._access.secret_header_values, *self._access.route.secrets])
 
     def ask(
         self,
@@ -128,233 +126,231 @@ class JsonApi(Closable):
         on_received: Callable[[int, int], None] | None = None,
         error_of: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> Reply:
-        """Send a call and read its answer to the end. No two threads call ``sent`` or ``received`` at once.
+        """Send a call and read the whole answer. Threads never run ``on_sent`` or ``on_received`` concurrently.
 
-        :param sent: called whenever a request is on its way: from then on the server may count it.
-        :param received: called after each answer with a status 2xx: how many bytes came over the wire, and how many
-            they are decoded; 0 if it was not whole.
-        :param refusal: returns the error that an answer is, where rules cannot say it; None leaves the answer to them.
-        :raises RetriableError: there is no whole answer, or none for now; :class:`LeaveAloneError` if the API wants no
-            more requests.
+        :param on_sent: called for every request sent. The server may count it from then on.
+        :param on_received: called after each status 2xx with the bytes received and decoded, the latter 0 if
+            incomplete.
+        :param error_of: returns the error of an answer that rules cannot describe. None applies the rules.
+        :raises RetriableError: there is no whole answer. :class:`LeaveAloneError` if the API accepts no more requests.
         :raises ConfigError: the API refuses the call or the credentials, or leads to a host that the connection does
             not name.
         """
-        if found := sorted(name for name in call.headers if name.lower() in RESERVED):
-            raise ConfigError(f"the header {found[0]!r} is set by the client itself: leave it out of the declaration")
+        if reserved_names := sorted(name for name in call.headers if name.lower() in RESERVED_HEADERS):
+            raise ConfigError(f"the header {reserved_names[0]!r} is set by the client. Remove it from the declaration")
         patience = Patience(self._patience_seconds, _PAUSES, jitter=FROM_HALF, clock=self.clock)
         params = tuple(call.params.items() if isinstance(call.params, Mapping) else call.params)
-        one = _Request(call, self._address(self._access.url, call.url), patience, on_sent, on_received, params)
+        request = _Request(call, self._address(self._access.url, call.url), patience, on_sent, on_received, params)
         while True:
             try:
-                reply = self._answer(one)
+                reply = self._request_with_auth(request)
                 if (error := error_of(reply)) is not None:
                     raise error
-                return self._judged(call, reply)
+                return self._check_verdict(call, reply)
             except RetriableError as error:
                 self._answers.require_open()
                 if not call.may_repeat or not patience.wait_and_retry(error.retry_after_seconds):
-                    raise _given_up(error, patience) from None
+                    raise _retry_summary(error, patience) from None
 
     def close(self) -> None:
-        """End what other threads still read or wait for, with an error."""
+        """Abort reads and pauses of other threads with an error."""
         self._answers.give_up()
         self._pool.close()
 
-    # Where to
+    # Addresses
 
-    def _address(self, here: str, url: str) -> str:
-        """Return an address that may be asked.
+    def _address(self, base: str, url: str) -> str:
+        """Return an allowed address.
 
-        :param url: as it is called for or linked to: whole, or a path below the connection's base.
-        :raises ConfigError: it is a host that the connection does not name.
+        :param url: full address, or a path below the connection's base.
+        :raises ConfigError: the connection does not name this host.
         """
         if not _WHOLE.match(url):
             return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
-            whole = urljoin(here, url)
-            origin = origin_of(whole)
+            address = urljoin(base, url)
+            origin = origin_of(address)
         except ValueError:
+            raise ConfigError(f"{_host(base)} leads to an invalid web address: report it to the service") from None
+        own_origin = self._access.origin
+        if (origin, own_origin) == (("http", own_origin[1], 80), ("https", own_origin[1], 443)):
+            # Services behind a TLS proxy often generate http links to themselves.
+            return urlsplit(address)._replace(scheme="https", netloc=urlsplit(self._access.url).netloc).geturl()
+        if origin != own_origin and origin not in self._access.allowed_origins:
             raise ConfigError(
-                f"{_host(here)} leads to something that is no address of a web server: report it to the service"
-            ) from None
-        own = self._access.origin
-        if (origin, own) == (("http", own[1], 80), ("https", own[1], 443)):
-            # Services behind a proxy that ends TLS often do not know that they are reached by https.
-            return urlsplit(whole)._replace(scheme="https", netloc=urlsplit(self._access.url).netloc).geturl()
-        if origin != own and origin not in self._access.also:
-            raise ConfigError(
-                f"{_host(here)} leads to {self._shown(origin)}, which is not asked, as {self._who} does not name "
-                "it: if it belongs to the service, name it there, as extra field allowed_hosts or as the host itself"
+                f"{_host(base)} leads to {self._origin_text(origin)}, which {self._connection_label} does not name, "
+                "so no request is sent. If the host belongs to the service, add it to the extra field allowed_hosts, "
+                "or set it as the host"
             )
-        return whole
+        return address
 
     @property
-    def _who(self) -> str:
+    def _connection_label(self) -> str:
         return f"connection {self._access.name!r}"
 
-    def _shown(self, origin: Origin) -> str:
+    def _origin_text(self, origin: Origin) -> str:
         scheme, host, port = origin
         return excerpt(f"{scheme}://{host}:{port}", self._secrets)
 
-    # One question
+    # Requests
 
-    def _answer(self, one: _Request) -> Reply:
-        """Return the answer to a call; a refusal of credentials that can be fetched anew is not one yet."""
+    def _request_with_auth(self, request: _Request) -> Reply:
         credentials = self._access.credentials
         auth = credentials.auth()
-        reply = self._followed(one, auth)
+        reply = self._follow_redirects(request, auth)
         if reply.status == 401 and origin_of(reply.url) == self._access.origin:
-            other = credentials.renewed(auth)
-            if other is not None:
-                return self._followed(one, other)
+            renewed_auth = credentials.renew(auth)
+            if renewed_auth is not None:
+                return self._follow_redirects(request, renewed_auth)
         return reply
 
-    def _followed(self, one: _Request, auth: Auth) -> Reply:
+    def _follow_redirects(self, request: _Request, auth: Auth) -> Reply:
         for _ in range(_MOST_REDIRECTS + 1):
-            self._wait_for_turn(one.patience)
-            with self._pace.lane(self.clock, self._answers.require_open):
-                reply = self._sent(one, auth)
-            self._rest_if_told(reply)
+            self._wait_for_turn(request.patience)
+            with self._pace.concurrency_slot(self.clock, self._answers.require_open):
+                reply = self._send(request, auth)
+            self._pause_if_requested(reply)
             if not 300 <= reply.status < 400:
                 return reply
-            moved = self._moved(one, reply)
-            if one.params and not urlsplit(moved).query:
+            target = self._redirect_target(request, reply)
+            if request.params and not urlsplit(target).query:
                 raise ConfigError(
-                    f"{_host(one.url)} redirects to an address without a query, which would ask for everything: "
-                    "correct the declared path, perhaps by a slash at its end, or the connection's host"
+                    f"{_host(request.url)} redirects to an address without a query, which would load everything. "
+                    "Correct the declared path, perhaps by a slash at its end, or the connection's host"
                 )
-            one = replace(one, url=moved, params=())
+            request = replace(request, url=target, params=())
         raise ConfigError(
-            f"{_host(one.url)} redirects more than {_MOST_REDIRECTS} times: correct the declared path or the "
+            f"{_host(request.url)} redirects more than {_MOST_REDIRECTS} times. Correct the declared path or the "
             "connection's host"
         )
 
-    def _moved(self, one: _Request, reply: Reply) -> str:
-        """Return where a redirect leads to.
+    def _redirect_target(self, request: _Request, reply: Reply) -> str:
+        """Return the target of a redirect.
 
-        :raises ConfigError: it leads nowhere, or what was sent must not be sent again elsewhere.
+        :raises ConfigError: the target is invalid, or the request must not be repeated.
         """
-        location, method = reply.header("Location"), one.call.verb
+        location, method = reply.header("Location"), request.call.verb
         if reply.status not in _REDIRECTS or not location or method not in ("GET", "HEAD"):
             raise ConfigError(
-                f"{_host(one.url)} redirects a {method} (status {reply.status}), which is followed for GET only: "
-                "correct the declared path or the connection's host"
+                f"{_host(request.url)} redirects a {method} (status {reply.status}). Only redirects of a GET are "
+                "followed. Correct the declared path or the connection's host"
             )
         try:
-            return self._address(one.url, urljoin(one.url, location))
+            return self._address(request.url, urljoin(request.url, location))
         except ValueError:
-            raise ConfigError(f"{_host(one.url)} redirects to something that is no address") from None
+            raise ConfigError(f"{_host(request.url)} redirects to an invalid address") from None
 
-    def _sent(self, one: _Request, auth: Auth) -> Reply:
-        url = without_key(one.url, auth)  # what is told of the answer's address must not hold it either
+    def _send(self, pending: _Request, auth: Auth) -> Reply:
+        url = strip_auth_params(pending.url, auth)  # the reply's address must not contain the key either
         is_own = origin_of(url) == self._access.origin
-        # A header of the declaration's own may be a credential, too: another host gets none of them.
-        headers = _JSON | (dict(one.call.headers) | dict(self._access.headers) if is_own else {})
-        secrets = self._secrets = Secrets([*auth.secrets, *self._access.kept, *self._access.route.secrets])
+        # Declared headers may be credentials too, so another host gets none.
+        headers = _JSON | (dict(pending.call.headers) | dict(self._access.headers) if is_own else {})
+        secrets = self._secrets = Secrets(
+            [*auth.secrets, *self._access.secret_header_values, *self._access.route.secrets]
+        )
         with ExitStack() as stack:
             answer = request(
                 self._access.route,
                 url,
                 auth if is_own else NO_AUTH,
                 self._times,
-                params=one.params,
-                method=one.call.verb,
-                body=one.call.body,
+                params=pending.params,
+                method=pending.call.verb,
+                body=pending.call.body,
                 headers=headers,
                 takes_redirects=self._follows_redirects,
-                on_sent=partial(self._tell, one.sent),
-                pool=self._pool if one.call.may_repeat else None,
+                on_sent=partial(self._report, pending.on_sent),
+                pool=self._pool if pending.call.may_repeat else None,
                 on_opened=lambda link: stack.enter_context(self._answers.interruptible(link)),
             )
             stack.enter_context(answer)
             if 200 <= answer.status < 300:
-                body, is_cut = self._read(answer, one), False
-            elif answer.status < 400:  # a redirect may have no body at all, and not say so
+                body, is_cut = self._read(answer, pending), False
+            elif answer.status < 400:  # a redirect may lack a body without declaring it
                 body, is_cut = b"", False
             else:
-                said = answer.text()
-                body, is_cut = said.text.encode(), said.is_cut
+                error_text = answer.text()
+                body, is_cut = error_text.text.encode(), error_text.is_cut
             return Reply(answer.status, answer.headers, body, url, is_cut, secrets)
 
-    def _tell(self, hook: Callable[..., None] | None, *counts: int) -> None:
+    def _report(self, hook: Callable[..., None] | None, *counts: int) -> None:
         if hook is not None:
             with self._lock:
                 hook(*counts)
 
-    def _read(self, answer: HttpResponse, one: _Request) -> bytes:
-        if answer.status in (204, 205):  # which have no body
+    def _read(self, answer: HttpResponse, request: _Request) -> bytes:
+        if answer.status in (204, 205):  # no body by definition
             return b""
         data, is_whole = bytearray(), False
         try:
-            for piece in decoded_body(answer):
-                data += piece
+            for chunk in decoded_body(answer):
+                data += chunk
                 if len(data) > self._max_bytes:
                     raise ConfigError(
-                        f"{answer.host} sent an answer of more than {self._max_bytes:,} bytes: ask for smaller pages"
+                        f"{answer.host} sent an answer of more than {self._max_bytes:,} bytes: request smaller pages"
                     )
             is_whole = True
         finally:
-            self._tell(one.received, answer.wire_bytes, len(data) if is_whole else 0)
+            self._report(request.on_received, answer.wire_bytes, len(data) if is_whole else 0)
         return bytes(data)
 
-    # When
+    # Limits
 
     def _wait_for_turn(self, patience: Patience) -> None:
         """Wait until the limits allow a request.
 
-        :raises RetriableError: that takes longer than there is patience.
+        :raises RetriableError: the wait exceeds the remaining patience.
         """
         self._answers.require_open()
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):
-                # Only what the API said itself is told to other tasks: how thin this job spreads its part is no news.
-                kind = LeaveAloneError if self._pace.rests_seconds(self.clock.now()) > 0 else RetriableError
+                # Other tasks learn only of the API's own refusals, not of this job's pacing.
+                kind = LeaveAloneError if self._pace.pause_seconds_left(self.clock.now()) > 0 else RetriableError
                 host = _host(self._access.url)
-                raise kind(f"{host} has no requests left for {self._who} now", retry_after_seconds=wait)
+                raise kind(f"{host} has no requests left for {self._connection_label} now", retry_after_seconds=wait)
             self.clock.sleep(wait)
             self._answers.require_open()
 
-    def _rest_if_told(self, reply: Reply) -> None:
-        """Send nothing for a while if an answer says that it was the last one for now."""
+    def _pause_if_requested(self, reply: Reply) -> None:
         reset = self._limits.reset
-        if reset is not None and self._is_last(reply) and (wait := wait_seconds(reset, reply, now())):
-            self._pace.rest(self.clock.now() + wait)
+        if reset is not None and self._is_last(reply) and (wait := wait_seconds(reset, reply, current_time())):
+            self._pace.pause_until(self.clock.now() + wait)
 
     def _is_last(self, reply: Reply) -> bool:
-        left = reply.header(self._limits.remaining or "").strip()
-        return bool(re.fullmatch(r"-?[0-9]{1,18}", left, flags=re.ASCII)) and int(left) <= 0
+        remaining = reply.header(self._limits.remaining or "").strip()
+        return bool(re.fullmatch(r"-?[0-9]{1,18}", remaining, flags=re.ASCII)) and int(remaining) <= 0
 
-    # What it means
+    # Verdicts
 
-    def _judged(self, call: Call, reply: Reply) -> Reply:
+    def _check_verdict(self, call: Call, reply: Reply) -> Reply:
         if reply.status in call.allowed:
             return replace(reply, verdict="ignored", body=b"")
-        judgement = judge(reply, self._errors, now())
-        if reply.status == 403 and judgement.then == "refuse" and not judgement.is_declared and self._is_last(reply):
-            # So GitHub says that its limit is reached: nobody lacks a right.
-            judgement = judgement._replace(then="wait", why="no requests are left")
-        if judgement.then in ("retry", "wait", "refuse"):
+        judgement = judge(reply, self._errors, current_time())
+        if reply.status == 403 and judgement.action == "refuse" and not judgement.is_declared and self._is_last(reply):
+            # GitHub reports a reached limit like this. The permissions are fine.
+            judgement = judgement._replace(action="wait", reason="no requests are left")
+        if judgement.action in ("retry", "wait", "refuse"):
             raise self._error(call, reply, judgement)
-        if judgement.then == "rows":
+        if judgement.action == "rows":
             _require_rows(reply)
             return reply
-        return replace(reply, verdict="empty" if judgement.then == "empty" else "ignored", body=b"")
+        return replace(reply, verdict="empty" if judgement.action == "empty" else "ignored", body=b"")
 
     def _error(self, call: Call, reply: Reply, judgement: Judgement) -> ConnectError:
         wait = judgement.wait_seconds
-        words = excerpt(judgement.said, reply.secrets, is_cut=reply.is_cut)
-        about = f" ({call.about})" if call.about else ""
-        why = f": {judgement.why}" if judgement.why else ""
-        message = f"{reply.host}{about} answered {reply.status}{why}"
-        message += f"; it said: {words!r}" if words else ""
-        if judgement.then == "refuse":
+        server_text = excerpt(judgement.server_text, reply.secrets, is_cut=reply.is_cut)
+        label = f" ({call.about})" if call.about else ""
+        reason = f": {judgement.reason}" if judgement.reason else ""
+        message = f"{reply.host}{label} answered {reply.status}{reason}"
+        message += f". Its answer: {server_text!r}" if server_text else ""
+        if judgement.action == "refuse":
             return ConfigError(message)
         if wait is None and reply.status in (403, 429) and self._limits.reset is not None:
-            wait = wait_seconds(self._limits.reset, reply, now())
-        if judgement.then != "wait" and reply.status != 429:
+            wait = wait_seconds(self._limits.reset, reply, current_time())
+        if judgement.action != "wait" and reply.status != 429:
             return RetriableError(message, retry_after_seconds=wait)
         if wait is not None:
-            self._pace.rest(self.clock.now() + wait)
+            self._pace.pause_until(self.clock.now() + wait)
         return LeaveAloneError(message, retry_after_seconds=wait)
 
 
@@ -362,23 +358,21 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc
 
 
-def _given_up(error: RetriableError, patience: Patience) -> RetriableError:
+def _retry_summary(error: RetriableError, patience: Patience) -> RetriableError:
     if patience.tries == 1:
-        return error  # nothing is to be added, and its type may say more
+        return error  # nothing to add, and its type may be more specific
     kind = LeaveAloneError if isinstance(error, LeaveAloneError) else RetriableError
-    message = f"{error} (asked {patience.tries} times in {patience.spent_seconds:.0f} s)"
+    message = f"{error} ({patience.tries} tries in {patience.spent_seconds:.0f} s)"
     return kind(message, retry_after_seconds=error.retry_after_seconds)
 
 
 def _require_rows(reply: Reply) -> None:
     is_html = reply.header("Content-Type").partition(";")[0].strip().lower() == "text/html"
-    if is_html and reply.body.lstrip()[:1] == b"<":  # some label all they send like that
+    if is_html and reply.body.lstrip()[:1] == b"<":  # some services label everything as HTML
         raise RetriableError(
-            f"{reply.host} sent a web page with status {reply.status} in place of an answer; it may come from a proxy "
-            "or a login"
+            f"{reply.host} sent a web page with status {reply.status}. Check for a proxy or a login page"
         )
     if not reply.body:
         raise RetriableError(
-            f"{reply.host} sent an empty body with status {reply.status}, which says neither that there are rows nor "
-            "that there are none"
+            f"{reply.host} sent an empty body with status {reply.status}, which states neither rows nor their absence"
         )

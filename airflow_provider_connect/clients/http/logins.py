@@ -1,7 +1,7 @@
-"""Fetches credentials: tokens of OAuth 2.0, and sessions of services that have a login of their own.
+"""Fetches credentials: OAuth 2.0 tokens, and sessions of services with their own login.
 
-Not authlib's client: it asks through its own requests session, without our deadline and address checks, takes a rotated
-refresh token silently, and raises errors with the server's words, which may echo a secret.
+authlib's client is not used. It has its own requests session without our deadline and address checks, accepts a rotated
+refresh token silently, and raises errors with the server's text, which may echo a secret.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
-from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth, Fresh, basic_auth, bearer_auth, cookie_auth
+from airflow_provider_connect.clients.http.auth import NO_AUTH, Auth, FetchedAuth, basic_auth, bearer_auth, cookie_auth
 from airflow_provider_connect.clients.http.client import (
     Body,
     HttpResponse,
@@ -25,48 +25,48 @@ from airflow_provider_connect.clients.http.client import (
     retry_after_seconds,
 )
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
-from airflow_provider_connect.clients.http.route import Route
+from airflow_provider_connect.clients.http.route import HttpRoute
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.secrets import Secrets, is_secret_name
 
 _TIMES = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 1 << 20
-_FOR_NOW = (408, 425, 429)
+_TEMPORARY_STATUSES = (408, 425, 429)
 _LONGEST_SECONDS = 365 * 86400.0
 
-ROTATES = (
-    "the service gave a new refresh token together with the access token: it rotates them. Airflow gives a task no way "
-    "to write its connection, so the next task would come with one that is used up. Use client credentials, an API "
-    "key, or turn rotation off at the service; the refresh token in the connection may have to be made anew"
+ROTATION_REFUSED = (
+    "the service rotates refresh tokens: it sent a new one with the access token. An Airflow task cannot write its "
+    "connection, so the next task would use an expired token. Use client credentials or an API key, or turn off "
+    "rotation at the service. The refresh token in the connection may have to be renewed"
 )
 
 
 @dataclass(frozen=True)
 class Login:
-    """Who logs in where.
+    """User, password and address of a login.
 
     :param url: of the token endpoint, or of the login.
-    :param where: the connection, for messages.
+    :param connection_label: for messages.
     """
 
     url: str
-    route: Route
+    route: HttpRoute
     user: SecretStr
     password: SecretStr
-    where: str = ""
+    connection_label: str = ""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The texts that an answer may echo and no message may quote."""
+        """Texts that an answer may echo and no message may quote."""
         return (*basic_auth(self.user, self.password).secrets, *self.route.secrets)
 
 
 @dataclass(frozen=True)
-class OAuth2:
-    """Gets access tokens for a client: by its own credentials, or by a refresh token that never changes.
+class OAuth2Login:
+    """Fetches access tokens with client credentials, or with a refresh token that does not rotate.
 
-    :param client_auth: whether the client's id and secret go as HTTP Basic, or as fields of the form.
-    :param params: further fields of the form, such as ``audience``.
+    :param client_auth: send the client's id and secret as HTTP Basic, or as form fields.
+    :param params: further form fields, such as ``audience``.
     """
 
     login: Login
@@ -75,11 +75,11 @@ class OAuth2:
     client_auth: Literal["basic", "body"] = "basic"
     params: Mapping[str, str] = field(default_factory=dict)
 
-    def fetch(self) -> Fresh:
-        """Ask the token endpoint.
+    def fetch(self) -> FetchedAuth:
+        """Request a token.
 
-        :raises RetriableError: it is away, in trouble or busy.
-        :raises ConfigError: it refuses the client, or rotates refresh tokens.
+        :raises RetriableError: the endpoint is unreachable, in trouble or busy.
+        :raises ConfigError: the endpoint refuses the client, or rotates refresh tokens.
         """
         login, refresh = self.login, self.refresh_token
         form = {"grant_type": "client_credentials" if refresh is None else "refresh_token", **self.params}
@@ -90,32 +90,36 @@ class OAuth2:
         auth, secret = NO_AUTH, login.password.get_secret_value()
         if self.client_auth == "basic" and secret:
             auth = basic_auth(login.user, login.password)
-        else:  # a public client has no secret, and only says which one it is
+        else:  # a public client has no secret and sends only its id
             form |= {"client_id": login.user.get_secret_value()} | ({"client_secret": secret} if secret else {})
-        kept = [*login.secrets, *_secret_ones(self.params), refresh.get_secret_value() if refresh is not None else ""]
-        answer = _document(login, auth, form_body(form), kept)
-        return self._read(answer)
+        secrets = [
+            *login.secrets,
+            *_secret_values(self.params),
+            refresh.get_secret_value() if refresh is not None else "",
+        ]
+        document = _login_document(login, auth, form_body(form), secrets)
+        return self._read(document)
 
-    def _read(self, answer: Any) -> Fresh:
-        token = answer.get("access_token") if isinstance(answer, dict) else None
+    def _read(self, document: Any) -> FetchedAuth:
+        token = document.get("access_token") if isinstance(document, dict) else None
         if not isinstance(token, str) or not token:
-            raise RetriableError(f"{self.login.where}: the token endpoint answered without an access_token")
-        if self.refresh_token is not None and answer.get("refresh_token") not in (
+            raise RetriableError(f"{self.login.connection_label}: the token endpoint answered without an access_token")
+        if self.refresh_token is not None and document.get("refresh_token") not in (
             None,
             "",
             self.refresh_token.get_secret_value(),
         ):
-            raise ConfigError(f"{self.login.where}: {ROTATES}")
-        return Fresh(bearer_auth(SecretStr(token)), _lasts(answer.get("expires_in")))
+            raise ConfigError(f"{self.login.connection_label}: {ROTATION_REFUSED}")
+        return FetchedAuth(bearer_auth(SecretStr(token)), _validity_seconds(document.get("expires_in")))
 
 
 @dataclass(frozen=True)
-class Session:
-    """Logs in to a service, and keeps what it gives: a text in its JSON answer, or its cookies.
+class SessionLogin:
+    """Logs in to a service and keeps the session: a text in the JSON answer, or the cookies.
 
-    :param params: fields of the login; ``{login}`` and ``{password}`` in them are the connection's.
-    :param result: keys to the text in the answer; None for its cookies.
-    :param auth: makes credentials of the text.
+    :param params: login fields. ``{login}`` and ``{password}`` stand for those of the connection.
+    :param result: keys to the text in the answer, or None for the cookies.
+    :param auth: converts the text to credentials.
     """
 
     login: Login
@@ -124,11 +128,11 @@ class Session:
     result: Sequence[str] | None
     auth: Callable[[SecretStr], Auth]
 
-    def fetch(self) -> Fresh:
+    def fetch(self) -> FetchedAuth:
         """Log in.
 
-        :raises RetriableError: the service is away, in trouble or busy.
-        :raises ConfigError: it refuses the login, or does not give what was said.
+        :raises RetriableError: the service is unreachable, in trouble or busy.
+        :raises ConfigError: the service refuses the login, or its answer lacks the session.
         """
         login = self.login
         user, password = login.user.get_secret_value(), login.password.get_secret_value()
@@ -138,18 +142,19 @@ class Session:
         }
         body = json_body(fields) if self.as_json else form_body(fields)
         if self.result is None:
-            return Fresh(self._cookies(body), None)
-        found = _document(login, NO_AUTH, body, [*login.secrets, *_secret_ones(fields)])
+            return FetchedAuth(self._cookies(body), None)
+        node = _login_document(login, NO_AUTH, body, [*login.secrets, *_secret_values(fields)])
         for key in self.result:
-            found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, int) and not isinstance(found, bool):
-            found = str(found)
-        if not isinstance(found, str) or not found:
-            raise ConfigError(f"{login.where}: the login's answer has no text at auth_result ({'/'.join(self.result)})")
-        return Fresh(self.auth(SecretStr(found)), None)
+            node = node.get(key) if isinstance(node, dict) else None
+        if isinstance(node, int) and not isinstance(node, bool):
+            node = str(node)
+        if not isinstance(node, str) or not node:
+            raise ConfigError(
+                f"{login.connection_label}: the login's answer has no text at auth_result ({'/'.join(self.result)})"
+            )
+        return FetchedAuth(self.auth(SecretStr(node)), None)
 
     def _cookies(self, body: Body) -> Auth:
-        """Return the cookies of an answer, or of the redirect that follows a form."""
         login = self.login
         with request(login.route, login.url, NO_AUTH, _TIMES, body=body, takes_redirects=True) as answer:
             if not 200 <= answer.status < 400:
@@ -158,54 +163,56 @@ class Session:
         cookies = {name.strip(): value.strip() for name, _, value in pairs if name.strip() and value.strip()}
         if not cookies:
             raise ConfigError(
-                f"{login.where}: the login's answer sets no cookie: check login and password, or name with auth_result "
-                "where its JSON answer has the session"
+                f"{login.connection_label}: the login's answer sets no cookie. Check login and password, or set "
+                "auth_result to the session's location in the JSON answer"
             )
         return cookie_auth(cookies)
 
 
-def _secret_ones(fields: Mapping[str, str]) -> list[str]:
+def _secret_values(fields: Mapping[str, str]) -> list[str]:
     return [value for name, value in fields.items() if is_secret_name(name)]
 
 
-def _document(login: Login, auth: Auth, body: Body, kept: Sequence[str]) -> Any:
+def _login_document(login: Login, auth: Auth, body: Body, secrets: Sequence[str]) -> Any:
     """Return the JSON document that answers a login.
 
-    :param kept: the texts that no message may quote.
+    :param secrets: texts that no message may quote.
     """
-    plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # what is cut does not parse
+    plain = {"Accept": "application/json", "Accept-Encoding": "identity"}  # a cut document does not parse
     with request(login.route, login.url, auth, _TIMES, body=body, headers=plain) as answer:
         if not 200 <= answer.status < 300:
-            raise _refusal(login, answer, kept)
+            raise _refusal(login, answer, secrets)
         answer.require_framing()
         data = bytearray()
         for chunk in answer.chunks():
             data += chunk
             if len(data) > _MAX_BYTES:
-                raise ConfigError(f"{login.where}: {answer.host} answered a login with more than {_MAX_BYTES} bytes")
+                raise ConfigError(
+                    f"{login.connection_label}: {answer.host} answered a login with more than {_MAX_BYTES} bytes"
+                )
     try:
         return json.loads(data)
     except (ValueError, RecursionError):  # its text would be part of the message
         raise RetriableError(
-            f"{login.where}: {answer.host} answered a login with no whole JSON document ({len(data)} bytes)"
+            f"{login.connection_label}: {answer.host} answered a login without a complete JSON document ({len(data)} "
+            "bytes)"
         ) from None
 
 
-def _refusal(login: Login, answer: HttpResponse, kept: Sequence[str]) -> ConnectError:
-    said, after = answer.text(), retry_after_seconds(answer.header("Retry-After"), dt.datetime.now(dt.UTC))
-    words = excerpt(said.text, Secrets(kept), is_cut=said.is_cut)
-    quoted = f"; it said: {words!r}" if words else ""
-    if answer.status >= 500 or answer.status in _FOR_NOW:
-        message = f"{login.where}: {answer.host} answered a login with {answer.status}: it cannot serve it now{quoted}"
-        return RetriableError(message, retry_after_seconds=after)
+def _refusal(login: Login, answer: HttpResponse, secrets: Sequence[str]) -> ConnectError:
+    error_text, retry_after = answer.text(), retry_after_seconds(answer.header("Retry-After"), dt.datetime.now(dt.UTC))
+    server_text = excerpt(error_text.text, Secrets(secrets), is_cut=error_text.is_cut)
+    quoted = f". Its answer: {server_text!r}" if server_text else ""
+    if answer.status >= 500 or answer.status in _TEMPORARY_STATUSES:
+        message = f"{login.connection_label}: {answer.host} answered a login with {answer.status}{quoted}"
+        return RetriableError(message, retry_after_seconds=retry_after)
     return ConfigError(
-        f"{login.where}: {answer.host} refused the login ({answer.status}): check login, password and the extra fields "
-        f"of auth{quoted}"
+        f"{login.connection_label}: {answer.host} refused the login ({answer.status}). Check login, password and the "
+        f"extra fields of auth{quoted}"
     )
 
 
-def _lasts(value: Any) -> float | None:
-    """Return for how many seconds a token is good; None if the answer does not say so in a way to rely on."""
+def _validity_seconds(value: Any) -> float | None:
     try:
         seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
     except (ValueError, OverflowError):

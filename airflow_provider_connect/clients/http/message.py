@@ -1,7 +1,7 @@
-"""HTTP/1.1 over one connection, by h11's parser and states, read strictly: what may be cut is refused.
+"""HTTP/1.1 over one connection with h11's parser, strict about framing: a body that could be cut unnoticed is refused.
 
-httpcore's own ``HTTP11Connection`` is not used. It hides what has come behind an answer, and takes it for the answer to
-the next request. And chunks of 1 KB cost it 2.5 times the CPU of a plain reader; here it is 1.7 to 1.9 times.
+httpcore's ``HTTP11Connection`` is not used. It hides bytes after an answer, and takes them for the next answer. Chunks
+of 1 KB cost it 2.5 times the CPU of a plain reader, against 1.7 to 1.9 times here.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from airflow_provider_connect.errors import ConfigError
 
 READ_BYTES = 128 << 10
 MAX_HEAD_BYTES = 64 << 10
-_HEAD_READ_BYTES = 4 << 10  # of an error's body no more than this comes unasked
+_HEAD_READ_BYTES = 4 << 10  # limit for an error's body read with the head
 _MAX_INTERIM_ANSWERS = 10
-_BAD_FRAMING = (  # h11's words, which quote nothing
+_BAD_FRAMING = (  # h11's texts, which quote nothing
     "bad Content-Length",
     "conflicting Content-Length headers",
     "multiple Transfer-Encoding headers",
@@ -26,53 +26,53 @@ _BAD_FRAMING = (  # h11's words, which quote nothing
 )
 
 
-UNFRAMED = (
-    "sent a body with neither Content-Length nor chunks that can be relied on, so its end cannot be told from a cut; "
-    "if there is a proxy in between, it breaks the answer"
+UNFRAMED_TEXT = (
+    "sent a body with neither Content-Length nor chunks, or with contradictory ones, so a cut would go unnoticed. If "
+    "there is a proxy in between, it breaks the answer"
 )
 
 
 class BrokenAnswerError(Exception):
-    """An answer is not whole; the text says what the server did, and quotes nothing of it."""
+    """An answer is incomplete. The text says what the server did and quotes nothing."""
 
 
-class Head(NamedTuple):
-    """Status and header fields of an answer, in their order."""
+class ResponseHead(NamedTuple):
+    """Status and header fields of a response, in order."""
 
     status: int
     fields: tuple[tuple[str, str], ...]
 
-    def all(self, name: str) -> list[str]:
+    def values_of(self, name: str) -> list[str]:
         """Return every value of a header."""
         return [value for field, value in self.fields if field == name.lower()]
 
     @property
     def is_framed(self) -> bool:
-        """Whether the body's end is told, by chunks or by a length, and not by both.
+        """True if either chunks or a length mark the body's end, but not both.
 
-        Stricter than h11, which lets chunks win over a length beside them and takes a body without either for whole.
+        Stricter than h11, which prefers chunks to a length and accepts a body without either.
         """
-        return bool(self.all("Transfer-Encoding")) != bool(self.all("Content-Length"))
+        return bool(self.values_of("Transfer-Encoding")) != bool(self.values_of("Content-Length"))
 
 
 class Exchange:
-    """Requests and their answers over a connection, one after the other.
+    """Consecutive requests and responses over a connection.
 
-    :ivar has_begun: whether a byte of the answer has come.
+    :ivar has_received: whether a byte of the response has arrived.
 
-    :param timeout_seconds: the longest silence.
+    :param timeout_seconds: longest silence.
     """
 
     def __init__(self, stream: httpcore.NetworkStream, timeout_seconds: float) -> None:
         self._stream = stream
         self.timeout_seconds = timeout_seconds
-        self.has_begun = self._has_ended = False
+        self.has_received = self._has_ended = False
         self._state = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> None:
         """Send a request.
 
-        :raises ConfigError: h11 finds it wrong.
+        :raises ConfigError: h11 refuses it.
         """
         try:
             data = self._state.send(h11.Request(method=method, target=target, headers=list(headers.items())))
@@ -80,75 +80,76 @@ class Exchange:
                 data += self._state.send(h11.Data(data=body))
             data += self._state.send(h11.EndOfMessage())
         except h11.LocalProtocolError:  # its text would quote a header
-            raise ConfigError("the request cannot be sent: one of its headers is not valid in HTTP/1.1") from None
+            raise ConfigError("the request cannot be sent: one of its headers is invalid in HTTP/1.1") from None
         self._stream.write(data, self.timeout_seconds)
 
-    def head(self) -> Head:
-        """Read up to the body, past interim answers such as ``100 Continue``.
+    def read_head(self) -> ResponseHead:
+        """Read up to the body, past interim responses such as ``100 Continue``.
 
-        :raises BrokenAnswerError: it breaks off, is too long, or is not HTTP/1.1.
+        :raises BrokenAnswerError: the head is incomplete, too long, or not HTTP/1.1.
         """
         for _ in range(_MAX_INTERIM_ANSWERS + 1):
             try:
                 while (event := self._state.next_event()) is h11.NEED_DATA:
                     self._receive(_HEAD_READ_BYTES)
             except h11.RemoteProtocolError as error:  # its text quotes the answer
-                raise BrokenAnswerError(self._trouble_in_head(error)) from None
+                raise BrokenAnswerError(self._head_problem(error)) from None
             if isinstance(event, h11.Response):
                 if event.http_version not in (b"1.0", b"1.1"):
                     raise BrokenAnswerError("sent an answer that is not HTTP/1.1")
                 fields = ((name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers)
-                return Head(event.status_code, tuple(fields))
+                return ResponseHead(event.status_code, tuple(fields))
         raise BrokenAnswerError(f"sent {_MAX_INTERIM_ANSWERS} interim answers and no final one")
 
-    def body(self, read_bytes: int) -> Iterator[bytes]:
-        """Yield the body in the pieces in which it is read: small chunks that come together are one piece.
+    def read_body(self, read_bytes: int) -> Iterator[bytes]:
+        """Yield the body in chunks as read. Small HTTP chunks that arrive together are joined.
 
-        :param read_bytes: the most that is read at once.
-        :raises BrokenAnswerError: it ends before the end that was announced.
+        :param read_bytes: limit for one read.
+        :raises BrokenAnswerError: the body ends before its announced end.
         """
-        piece, trouble = bytearray(), ""
+        chunk, trouble = bytearray(), ""
         try:
             while True:
                 event = self._state.next_event()
                 if type(event) is h11.Data:
-                    piece += event.data
+                    chunk += event.data
                 elif event is h11.NEED_DATA:
-                    if piece:
-                        yield bytes(piece)
-                        piece.clear()
+                    if chunk:
+                        yield bytes(chunk)
+                        chunk.clear()
                     self._receive(read_bytes)
                 else:
                     break
         except h11.RemoteProtocolError:
-            end = "closed the connection before the end it had announced"
-            trouble = end if self._has_ended else "sent malformed chunks"
-        if piece:
-            yield bytes(piece)
+            broken_end = "closed the connection before the announced end"
+            trouble = broken_end if self._has_ended else "sent malformed chunks"
+        if chunk:
+            yield bytes(chunk)
         if trouble:
             raise BrokenAnswerError(trouble)
 
-    def renew(self) -> bool:
-        """Make ready for another request; return False if the connection cannot carry one.
+    def start_next_cycle(self) -> bool:
+        """Prepare for another request. Returns False if the connection cannot carry one.
 
-        It cannot if the answer was not read to its end, if something came behind it, or if either side wants to close.
+        That is the case if the response was not read to its end, if more bytes followed, or if either side wants to
+        close.
         """
         states = self._state.our_state, self._state.their_state
         if states != (h11.DONE, h11.DONE) or self._state.trailing_data != (b"", False):
             return False
         self._state.start_next_cycle()
-        self.has_begun = False
+        self.has_received = False
         return True
 
     def _receive(self, read_bytes: int) -> None:
         data = self._stream.read(read_bytes, self.timeout_seconds)
-        self.has_begun = self.has_begun or bool(data)
+        self.has_received = self.has_received or bool(data)
         self._has_ended = not data
         self._state.receive_data(data)
 
-    def _trouble_in_head(self, error: h11.RemoteProtocolError) -> str:
+    def _head_problem(self, error: h11.RemoteProtocolError) -> str:
         if self._has_ended:
-            return "broke off inside the headers" if self.has_begun else "closed the connection without an answer"
+            return "broke off inside the headers" if self.has_received else "closed the connection without an answer"
         if error.error_status_hint == 431:
             return f"sent headers of more than {MAX_HEAD_BYTES} bytes"
-        return UNFRAMED if str(error) in _BAD_FRAMING else "sent a malformed header, or no HTTP/1.1"
+        return UNFRAMED_TEXT if str(error) in _BAD_FRAMING else "sent a malformed header, or not HTTP/1.1"

@@ -1,6 +1,6 @@
-"""Connects: httpcore's network, with a name service that cannot hang and addresses that are looked at.
+"""Connects through httpcore's network, with a bounded name lookup and checked addresses.
 
-Which addresses may be spoken to is checked, so that no answer leads a request into the network behind it.
+The address check prevents an answer from leading a request into the internal network.
 """
 
 from __future__ import annotations
@@ -16,25 +16,24 @@ import httpcore
 
 from airflow_provider_connect.errors import ConfigError
 
-Zone = Literal["public", "private", "link-local"]
+AddressZone = Literal["public", "private", "link-local"]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-def zone_of(address: str) -> Zone:
-    """Tell whose network a numeric address belongs to. What is neither public nor link-local counts as private.
+def address_zone(address: str) -> AddressZone:
+    """Return the zone of a numeric address. Everything neither public nor link-local counts as private.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the address is invalid.
     """
-    found = _inner(ipaddress.ip_address(address.partition("%")[0]))
-    if found.is_link_local:  # where clouds have their metadata services, which hand out credentials
+    inner = _inner(ipaddress.ip_address(address.partition("%")[0]))
+    if inner.is_link_local:  # clouds serve metadata with credentials there
         return "link-local"
-    return "public" if found.is_global and not found.is_multicast else "private"
+    return "public" if inner.is_global and not inner.is_multicast else "private"
 
 
 def _inner(address: Address) -> Address:
-    """Return the IPv4 address that one of IPv6 stands for, if it does."""
     if not isinstance(address, ipaddress.IPv6Address):
         return address
     if address in _NAT64:
@@ -42,45 +41,46 @@ def _inner(address: Address) -> Address:
     return address.ipv4_mapped or address.sixtofour or address
 
 
-class Reach:
-    """Where the requests of one connection may go. For several threads at once.
+class AddressPolicy:
+    """Allowed addresses of one connection's requests. Thread-safe.
 
-    Its own hosts may be private ones. What a host is when it is first spoken to, it has to stay: a name that was public
-    and is private all of a sudden was bent. A link-local address has to be named as a number.
+    The connection's own hosts may be private. A host must keep its first zone: a name that moves from a public to a
+    private address was tampered with. A link-local address must be given as a number.
 
-    :param hosts: which the connection names.
+    :param hosts: hosts named by the connection.
     """
 
     def __init__(self, hosts: frozenset[str]) -> None:
         self._hosts = hosts
-        self._zones: dict[str, Zone] = {}
+        self._zones: dict[str, AddressZone] = {}
         self._lock = threading.Lock()
 
-    def permitted(self, host: str, found: list[Any]) -> list[Any]:
-        """Return those of a host's addresses that may be connected to.
+    def allowed_addresses(self, host: str, addresses: list[Any]) -> list[Any]:
+        """Return the allowed addresses of a host.
 
-        :param found: as :func:`socket.getaddrinfo` returns them.
-        :raises ConfigError: there are none.
+        :param addresses: as :func:`socket.getaddrinfo` returns them.
+        :raises ConfigError: none is allowed.
         """
-        zones = [(zone_of(each[4][0]), each) for each in found]
+        zones = [(address_zone(address[4][0]), address) for address in addresses]
         zone = self._zone(host.lower(), [zone for zone, _ in zones])
-        kept = [each for own, each in zones if own in ("public", zone)]
-        if found and not kept:
+        allowed = [address for address_zone_, address in zones if address_zone_ in ("public", zone)]
+        if addresses and not allowed:
             raise ConfigError(
-                f"{host} has an address in a {zones[0][0]} network, which is not spoken to unless the connection's own "
-                "host is there from the start: look at what the name means on this machine, and whom it belongs to"
+                f"{host} has an address in a {zones[0][0]} network. Such addresses are refused unless the "
+                "connection's own host was there from the first request. Check the name's meaning on this machine, "
+                "and its owner"
             )
-        return kept
+        return allowed
 
-    def _zone(self, host: str, zones: list[Zone]) -> Zone:
-        """Return which network a host may be in, beside the public one."""
+    def _zone(self, host: str, zones: list[AddressZone]) -> AddressZone:
+        """Return the zone in which a host may be, besides the public one."""
         if host not in self._hosts or not zones:
             return "public"
-        seen: Zone = "public" if "public" in zones else "private"
+        zone: AddressZone = "public" if "public" in zones else "private"
         if "link-local" in zones and _is_number(host):
-            seen = "link-local"
+            zone = "link-local"
         with self._lock:
-            return self._zones.setdefault(host, seen)
+            return self._zones.setdefault(host, zone)
 
 
 def _is_number(host: str) -> bool:
@@ -94,17 +94,20 @@ def _is_number(host: str) -> bool:
 class Network(httpcore.NetworkBackend):
     """Connects to hosts, within a time.
 
-    :param left_seconds: how long it may take yet. Raises an error when the time is up.
-    :param connected: called with each socket as soon as it is there. Raises an error if it is not wanted any more.
-    :param reach: the addresses that may be connected to.
+    :param seconds_left: returns the remaining time. Raises when it is up.
+    :param on_connected: called with each new socket. Raises if the connection was interrupted.
+    :param address_policy: allowed addresses.
     """
 
     def __init__(
-        self, left_seconds: Callable[[], float], connected: Callable[[socket.socket], None], reach: Reach | None
+        self,
+        seconds_left: Callable[[], float],
+        on_connected: Callable[[socket.socket], None],
+        address_policy: AddressPolicy | None,
     ) -> None:
-        self._left_seconds = left_seconds
-        self._connected = connected
-        self._reach = reach
+        self._left_seconds = seconds_left
+        self._connected = on_connected
+        self._reach = address_policy
 
     def connect_tcp(
         self,
@@ -114,15 +117,17 @@ class Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address of a host that accepts it."""
+        """Connect to the first accepting address of a host."""
         refusal: Exception = OSError("no address")
         addresses = self._resolve(host, port)
-        if self._reach is not None:  # what is checked here is what is connected to: the name is not asked for again
-            addresses = self._reach.permitted(host, addresses)
+        if self._reach is not None:  # connect to the checked address: the name is not resolved again
+            addresses = self._reach.allowed_addresses(host, addresses)
         for *_, address in addresses:
-            left = max(min(timeout or threading.TIMEOUT_MAX, self._left_seconds()), 0.001)
+            timeout_left = max(min(timeout or threading.TIMEOUT_MAX, self._left_seconds()), 0.001)
             try:
-                stream = httpcore.SyncBackend().connect_tcp(address[0], port, left, local_address, socket_options)
+                stream = httpcore.SyncBackend().connect_tcp(
+                    address[0], port, timeout_left, local_address, socket_options
+                )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 refusal = error
                 continue
@@ -135,16 +140,16 @@ class Network(httpcore.NetworkBackend):
         raise refusal
 
     def _resolve(self, host: str, port: int) -> list[Any]:
-        """Ask the name service, in a thread: a question without an answer cannot be ended in any other way."""
+        """Look a name up in a thread, because a hanging lookup cannot be interrupted."""
         answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
 
-        def ask() -> None:
+        def look_up() -> None:
             try:
                 answers.put(list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
             except (OSError, ValueError) as error:
                 answers.put(error)
 
-        threading.Thread(target=ask, name="http-resolve", daemon=True).start()
+        threading.Thread(target=look_up, name="http-resolve", daemon=True).start()
         try:
             answer = answers.get(timeout=min(self._left_seconds(), threading.TIMEOUT_MAX))
         except queue.Empty:

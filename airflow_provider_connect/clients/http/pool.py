@@ -1,11 +1,10 @@
-"""The connections of one poll: answers that are being read, and connections that are kept for the next request.
+"""Connections of one poll: responses being read, and idle connections for later requests.
 
-Whoever gives the poll up ends the answers, and the pauses between them.
+Ending the poll interrupts the responses and the pauses between them.
 
-A new connection costs a page two or three ways over the network. One is kept only after an answer whose end was seen,
-and used again only while nothing has come over it since. A server may still close it at the moment in which a request
-is sent. Then nobody knows whether the server has seen that request, so what may not be sent twice gets a connection of
-its own.
+A new connection costs a page two or three round trips. A connection is kept only after a complete response, and reused
+only if nothing has arrived since. A server may still close it at the moment of a request. Whether it has seen that
+request is then unknown, so requests that must not be sent twice get a new connection.
 """
 
 from __future__ import annotations
@@ -16,77 +15,77 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from airflow_provider_connect.clients.http.http_connection import Link
-from airflow_provider_connect.clients.http.route import Place
+from airflow_provider_connect.clients.http.http_connection import HttpConnection
+from airflow_provider_connect.clients.http.route import PoolKey
 from airflow_provider_connect.errors import RetriableError
 
 IDLE_SECONDS = 4.0
-"""How long a connection is kept: many servers close theirs after five seconds."""
+"""How long an idle connection is kept. Many servers close theirs after five seconds."""
 
 
-class Pool:
-    """The open connections of one poll that nobody uses at the moment. For several threads at once."""
+class ConnectionPool:
+    """Idle connections of one poll. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: dict[Place, list[tuple[float, Link]]] = {}
+        self._idle: dict[PoolKey, list[tuple[float, HttpConnection]]] = {}
         self._is_closed = False
 
-    def take(self, place: Place) -> Link | None:
-        """Return a connection to a place, which was checked when it was made; None if there is none."""
+    def take(self, pool_key: PoolKey) -> HttpConnection | None:
+        """Return an idle connection, or None. Its address was checked when it was opened."""
         while True:
             with self._lock:
-                kept = self._idle.get(place)
-                if not kept:
+                idle_connections = self._idle.get(pool_key)
+                if not idle_connections:
                     return None
-                since, link = kept.pop()
-            if time.monotonic() - since < IDLE_SECONDS and link.is_quiet():
+                since, link = idle_connections.pop()
+            if time.monotonic() - since < IDLE_SECONDS and link.is_reusable():
                 return link
             link.close()
 
-    def give(self, link: Link) -> None:
-        """Keep a connection whose answer has come whole, or close it."""
-        if not link.rest():
+    def give_back(self, link: HttpConnection) -> None:
+        """Keep a connection after a complete response, or close it."""
+        if not link.make_idle():
             link.close()
             return
         with self._lock:
             if not self._is_closed:
-                self._idle.setdefault(link.place, []).append((time.monotonic(), link))
+                self._idle.setdefault(link.pool_key, []).append((time.monotonic(), link))
                 return
         link.close()
 
     def close(self) -> None:
-        """Close all, and keep none from now on."""
+        """Close all connections and keep no more."""
         with self._lock:
             self._is_closed = True
-            idle = [link for kept in self._idle.values() for _, link in kept]
+            idle = [link for idle_links in self._idle.values() for _, link in idle_links]
             self._idle.clear()
         for link in idle:
             link.close()
 
 
 class Interruptible(Protocol):
-    """An answer, or the connection over which it is to come."""
+    """A response, or its connection."""
 
     def interrupt(self) -> None:
         """End it now, with an error in its reader."""
 
 
 class OpenResponses:
-    """Answers under way. For several threads at once."""
+    """Responses being read. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: set[Interruptible] = set()
-        self._over = threading.Event()
+        self._open_responses: set[Interruptible] = set()
+        self._ended = threading.Event()
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the poll was given up."""
-        return self._over.is_set()
+        """True after :meth:`give_up`."""
+        return self._ended.is_set()
 
     def require_open(self) -> None:
-        """Make sure that the poll goes on.
+        """Require a poll that was not given up.
 
         :raises RetriableError: it was given up.
         """
@@ -95,24 +94,24 @@ class OpenResponses:
 
     @contextmanager
     def interruptible(self, answer: Interruptible) -> Iterator[None]:
-        """Let :meth:`give_up` end an answer, with an error in its reader, while the block runs."""
+        """Let :meth:`give_up` interrupt a response while the block runs."""
         with self._lock:
-            self._open.add(answer)
+            self._open_responses.add(answer)
             if self.is_given_up:
                 answer.interrupt()
         try:
             yield
         finally:
             with self._lock:
-                self._open.discard(answer)
+                self._open_responses.discard(answer)
 
     def sleep(self, seconds: float) -> None:
-        """Pause; not longer than until :meth:`give_up`."""
-        self._over.wait(seconds)
+        """Pause, at most until :meth:`give_up`."""
+        self._ended.wait(seconds)
 
     def give_up(self) -> None:
-        """Give the poll up."""
+        """End the poll: interrupt all responses and pauses."""
         with self._lock:
-            self._over.set()
-            for answer in self._open:
+            self._ended.set()
+            for answer in self._open_responses:
                 answer.interrupt()

@@ -1,4 +1,4 @@
-"""Proxies and authorities of the environment: they count where a connection says so, and nowhere else."""
+"""Proxies and authorities of the environment. They apply only if a connection says so."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pydantic import SecretStr
 from airflow_provider_connect.errors import ConfigError
 
 ENVIRONMENT = "environment"
-"""Value of a connection's ``proxy``: ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY`` count."""
+"""Value of a connection's ``proxy`` that applies ``HTTP_PROXY``, ``HTTPS_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``."""
 
 _AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
-def is_environments(proxy: SecretStr | None) -> bool:
-    """Tell whether a connection leaves its proxy to the environment."""
+def uses_environment(proxy: SecretStr | None) -> bool:
+    """Return True if a connection leaves its proxy to the environment."""
     return proxy is not None and proxy.get_secret_value() == ENVIRONMENT
 
 
 def is_proxy_url(text: str) -> bool:
-    """Tell whether a text is the URL of a proxy that can be used."""
+    """Return True for the URL of a supported proxy."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -31,41 +31,41 @@ def is_proxy_url(text: str) -> bool:
 
 
 def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
-    """Return the URL of the proxy for a request; None if it goes directly.
+    """Return the URL of the proxy for a request, or None for a direct request.
 
     :param proxy: of the connection.
-    :raises ConfigError: the environment's is no URL.
+    :raises ConfigError: the environment's proxy is not a URL.
     """
-    if not is_environments(proxy):
+    if not uses_environment(proxy):
         return proxy
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()
-    named = proxies.get(parts.scheme) or proxies.get("all")
-    if not named or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+    proxy_text = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy_text or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
-    named = _as_url(named)
-    if not is_proxy_url(named):
+    proxy_text = _as_url(proxy_text)
+    if not is_proxy_url(proxy_text):
         raise ConfigError(f"the environment's proxy for {parts.scheme} is not an http or https URL")
-    return SecretStr(named)
+    return SecretStr(proxy_text)
 
 
-def proxies_of(proxy: SecretStr | None) -> list[str]:
+def proxy_urls(proxy: SecretStr | None) -> list[str]:
     """Return the URL of every proxy that a connection may use."""
-    if is_environments(proxy):
-        urls = [_as_url(named) for name, named in urllib.request.getproxies().items() if name != "no"]
+    if uses_environment(proxy):
+        urls = [_as_url(proxy_text) for name, proxy_text in urllib.request.getproxies().items() if name != "no"]
         return [url for url in urls if is_proxy_url(url)]
     return [] if proxy is None else [proxy.get_secret_value()]
 
 
-def environments_authorities(proxy: SecretStr | None) -> tuple[tuple[str, str], ...]:
-    """Return variables of the environment that name authorities, with each of their paths.
+def environment_bundles(proxy: SecretStr | None) -> tuple[tuple[str, str], ...]:
+    """Return the environment variables that name authorities, with their paths.
 
-    :param proxy: of the connection. They count only where it leaves its proxy to the environment.
+    :param proxy: of the connection. The variables apply only if it leaves the proxy to the environment.
     """
-    if not is_environments(proxy):
+    if not uses_environment(proxy):
         return ()
     return tuple((name, path) for name in _AUTHORITIES for path in os.environ.get(name, "").split(os.pathsep) if path)
 
 
-def _as_url(named: str) -> str:
-    return named if "://" in named else f"http://{named}"
+def _as_url(proxy: str) -> str:
+    return proxy if "://" in proxy else f"http://{proxy}"

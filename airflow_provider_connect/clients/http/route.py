@@ -1,4 +1,4 @@
-"""How an API is reached: through which proxy, trusting whom, and at which addresses."""
+"""Route to an API: proxy, trusted authorities and allowed addresses."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import proxy_auth
-from airflow_provider_connect.clients.http.network import Reach
+from airflow_provider_connect.clients.http.network import AddressPolicy
 
 _PORTS = {"http": 80, "https": 443}
 
 Origin = tuple[str, str, int]
-"""Scheme, host and port: who is spoken to, however the address is written."""
-Place = tuple[object, ...]
-"""Where a connection leads to, and in which way: two of the same place are the same to whoever uses them."""
+"""Scheme, host and port: a server, independent of how its address is written."""
+PoolKey = tuple[object, ...]
+"""Identifies interchangeable connections: same server, same route."""
 
 
 def origin_of(url: str) -> Origin:
-    """Return whom an address means.
+    """Return the server of an address.
 
-    :raises ValueError: it is none that a request can go to, or it names a user.
+    :raises ValueError: the address is invalid for a request, or contains a user.
     """
     parts: SplitResult = urlsplit(url)
     port = parts.port or _PORTS.get(parts.scheme)
     if parts.scheme not in _PORTS or not parts.hostname or port is None or "@" in parts.netloc:
-        raise ValueError("no address of a web server")
+        raise ValueError("not an address of a web server")
     return parts.scheme, parts.hostname, port
 
 
 @dataclass(frozen=True)
-class Route:
-    """The way to all hosts that a connection names.
+class HttpRoute:
+    """Route to all hosts of a connection.
 
-    :param reach: which addresses may be spoken to; None for any.
-    :param proxy: URL of the only proxy that is used, or ``environment``.
-    :param ca_bundle: authorities to trust beside the public ones: a path, or PEM text.
+    :param address_policy: allowed addresses, or None for any.
+    :param proxy: URL of the only proxy, or ``environment``.
+    :param ca_bundle: authorities to trust in addition to the public ones: a path, or PEM text.
     """
 
-    reach: Reach | None = None
+    address_policy: AddressPolicy | None = None
     proxy: SecretStr | None = None
     ca_bundle: str | None = field(default=None, repr=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The texts that no message may quote."""
+        """Texts that no message may quote."""
         return proxy_auth(self.proxy).secrets
 
-    def place(self, url: str) -> Place:
-        """Return where a connection for a URL leads to, and in which way."""
+    def pool_key(self, url: str) -> PoolKey:
+        """Return the pool key of a connection for a URL."""
         parts = urlsplit(url)
-        return parts.scheme, parts.netloc, self.proxy, self.ca_bundle, id(self.reach)
+        return parts.scheme, parts.netloc, self.proxy, self.ca_bundle, id(self.address_policy)

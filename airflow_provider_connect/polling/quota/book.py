@@ -1,15 +1,15 @@
-"""What is known of a quota, as read from its keys: who holds how much, who waits, and what the vendor said.
+"""State of a quota, read from its keys: reservations, the queue and the vendor's own count.
 
-All that there is to know stands in the keys, so that one listing reads it. Times are seconds since 1970, with
-milliseconds, by the clock of whoever wrote them::
+The keys hold all state, so that one listing reads it. Times are seconds since 1970, with milliseconds, by the clock of
+the writer::
 
     connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
-    connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   what of it was sent, once the job has ended
-    connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a task that waits, and looks again at <back>
+    connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
+    connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
     connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
 
-A hold counts in full from when it is written, until what was sent takes its place. If that never comes, since the task
-was killed, it counts as sent in full at the end of its validity.
+A hold counts in full from its time of writing until its sent requests replace it. If the task was killed before, the
+hold counts as fully sent at the end of its validity.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_SPANS = 8
 
 
 def prefix_of(quota: Quota) -> str:
-    """Return what all keys of a quota begin with."""
+    """Return the prefix of all keys of a quota."""
     return f"{PREFIX}{quota.name}/"
 
 
@@ -40,24 +40,24 @@ class Hold:
 
     @property
     def name(self) -> str:
-        """Its key, without the prefix."""
+        """Key without the prefix."""
         return f"hold/{self.id}/{self.at:.3f}/{self.requests}/{self.width}"
 
 
 @dataclass(frozen=True)
 class SentRequests:
-    """What was sent under a reservation: how many, and when at the latest."""
+    """Requests sent under a reservation: number and latest time of each group."""
 
     id: str
     spans: tuple[tuple[int, float], ...]
 
     @classmethod
-    def from_times(cls, id_: str, times: Iterable[float], quota: Quota) -> SentRequests:
-        """Gather requests by when they were sent; each counts from the last one it is gathered with."""
+    def from_times(cls, id_: str, send_times: Iterable[float], quota: Quota) -> SentRequests:
+        """Group requests by send time. Each counts from the last one of its group."""
         spans: list[tuple[int, float]] = []
         width = max(quota.seconds / 60, quota.valid_seconds / _MOST_SPANS)
         first = -math.inf
-        for time in sorted(times):
+        for time in sorted(send_times):
             if time - first < width:
                 spans[-1] = (spans[-1][0] + 1, time)
             else:
@@ -69,13 +69,13 @@ class SentRequests:
 
     @property
     def name(self) -> str:
-        """Its key, without the prefix."""
+        """Key without the prefix."""
         return f"sent/{self.id}/" + "+".join(f"{count}@{time:.3f}" for count, time in self.spans)
 
 
 @dataclass(frozen=True)
 class QueueEntry:
-    """A task's place in the queue."""
+    """A waiting task."""
 
     rank: int
     since: float
@@ -85,21 +85,21 @@ class QueueEntry:
 
     @property
     def queue_position(self) -> tuple[int, float, str]:
-        """Smaller comes first: today's runs, then who came first."""
+        """Sort key of the queue: today's runs first, then by time."""
         return self.rank, self.since, self.asker
 
     @property
     def name(self) -> str:
-        """Its key, without the prefix."""
+        """Key without the prefix."""
         return f"wait/{self.rank}/{self.since:.3f}/{self.asker}/{self.requests}/{self.back:.3f}"
 
 
 @dataclass(frozen=True)
 class VendorUsage:
-    """What the vendor said of the hour when it refused a request.
+    """The vendor's count for the hour, sent with a refusal.
 
-    :param used: how many requests it has counted.
-    :param wait_seconds: how long it asked to be left alone; 0 if it did not say.
+    :param used: requests that the vendor has counted.
+    :param wait_seconds: requested pause. 0 without one.
     """
 
     at: float
@@ -109,13 +109,13 @@ class VendorUsage:
 
     @property
     def name(self) -> str:
-        """Its key, without the prefix."""
+        """Key without the prefix."""
         return f"said/{self.at:.3f}/{self.used}/{self.limit}/{self.wait_seconds:.3f}"
 
 
 @dataclass
 class QuotaBook:
-    """What one listing of a quota's keys says. Keys that nobody of us can have written are passed over."""
+    """State of a quota from one listing of its keys. Keys of a foreign form are ignored."""
 
     quota: Quota
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -125,17 +125,17 @@ class QuotaBook:
 
     @classmethod
     def read(cls, quota: Quota, keys: Iterable[str]) -> QuotaBook:
-        """Read the keys that begin with :func:`prefix_of` the quota."""
+        """Parse the keys that begin with :func:`prefix_of` the quota."""
         book = cls(quota)
         for key in keys:
             kind, *fields = key.removeprefix(prefix_of(quota)).split("/")
             try:
-                book._note(kind, fields)
+                book._add_key(kind, fields)
             except ValueError:
                 continue
         return book
 
-    def _note(self, kind: str, fields: Sequence[str]) -> None:
+    def _add_key(self, kind: str, fields: Sequence[str]) -> None:
         if kind == "hold":
             id_, at, requests, width = fields
             self.holds[id_] = Hold(id_, float(at), int(requests), int(width))
@@ -144,26 +144,25 @@ class QuotaBook:
             pairs = [span.split("@") for span in spans.split("+")]
             self.sent[id_] = SentRequests(id_, tuple((int(count), float(time)) for count, time in pairs))
         elif kind == "wait":
-            rank, since, asker, wanted, back = fields
-            self.waiting.append(QueueEntry(int(rank), float(since), asker, int(wanted), float(back)))
+            rank, since, asker, requests_text, back = fields
+            self.waiting.append(QueueEntry(int(rank), float(since), asker, int(requests_text), float(back)))
         elif kind == "said":
             at, used, limit, wait = fields
             self.said.append(VendorUsage(float(at), int(used), int(limit), float(wait)))
 
-    # How much is in use
+    # Usage
 
-    def _counted(self) -> Iterator[tuple[int, float, float]]:
-        """Yield requests with the instants from which and up to which they may have been sent."""
+    def _counted_requests(self) -> Iterator[tuple[int, float, float]]:
+        """Yield numbers of requests with their earliest and latest possible send times."""
         for hold in self.holds.values():
             if hold.id not in self.sent:
                 yield hold.requests, hold.at, hold.at + self.quota.valid_seconds
-        for sent in self.sent.values():
-            yield from ((count, time, time) for count, time in sent.spans)
+        for sent_requests in self.sent.values():
+            yield from ((count, time, time) for count, time in sent_requests.spans)
 
     def _releases(self) -> list[tuple[float, int]]:
-        """Return when requests cease to count, earliest first."""
-        kept = self.quota.seconds + self.quota.slack_seconds
-        return sorted((latest + kept, count) for count, _, latest in self._counted())
+        counted_seconds = self.quota.seconds + self.quota.slack_seconds
+        return sorted((latest + counted_seconds, count) for count, _, latest in self._counted_requests())
 
     def used_requests(self, clock_seconds: float) -> int:
         """Return how many requests count at an instant, by our own keys."""
@@ -171,100 +170,104 @@ class QuotaBook:
 
     @property
     def latest_vendor_usage(self) -> VendorUsage | None:
-        """What the vendor said last."""
-        return max(self.said, key=lambda said: said.at, default=None)
+        """The vendor's last count."""
+        return max(self.said, key=lambda usage: usage.at, default=None)
 
     def requests_by_others(self, clock_seconds: float) -> int:
-        """Return how many requests somebody outside has in the hour, as far as the vendor's count tells.
+        """Return how many requests outsiders have in the hour, estimated from the vendor's count.
 
-        When they were sent is unknown. They are taken to be spread over the hour before the vendor counted, so that
-        they leave it one by one during the hour after.
+        Their send times are unknown. They are assumed to be spread over the hour before the vendor's count, so they
+        leave one by one during the following hour.
         """
-        said = self.latest_vendor_usage
-        if said is None or clock_seconds >= said.at + self.quota.seconds:
+        usage = self.latest_vendor_usage
+        if usage is None or clock_seconds >= usage.at + self.quota.seconds:
             return 0
-        began, slack = said.at - self.quota.seconds, self.quota.slack_seconds
-        ours = sum(n for n, first, last in self._counted() if first <= said.at + slack and last > began)
-        left = min(1.0, 1 - (clock_seconds - said.at) / self.quota.seconds)
-        return math.ceil(max(0, said.used - ours) * left)
+        began, slack = usage.at - self.quota.seconds, self.quota.slack_seconds
+        ours = sum(n for n, first, last in self._counted_requests() if first <= usage.at + slack and last > began)
+        share_left = min(1.0, 1 - (clock_seconds - usage.at) / self.quota.seconds)
+        return math.ceil(max(0, usage.used - ours) * share_left)
 
     def limit(self, clock_seconds: float) -> int:
-        """Return how many requests an hour may have: the smaller of our setting and what the vendor said last."""
-        said = self.latest_vendor_usage
-        is_known = said is not None and clock_seconds < said.at + self.quota.seconds
-        return min(self.quota.requests, said.limit) if said is not None and is_known else self.quota.requests
+        """Return the allowed requests an hour: the smaller of our setting and the vendor's last limit."""
+        usage = self.latest_vendor_usage
+        is_known = usage is not None and clock_seconds < usage.at + self.quota.seconds
+        return min(self.quota.requests, usage.limit) if usage is not None and is_known else self.quota.requests
 
     def room(self, clock_seconds: float) -> int:
-        """Return how many more requests may be sent; negative if there are too many already."""
-        said = self.latest_vendor_usage
-        if said is not None and said.at <= clock_seconds < said.at + said.wait_seconds:
+        """Return how many more requests may be sent. Negative if there are too many already."""
+        usage = self.latest_vendor_usage
+        if usage is not None and usage.at <= clock_seconds < usage.at + usage.wait_seconds:
             return 0
         return self.limit(clock_seconds) - self.used_requests(clock_seconds) - self.requests_by_others(clock_seconds)
 
     def free_slots(self, clock_seconds: float) -> int | None:
-        """Return how many more requests may be under way at once; None if that is not limited."""
+        """Return how many more requests may run concurrently, or None without a limit."""
         if self.quota.at_once is None:
             return None
         ends = self.quota.valid_seconds + self.quota.slack_seconds
         open_ = (hold for hold in self.holds.values() if hold.id not in self.sent and hold.at + ends > clock_seconds)
         return self.quota.at_once - sum(hold.width for hold in open_)
 
-    # Whose turn it is
+    # Queue
 
-    def place_of(self, want: QuotaClaim) -> QueueEntry | None:
-        """Return a task's own place: its oldest, if there are several."""
-        own = [waiting for waiting in self.waiting if waiting.asker == want.asker]
-        return min(own, key=lambda waiting: (waiting.since, -waiting.back), default=None)
+    def queue_entry_of(self, claim: QuotaClaim) -> QueueEntry | None:
+        """Return a task's own queue entry, the oldest if there are several."""
+        own_entries = [waiting for waiting in self.waiting if waiting.asker == claim.asker]
+        return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
-    def ahead(self, want: QuotaClaim, since: float, now: float) -> int:
-        """Return how many requests those want who come before.
+    def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
+        """Return how many requests the tasks ahead in the queue claim.
 
-        One who should have been back long ago does not count: the task is dead, or has no worker.
+        A task that is long overdue does not count: the task is dead or has no worker.
         """
-        place = (want.rank, since, want.asker)
-        alive = {
+        own_position = (claim.rank, since, claim.asker)
+        alive_claims = {
             waiting.asker: waiting.requests
             for waiting in self.waiting
-            if waiting.queue_position < place
-            and waiting.asker != want.asker
-            and waiting.back + self.quota.grace_seconds > now
+            if waiting.queue_position < own_position
+            and waiting.asker != claim.asker
+            and waiting.back + self.quota.grace_seconds > clock_seconds
         }
-        return sum(alive.values())
+        return sum(alive_claims.values())
 
-    def offer(self, want: QuotaClaim, since: float, now: float) -> tuple[int, int]:
-        """Return how many requests a task may take now, and how many of them at once; 0 if it has to wait."""
-        lanes = self.free_slots(now)
-        width = want.width if lanes is None else min(want.width, lanes)
-        free = self.room(now) - self.ahead(want, since, now)
-        if width < 1 or free < self._least(want, now):
+    def offer(self, claim: QuotaClaim, since: float, clock_seconds: float) -> tuple[int, int]:
+        """Return how many requests a task may take now, and how many of them concurrently. 0 if it has to wait."""
+        lanes = self.free_slots(clock_seconds)
+        width = claim.width if lanes is None else min(claim.width, lanes)
+        free = self.room(clock_seconds) - self.requests_ahead(claim, since, clock_seconds)
+        if width < 1 or free < self._least_requests(claim, clock_seconds):
             return 0, 0
-        taken = min(want.requests, free)
-        return taken + min(want.spare, (free - taken) // 10), width
+        granted = min(claim.requests, free)
+        return granted + min(claim.spare, (free - granted) // 10), width
 
-    def _least(self, want: QuotaClaim, now: float) -> int:
-        return max(1, min(want.least, want.requests, self.limit(now)))
+    def _least_requests(self, claim: QuotaClaim, clock_seconds: float) -> int:
+        return max(1, min(claim.least, claim.requests, self.limit(clock_seconds)))
 
-    def next_look(self, want: QuotaClaim, since: float, now: float) -> float:
-        """Return when a task that has to wait may find room, if nobody gives any back."""
-        needed = self.ahead(want, since, now) + self._least(want, now)
-        latest = now + self.quota.seconds / 12
-        said = self.latest_vendor_usage
-        times = [now + self.quota.seconds / 3600, *(end for end, _ in self._releases())]
-        if said is not None:
-            times.append(said.at + said.wait_seconds)
-        if self.requests_by_others(now):
-            times.append(now + self.quota.seconds / max(1, self.quota.requests))
-        fits = (time for time in sorted(times) if time > now and self.room(time) >= needed)
+    def next_attempt_time(self, claim: QuotaClaim, since: float, clock_seconds: float) -> float:
+        """Return when a waiting task may find room if no task returns requests early."""
+        needed = self.requests_ahead(claim, since, clock_seconds) + self._least_requests(claim, clock_seconds)
+        latest = clock_seconds + self.quota.seconds / 12
+        usage = self.latest_vendor_usage
+        times = [clock_seconds + self.quota.seconds / 3600, *(end for end, _ in self._releases())]
+        if usage is not None:
+            times.append(usage.at + usage.wait_seconds)
+        if self.requests_by_others(clock_seconds):
+            times.append(clock_seconds + self.quota.seconds / max(1, self.quota.requests))
+        fits = (time for time in sorted(times) if time > clock_seconds and self.room(time) >= needed)
         return min(next(fits, latest), latest)
 
-    # What is over
+    # Expiry
 
-    def over(self, now: float) -> list[str]:
-        """Return the names of keys that say nothing any more: holds before what was sent under them."""
+    def expired_names(self, clock_seconds: float) -> list[str]:
+        """Return the names of expired keys. Holds come before their sent requests."""
         margin = self.quota.seconds / 10
-        kept = self.quota.seconds + self.quota.slack_seconds + margin
-        lasting = self.quota.valid_seconds + kept
-        names = [hold.name for hold in self.holds.values() if now > hold.at + lasting]
-        names += [sent.name for sent in self.sent.values() if now > max(time for _, time in sent.spans) + kept]
-        names += [waiting.name for waiting in self.waiting if now > waiting.back + self.quota.seconds]
-        return names + [said.name for said in self.said if now > said.at + kept]
+        counted_seconds = self.quota.seconds + self.quota.slack_seconds + margin
+        lasting = self.quota.valid_seconds + counted_seconds
+        names = [hold.name for hold in self.holds.values() if clock_seconds > hold.at + lasting]
+        names += [
+            sent_requests.name
+            for sent_requests in self.sent.values()
+            if clock_seconds > max(time for _, time in sent_requests.spans) + counted_seconds
+        ]
+        names += [waiting.name for waiting in self.waiting if clock_seconds > waiting.back + self.quota.seconds]
+        return names + [usage.name for usage in self.said if clock_seconds > usage.at + counted_seconds]

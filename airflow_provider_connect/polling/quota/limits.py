@@ -1,4 +1,4 @@
-"""What a vendor allows in an hour, and what a task wants of it."""
+"""A vendor's hourly quota, and a task's claim to a part of it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _CLOCKS_DIFFER_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Quota:
-    """What one project may ask: the limits that all its runs, tasks and DAGs share.
+    """Limits that all runs, tasks and DAGs of one project share.
 
-    :param name: of the project and API, the same for whoever asks it; part of keys, so no secret.
-    :param requests: the most in any span of ``seconds``.
-    :param per_second: the most in a second; a job spreads its own requests, and the jobs do not know each other's.
-    :param at_once: the most that may be under way.
+    :param name: of the project and API, the same for all users. Part of keys, so not a secret.
+    :param requests: largest number in any span of ``seconds``.
+    :param per_second: largest number in a second. A job spreads its own requests and does not know other jobs'
+        requests.
+    :param at_once: largest number of concurrent requests.
     """
 
     name: str
@@ -34,30 +35,30 @@ class Quota:
 
     @property
     def slack_seconds(self) -> float:
-        """By how much the clocks of two workers may differ; each request counts for so much longer."""
+        """Largest clock difference between two workers. Each request counts for this much longer."""
         return min(_CLOCKS_DIFFER_SECONDS, self.seconds / 100)
 
     @property
     def valid_seconds(self) -> float:
-        """How long a reservation is good for: what was not sent by then is not sent under it."""
+        """Validity of a reservation. Nothing is sent under it later."""
         return self.seconds / 4
 
     @property
     def lag_seconds(self) -> float:
-        """How long before its end a reservation sends nothing any more: a request takes time to be sent."""
+        """Time before the end of a reservation in which nothing is sent, because sending takes time."""
         return min(60.0, self.valid_seconds / 10)
 
     @property
     def grace_seconds(self) -> float:
-        """How late a task may come back from a wait and still be first: it may have to queue for a worker."""
+        """How late a task may return from a wait and still be first. It may have to queue for a worker."""
         return self.seconds / 30
 
     def with_settings(self, settings: Any, settings_label: str) -> Quota:
         """Return the quota with other limits.
 
-        :param settings: numbers by the names of this class's fields; None for no change.
-        :param where: what the settings are part of, for messages.
-        :raises ConfigError: naming what is wrong with them.
+        :param settings: numbers by field name, or None for no change.
+        :param settings_label: location of the settings, for messages.
+        :raises ConfigError: with the invalid setting.
         """
         if settings is None:
             return self
@@ -80,9 +81,9 @@ class Quota:
 
 
 def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> dict[str, Quota]:
-    """Return a vendor's quotas, with other limits where the field ``limits`` of a connection's extra has them.
+    """Return a vendor's quotas, changed by the field ``limits`` of a connection's extra.
 
-    :raises ConfigError: naming what is wrong with that field.
+    :raises ConfigError: the field is invalid.
     """
     name = next(iter(vendors))
     limits = extra.get("limits")
@@ -105,7 +106,7 @@ def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) ->
 
 
 def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> list[str]:
-    """Return what is wrong with the field ``limits`` of a connection's extra; [] if nothing is."""
+    """Return the problems of the field ``limits`` of a connection's extra."""
     try:
         quotas_from_extra(extra, vendors)
     except ConfigError as error:
@@ -114,30 +115,30 @@ def quota_problems(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> li
 
 
 def shared_quota_name(vendor: str, api: str, account: str, scope: tuple[object, ...]) -> str:
-    """Return a quota's name: the same for all connections to one account, and no secret.
+    """Return a quota's name: the same for all connections to one account, without secrets.
 
-    :param whose: the account; part of the name as far as it is legal there.
-    :param where: what tells it from an account of the same name elsewhere.
+    :param account: the account. Its legal characters are part of the name.
+    :param scope: distinguishes accounts of the same name.
     """
     who = hashlib.sha256(repr([*scope, account]).encode()).hexdigest()[:8]
     return f"{vendor}.{api}.{as_key_part(account)[:60]}.{who}"
 
 
 def as_key_part(text: str) -> str:
-    """Return a text as part of a key: letters, digits, dots and dashes."""
+    """Return a text reduced to letters, digits, dots and dashes."""
     return re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-")
 
 
 @dataclass(frozen=True)
 class QuotaClaim:
-    """What a task wants of a quota.
+    """A task's claim to a part of a quota.
 
-    :param asker: the same for every try of the task.
-    :param requests: what its days cost if nothing goes wrong.
-    :param least: with fewer it does not begin.
-    :param spare: how many more it takes for polls that fail, if there is plenty of room.
-    :param width: how many of its requests may be under way at once.
-    :param rank: 0 for today's run, 1 for a backfill or a catchup, which come after it.
+    :param asker: id of the task, the same for all its tries.
+    :param requests: cost of its days without failures.
+    :param least: smallest part with which it starts.
+    :param spare: additional requests for failed polls, if there is plenty of room.
+    :param width: largest number of its concurrent requests.
+    :param rank: 0 for today's run, 1 for a backfill or catchup, which come later.
     """
 
     asker: str

@@ -1,18 +1,18 @@
-"""How a task gets its part of a quota, or a person a request, over a store that cannot compare and set.
+"""Reserves parts of a quota in a store without compare-and-set.
 
-The store adds keys, lists them and deletes them. That is enough, as nobody changes what another has written:
+The store adds, lists and deletes keys. That suffices, because no writer changes another writer's keys:
 
-1. **First look.** If there is no room, or others who came before want it, the task waits in the queue.
-2. It **writes a hold**: a key of its own.
-3. **Second look.** It counts all holds that it sees, whoever wrote them and in whatever order. If they fit together,
-   the task may send. Otherwise it deletes its hold, and looks again.
+1. **First look.** If there is no room, or earlier tasks claim it, the task waits in the queue.
+2. The task **writes a hold**: a key of its own.
+3. **Second look.** The task counts all holds, whoever wrote them. If they fit together, it may send. Otherwise it
+   deletes its hold and looks again.
 
-**The limit is never passed.** Of any tasks whose holds together were too many, one wrote its hold last. Its second look
-came after that, and so it saw the holds of all the others. Neither delays nor clocks matter for this. Clocks matter for
-how long a request counts. They may differ by :attr:`.Quota.slack_seconds`.
+**The limit is never passed.** Of any tasks with too many holds in total, one wrote its hold last. Its second look came
+later, so it counted the holds of all the others. Neither delays nor clocks matter for this. Clocks matter for how long
+a request counts. They may differ by :attr:`.Quota.slack_seconds`.
 
-**Nobody starves.** Who finds no room writes a place in the queue, and whoever looks after that leaves the room to those
-who came before. A place lapses if its task does not come back in time, so that a dead one blocks nobody for long.
+**No task starves.** A task without room writes a queue entry, and later tasks leave the room to earlier ones. An entry
+expires if its task does not return in time, so a dead task does not block the queue for long.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _PAUSE_SECONDS = 0.5
 
 
 class KeyStore(Protocol):
-    """Where the keys are. What is added is seen by every listing that begins afterwards."""
+    """Store of the keys. A listing includes every key that was added before it began."""
 
     def add(self, key: str) -> None:
         """Add a key."""
 
     def keys(self, prefix: str) -> list[str]:
-        """Return all keys that begin with ``prefix``, as they are at one instant."""
+        """Return all keys with this prefix, as of one instant."""
 
     def delete(self, key: str) -> None:
-        """Delete a key, if it is there."""
+        """Delete a key if it exists."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Grant:
     """A task's part of a quota.
 
     :param requests: how many it may send.
-    :param width: how many of them at once.
-    :param until: when it must have sent them, by its own clock.
-    :param left: how many requests nobody holds beside it.
+    :param width: how many of them concurrently.
+    :param until: end of the permission, by the task's own clock.
+    :param requests_left: unreserved requests besides this part.
     """
 
     hold: Hold
@@ -73,7 +73,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class QuotaWait:
-    """There is no room yet.
+    """No room yet.
 
     :param until: when to look again, by the task's own clock.
     """
@@ -84,7 +84,7 @@ class QuotaWait:
 
 @dataclass(frozen=True)
 class Turns:
-    """One quota in a store, and the clock of whoever asks for a part of it."""
+    """One quota in a store, with the clock of the task or person that reserves a part."""
 
     store: KeyStore
     quota: Quota
@@ -92,7 +92,10 @@ class Turns:
     sleep: Callable[[float], None] = CLOCK.sleep
 
     def reserve(self, claim: QuotaClaim) -> Grant | QuotaWait:
-        """Return a part of the quota, or when to ask again. Takes a listing or two, and seconds under contention."""
+        """Return a part of the quota, or the time of the next attempt.
+
+        Takes one or two listings, and seconds under contention.
+        """
         for look in range(_LOOKS):
             book, since = self._look(claim)
             requests, width = book.offer(claim, since, self.now())
@@ -100,80 +103,83 @@ class Turns:
                 break
             hold = Hold(secrets.token_hex(8), self.now(), requests, width)
             self._add(hold.name)
-            if (left := self._left_beside(hold)) is not None:
+            if (requests_left := self._room_next_to(hold)) is not None:
                 self._clean(claim)
                 until = hold.at + self.quota.valid_seconds - self.quota.lag_seconds
-                return Grant(hold, requests, width, until, left)
+                return Grant(hold, requests, width, until, requests_left)
             self._delete(hold.name)
             self._queue(claim, since, self.now())
             self.sleep(self.quota.slack_seconds * _PAUSE_SECONDS * (look + random.random()))  # noqa: S311
         return self.join_queue(claim)
 
     def join_queue(self, claim: QuotaClaim) -> QuotaWait:
-        """Take or keep a place in the queue, and return when to ask again."""
+        """Take or keep a place in the queue and return the time of the next attempt."""
         book, since = self._look(claim)
-        now = self.now()
-        back = book.next_look(claim, since, now)
-        self._queue(claim, since, back)
-        self._sweep(book, now)
-        told = f", {others} of them by others" if (others := book.requests_by_others(now)) else ""
-        used = book.used_requests(now) + others
-        why = f"{used} of {self.quota.describe()} of {self.quota.name} are in use{told}"
-        if ahead := book.ahead(claim, since, now):
-            why += f"; {ahead} are wanted by tasks that come first"
-        return QuotaWait(back, why)
+        clock_seconds = self.now()
+        next_attempt = book.next_attempt_time(claim, since, clock_seconds)
+        self._queue(claim, since, next_attempt)
+        self._sweep(book, clock_seconds)
+        others_text = f", {others} of them by others" if (others := book.requests_by_others(clock_seconds)) else ""
+        used = book.used_requests(clock_seconds) + others
+        reason = f"{used} of {self.quota.describe()} of {self.quota.name} are in use{others_text}"
+        if ahead := book.requests_ahead(claim, since, clock_seconds):
+            reason += f". Tasks ahead in the queue claim {ahead}"
+        return QuotaWait(next_attempt, reason)
 
     def has_room(self, claim: QuotaClaim) -> bool:
-        """Tell whether it is worth to ask again."""
+        """Return True if :meth:`reserve` may succeed now."""
         book, since = self._look(claim)
         return book.offer(claim, since, self.now())[0] > 0
 
     def settle(self, grant: Grant, send_times: Sequence[float]) -> None:
-        """Say when requests were sent, and so give back the rest."""
+        """Record when requests were sent and return the unused ones."""
         if send_times:
             self._add(SentRequests.from_times(grant.hold.id, send_times, self.quota).name)
         self._delete(grant.hold.name)
 
     def record_vendor_usage(self, used: int, limit: int, wait_seconds: float = 0.0) -> None:
-        """Note what the vendor said of the hour."""
+        """Record the vendor's count for the hour."""
         self._add(VendorUsage(self.now(), used, limit, wait_seconds).name)
 
-    def _look(self, want: QuotaClaim) -> tuple[QuotaBook, float]:
-        """Return what is known, and since when the task waits."""
+    def _look(self, claim: QuotaClaim) -> tuple[QuotaBook, float]:
         book = self._book()
-        place = book.place_of(want)
-        return book, self.now() if place is None else place.since
+        entry = book.queue_entry_of(claim)
+        return book, self.now() if entry is None else entry.since
 
     def _book(self) -> QuotaBook:
         return QuotaBook.read(self.quota, self.store.keys(prefix_of(self.quota)))
 
-    def _left_beside(self, hold: Hold) -> int | None:
-        """Look a second time: return what is left beside all holds, this one among them; None if they do not fit."""
+    def _room_next_to(self, hold: Hold) -> int | None:
+        """Look a second time. Returns the room next to all holds, this one included, or None if they don't fit."""
         book = self._book()
-        now = self.now()
-        lanes = book.free_slots(now)
-        # What took so long to be written is of little use.
-        is_fresh = now < hold.at + self.quota.valid_seconds / 4
-        room = book.room(now)
+        clock_seconds = self.now()
+        lanes = book.free_slots(clock_seconds)
+        # A hold that took this long to write is of little use.
+        is_fresh = clock_seconds < hold.at + self.quota.valid_seconds / 4
+        room = book.room(clock_seconds)
         fits = hold.id in book.holds and is_fresh and room >= 0 and (lanes is None or lanes >= 0)
         return room if fits else None
 
-    def _queue(self, want: QuotaClaim, since: float, back: float) -> None:
-        place = QueueEntry(want.rank, since, want.asker, want.requests, back)
-        self._add(place.name)
-        self._drop(own for own in self._book().waiting if own.asker == want.asker and own.name != place.name)
+    def _queue(self, claim: QuotaClaim, since: float, back: float) -> None:
+        entry = QueueEntry(claim.rank, since, claim.asker, claim.requests, back)
+        self._add(entry.name)
+        self._delete_entries(
+            old_entry
+            for old_entry in self._book().waiting
+            if old_entry.asker == claim.asker and old_entry.name != entry.name
+        )
 
-    def _clean(self, want: QuotaClaim) -> None:
+    def _clean(self, claim: QuotaClaim) -> None:
         book = self._book()
-        self._drop(own for own in book.waiting if own.asker == want.asker)
+        self._delete_entries(entry for entry in book.waiting if entry.asker == claim.asker)
         self._sweep(book, self.now())
 
-    def _drop(self, places: Iterable[QueueEntry]) -> None:
-        for place in places:
-            self._delete(place.name)
+    def _delete_entries(self, entries: Iterable[QueueEntry]) -> None:
+        for entry in entries:
+            self._delete(entry.name)
 
-    def _sweep(self, book: QuotaBook, now: float) -> None:
-        for name in book.over(now):
+    def _sweep(self, book: QuotaBook, clock_seconds: float) -> None:
+        for name in book.expired_names(clock_seconds):
             self._delete(name)
 
     def _add(self, name: str) -> None:
@@ -194,17 +200,17 @@ class NoRoomError(QuotaError):
 def reserve_request(
     turns: Turns | None, asker: str, on_trouble: Callable[[str], None], send_times: Sequence[float]
 ) -> Iterator[None]:
-    """Reserve a request while the block runs. A vendor's refusal that the block raises is told, too.
+    """Reserve one request while the block runs, and record a vendor's refusal raised by the block.
 
-    A person does not queue: tasks come first.
+    A person does not queue, because tasks come first.
 
-    :param turns: None if nothing counts it.
-    :param asker: what asks, for the key.
-    :param trouble: called with what to tell if the count cannot be reached: the request is sent without it.
-    :param sent: when requests were sent, as the block notes it.
-    :raises NoRoomError: there is no room for one.
+    :param turns: None for no count.
+    :param asker: name of the caller, for the key.
+    :param on_trouble: called with a text if the count is unreachable. The request is then sent without it.
+    :param send_times: filled by the block with the times of its requests.
+    :raises NoRoomError: there is no room for a request.
     """
-    grant = without_store_errors(lambda: _reserved(turns, asker), on_trouble) if turns is not None else None
+    grant = without_store_errors(lambda: _reserve_for_person(turns, asker), on_trouble) if turns is not None else None
     try:
         yield
     except QuotaError as error:
@@ -216,29 +222,29 @@ def reserve_request(
 
 
 def record_refusal(turns: Turns | None, error: QuotaError, on_trouble: Callable[[str], None]) -> None:
-    """Note for the tasks what the vendor said of the hour."""
-    said = error.said
-    if turns is not None and said is not None:
-        without_store_errors(lambda: turns.record_vendor_usage(*said), on_trouble)
+    """Record the vendor's count from a refusal, for all tasks."""
+    usage = error.said
+    if turns is not None and usage is not None:
+        without_store_errors(lambda: turns.record_vendor_usage(*usage), on_trouble)
 
 
 def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], None]) -> _T | None:
-    """Do something with the count of requests; None if it cannot be reached: the rest can be done without."""
+    """Run a step of the request count. Returns None if the store is unreachable, because the job can run without it."""
     try:
         return step()
     except NoRoomError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever trouble Airflow's store is in
-        on_trouble(f"the count of requests cannot be reached ({type(error).__name__})")
+        on_trouble(f"the count of requests is unreachable ({type(error).__name__})")
         return None
 
 
-def _reserved(turns: Turns, asker: str) -> Grant:
-    want = QuotaClaim(asker=f"{asker}-{secrets.token_hex(4)}", requests=1)
-    got = turns.reserve(want) if turns.has_room(want) else None
-    if isinstance(got, Grant):
-        return got
+def _reserve_for_person(turns: Turns, asker: str) -> Grant:
+    claim = QuotaClaim(asker=f"{asker}-{secrets.token_hex(4)}", requests=1)
+    grant = turns.reserve(claim) if turns.has_room(claim) else None
+    if isinstance(grant, Grant):
+        return grant
     raise NoRoomError(
-        f"{turns.quota.describe()} of {turns.quota.name} are used up or reserved, by the count that this Airflow's "
-        "tasks keep, so nothing was asked"
+        f"{turns.quota.describe()} of {turns.quota.name} are used up or reserved, by the count of this Airflow's "
+        "tasks. No request was sent"
     )

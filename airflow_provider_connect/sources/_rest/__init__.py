@@ -1,1 +1,1 @@
-"""The REST source's workshop: what is declared, how an API is paged through, and how its pages become rows."""
+"""Workshop of the REST source: declaration, paging, and the conversion of pages to rows."""

@@ -1,4 +1,4 @@
-"""The bounds of a day as an API wants them: none of it is left out, and what is asked for beyond it is known."""
+"""Converts a day to the bounds of an API, without loss, and detects bounds that include other days."""
 
 from __future__ import annotations
 
@@ -17,31 +17,27 @@ End = Literal["inclusive", "exclusive"]
 
 
 class Bounds(Declared):
-    """What the API makes of ``{day.start}`` and ``{day.end}``."""
+    """How the API reads ``{day.start}`` and ``{day.end}``."""
 
     start: End = Field(
         default="inclusive",
-        description="Whether the API returns what lies exactly at the start. If not, it is asked from one granularity "
-        "earlier.",
+        description="Whether the API includes its start bound. If not, the request starts one granularity earlier.",
     )
     end: End = Field(
         default="exclusive",
-        description="Whether the API returns what lies exactly at the end. If so, it is asked up to one granularity "
-        "earlier.",
+        description="Whether the API includes its end bound. If inclusive, the request ends one granularity earlier.",
     )
     granularity: Granularity | None = Field(
         default=None,
-        description="The finest step at which the API compares: it cuts what is finer from a record's time. Required "
-        "where a bound is asked one step earlier, unless it is a date.",
+        description="Precision of the API's comparison. Finer parts of a record's time are cut. Required if a bound "
+        "moves one step earlier, unless it is a date.",
     )
     format: TimeFormat = Field(
         default="iso",
-        description="How bounds are written that name no format: iso (2026-03-01T00:00:00Z), iso_ms (with "
-        "milliseconds), iso_local (without zone), sql (2026-03-01 00:00:00), date, epoch_s, epoch_ms, epoch_us.",
+        description="Default time format: iso (2026-03-01T00:00:00Z), iso_ms (with milliseconds), iso_local (without "
+        "zone), sql (2026-03-01 00:00:00), date, epoch_s, epoch_ms, epoch_us.",
     )
-    zone: str | None = Field(
-        default=None, description="IANA zone in which bounds are written; by default the source's own zone."
-    )
+    zone: str | None = Field(default=None, description="IANA zone of the written bounds. By default the source's zone.")
 
 
 _MICRO = dt.timedelta(microseconds=1)
@@ -55,32 +51,32 @@ _STEPS = {
     "day": dt.timedelta(days=1),
 }
 _WRITES = {"iso_ms": "millisecond", "epoch_ms": "millisecond", "epoch_us": "microsecond", "date": "day"}
-"""How fine a format is, where it is not the second."""
+"""Precision of each format, if not the second."""
 _LOCAL = {"iso_local": "%Y-%m-%dT%H:%M:%S", "sql": "%Y-%m-%d %H:%M:%S"}
-Which = Literal["start", "end"]
+Edge = Literal["start", "end"]
 
 
-class Bound(NamedTuple):
+class DayBound(NamedTuple):
     """One bound of a day.
 
-    :param value: as it is sent.
-    :param is_wide: whether the API returns records of other days, too.
+    :param value: as sent.
+    :param includes_other_days: whether the API also returns records of other days.
     """
 
     value: str | int
-    is_wide: bool
+    includes_other_days: bool
 
 
-def bound(day: Day, which: Which, bounds: Bounds, form: str | None = None) -> Bound:
+def day_bound(day: Day, edge: Edge, bounds: Bounds, time_format: str | None = None) -> DayBound:
     """Return a bound of a day.
 
-    :param form: how it is written; by default as the bounds say.
+    :param time_format: by default that of the bounds.
     """
-    form = form or bounds.format
+    time_format = time_format or bounds.format
     tz = zone(bounds.zone or day.zone)
-    fine = "day" if form == "date" else bounds.granularity or "second"
-    written = _WRITES.get(form, "second")
-    if which == "start":
+    fine = "day" if time_format == "date" else bounds.granularity or "second"
+    written = _WRITES.get(time_format, "second")
+    if edge == "start":
         instant = _floor(day.start, fine, tz)
         if bounds.start == "exclusive":
             instant = _earlier(instant, fine, tz)
@@ -94,11 +90,11 @@ def bound(day: Day, which: Which, bounds: Bounds, form: str | None = None) -> Bo
         instant = _ceil(instant, written, tz)
         reached = _later(instant, fine, tz) if bounds.end == "inclusive" else instant
         is_wide = reached > day.end
-    if form in _LOCAL:
-        outward = dt.timedelta(hours=-1 if which == "start" else 1)
-        while _comes_twice(instant, tz):  # the API could take it for the other one
+    if time_format in _LOCAL:
+        outward = dt.timedelta(hours=-1 if edge == "start" else 1)
+        while _comes_twice(instant, tz):  # the API could read it as the other instant
             instant, is_wide = instant + outward, True
-    return Bound(_text(instant, form, tz), is_wide)
+    return DayBound(_text(instant, time_format, tz), is_wide)
 
 
 def _floor(instant: dt.datetime, step: str, tz: ZoneInfo) -> dt.datetime:

@@ -1,4 +1,4 @@
-"""Makes a column of decoded values: exact; where a value does not fit, null."""
+"""Builds a column from decoded values: exact, with null for a value that does not fit."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _PER_SECOND = {"epoch_s": 1, "epoch_ms": 1000}
-_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds of the years 1 to 9999."""
 
-Source = Callable[[int], str | None]
-"""Returns the JSON text of the value in a row."""
+JsonTextOf = Callable[[int], str | None]
+"""Returns the JSON text of a row's value."""
 
 
-def made(column: Column, values: list[Any], source: Source) -> tuple[pa.Array, list[int]]:
-    """Return a column, and the rows whose value does not fit it; missing and null ones do.
+def build_column(column: Column, values: list[Any], json_text_of: JsonTextOf) -> tuple[pa.Array, list[int]]:
+    """Return a column, and the rows with values that don't fit. Missing and null values fit.
 
-    :param values: decoded; of a column that needs its JSON text, that, ``b""`` where it is missing.
+    :param values: decoded, or, for a column that needs its JSON text, that text, ``b""`` if missing.
     """
     kind = column.type
     if kind == "json":
@@ -42,7 +42,7 @@ def made(column: Column, values: list[Any], source: Source) -> tuple[pa.Array, l
         return _decimals(values, *digits)
     types = set(map(type, values))
     if kind == "string" and not types <= {str, type(None)}:
-        values = [_as_text(row, value, source) for row, value in enumerate(values)]
+        values = [_as_text(row, value, json_text_of) for row, value in enumerate(values)]
         types = set(map(type, values))
     if kind == "timestamp":
         array = _times(column, values)
@@ -54,7 +54,7 @@ def made(column: Column, values: list[Any], source: Source) -> tuple[pa.Array, l
 
 
 def _misfits(array: pa.Array, values: Sequence[Any]) -> list[int]:
-    # Where nothing is null, which is nearly always, no value need be looked at.
+    # Without nulls, the usual case, no value needs a check.
     if not array.null_count or array.null_count == values.count(None):
         return []
     return [
@@ -68,8 +68,8 @@ def _documents(values: list[Any]) -> tuple[pa.Array, list[int]]:
     texts = [None if value in (None, b"", b"null") else value for value in values]
     with suppress(pa.ArrowInvalid):
         return pa.array(texts, pa.binary()).cast(pa.string()), []
-    whole = [text if text is None or _is_utf8(text) else None for text in texts]
-    array = pa.array(whole, pa.binary()).cast(pa.string())
+    valid_texts = [text if text is None or _is_utf8(text) else None for text in texts]
+    array = pa.array(valid_texts, pa.binary()).cast(pa.string())
     return array, _misfits(array, texts)
 
 
@@ -82,7 +82,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _decimals(values: list[Any], precision: int, scale: int) -> tuple[pa.Array, list[int]]:
-    """Read numbers, and texts that are numbers, digit for digit."""
+    """Parse numbers, and texts that are numbers, digit for digit."""
     marks: list[Any] = []
     texts: dict[int, str] = {}
     for row, value in enumerate(values):
@@ -98,10 +98,10 @@ def _decimals(values: list[Any], precision: int, scale: int) -> tuple[pa.Array, 
     return array, _misfits(array, marks)
 
 
-def _as_text(row: int, value: Any, source: Source) -> Any:
+def _as_text(row: int, value: Any, source: JsonTextOf) -> Any:
     if value is None or isinstance(value, str):
         return value
-    # A whole number has one form only; of any other value the source has the digits.
+    # A whole number has only one form. Other values need their JSON text for the digits.
     return str(value) if type(value) is int else source(row)
 
 
@@ -121,8 +121,8 @@ def _instant(value: Any, tz: ZoneInfo) -> dt.datetime | None:
     if not isinstance(value, str):
         return None
     with suppress(ValueError, OverflowError):
-        found = dt.datetime.fromisoformat(value)
-        return (found if found.tzinfo is not None else found.replace(tzinfo=tz)).astimezone(dt.UTC)
+        instant = dt.datetime.fromisoformat(value)
+        return (instant if instant.tzinfo is not None else instant.replace(tzinfo=tz)).astimezone(dt.UTC)
     return None
 
 
@@ -130,7 +130,7 @@ def _epochs(values: list[Any], per_second: int) -> pa.Array:
     import pyarrow as pa
 
     micros = 1_000_000 // per_second
-    low, high = _FIRST * per_second, _LAST * per_second
+    low, high = _FIRST_SECOND * per_second, _LAST_SECOND * per_second
     read = [
         None
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high

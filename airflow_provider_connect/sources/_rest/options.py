@@ -1,4 +1,4 @@
-"""The options of the REST source, and whether they fit together. DAG files import this."""
+"""Options of the REST source and their validation. DAG files import this."""
 
 from __future__ import annotations
 
@@ -13,35 +13,40 @@ from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds
 from airflow_provider_connect.sources._rest.paging import Cursor, Paging
-from airflow_provider_connect.sources._rest.placeholders import names_day, only_bound, parent_columns, unknown_steps
-from airflow_provider_connect.sources._rest.placeholders import problems as unfillable
+from airflow_provider_connect.sources._rest.placeholders import (
+    bounds_without_granularity,
+    requested_parent_columns,
+    requests_a_day,
+    single_bound,
+)
+from airflow_provider_connect.sources._rest.placeholders import placeholder_problems as unfillable
 from airflow_provider_connect.sources._rest.records import ParentColumn, Records
 from airflow_provider_connect.sources._rest.request import Count, Request, Snapshot
 from airflow_provider_connect.window import SourceKind, ZoneName
 
-_INSERTED = ("string", "bigint")
+_REQUEST_TYPES = ("string", "bigint")
 _CREDENTIALS = re.compile(r"authorization|proxy-authorization|cookie|(x-)?api[-_]?key|access[-_]token|client[-_]secret")
-"""Names that hold credentials and nothing else: ``page_token`` and ``sort_key`` do not."""
+"""Names that hold only credentials, unlike ``page_token`` and ``sort_key``."""
 
 
 class RestOptions(Source):
-    """What is declared of one stream of an API."""
+    """Declaration of one stream of an API."""
 
     conn_id: str = Field(
-        examples=["github"], description="Airflow connection of type http: where the API is, and who may read it."
+        examples=["github"], description="Airflow connection of type http with the API's address and credentials."
     )
     stream: str = Field(
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
         examples=["issues"],
-        description="Name of what is read, unique among the streams of the connection: part of ledger and offset.",
+        description="Name of the stream, unique within the connection. Part of ledger and offset.",
     )
     request: Request = Field(
         examples=[{"path": "/repos/apache/airflow/issues", "params": {"since": "{day.start}", "state": "all"}}],
-        description="What is asked: path, method, params, headers, body.",
+        description="The request: path, method, params, headers, body.",
     )
     paging: Paging = Field(
         examples=[{"kind": "link_header", "ends": "no_token"}],
-        description="How pages follow each other, and how the last one is known.",
+        description="How to request the next page, and how to detect the last one.",
     )
     records: Records = Field(
         examples=[
@@ -52,49 +57,47 @@ class RestOptions(Source):
                 "outside": "drop",
             }
         ],
-        description="Where the records stand, what identifies them, and which columns they become.",
+        description="Location, key and columns of the records.",
     )
-    bounds: Bounds = Field(default_factory=Bounds, description="How the API is told the bounds of a day.")
-    zone: ZoneName = Field(default="UTC", description="IANA zone whose calendar days are loaded.")
+    bounds: Bounds = Field(default_factory=Bounds, description="How the API reads the bounds of a day.")
+    zone: ZoneName = Field(default="UTC", description="IANA zone of the loaded calendar days.")
     snapshot: Snapshot | None = Field(
         default=None,
-        description="For an API that cannot be asked for a day: replace takes all there is and replaces what was "
-        "there; daily keeps what there is on each day as that day's rows.",
+        description="For an API that cannot select a day. replace: load everything and replace the target. daily: "
+        "store the present state as the rows of each day.",
     )
     parent_columns: dict[str, str] = Field(
         default_factory=dict,
-        description='Columns that hold a value of the parent, such as {"repo_id": "id"}: the column and the '
-        "parent's own.",
+        description='Columns with values of the parent, such as {"repo_id": "id"}: own column and parent column.',
     )
     partitions: int = Field(
         default=1,
         ge=1,
         le=256,
-        description="By how many Spark tasks the parents are shared; each of them reads the parents' pages.",
+        description="Number of Spark tasks that share the parents. Each task reads all parent pages.",
     )
     errors: tuple[ErrorRule, ...] = Field(
-        default=(), description="What answers mean, by status, header, text or a value in the body; then the defaults."
+        default=(),
+        description="Rules for answers, by status, header, text or a value in the body. The defaults apply after them.",
     )
-    limits: RateLimits | None = Field(
-        default=None, description="How often the API may be asked by all who name the connection."
-    )
+    limits: RateLimits | None = Field(default=None, description="Rate limits, shared by all users of the connection.")
     count: Count | None = Field(
-        default=None, description="Where the API tells how many records a day has, for the operator's reconcile."
+        default=None, description="Location of the API's own count of a day's records, for the operator's reconcile."
     )
     errors_tolerance: Literal["none", "all"] = Field(
         default="none",
-        description="What a record that does not fit its columns does: none fails the day, all sets it aside.",
+        description="Effect of a record that does not fit its columns. none: fail the day. all: reject the record.",
     )
-    max_rejects: int = Field(default=1000, ge=0, description="How many records of a day may be set aside.")
+    max_rejects: int = Field(default=1000, ge=0, description="Largest number of rejected records of a day.")
     max_page_bytes: int = Field(
-        default=64 << 20, ge=1, description="The most that one answer may hold after decoding: it is in memory whole."
+        default=64 << 20, ge=1, description="Size limit for one answer after decoding. The whole answer is in memory."
     )
 
     if TYPE_CHECKING:
 
         @property
         def parent(self) -> RestOptions | None:
-            """The source whose rows are the parents: a field of the face, which is its type."""
+            """The source of the parents. The face declares this field, because it has the face's type."""
 
     @property
     def kind(self) -> SourceKind:
@@ -103,140 +106,151 @@ class RestOptions(Source):
 
     @property
     def reloads(self) -> bool:
-        """Whether an earlier day has records of its own, and not what the API has now."""
+        """True if an earlier day still has its own records at the API."""
         return self.snapshot is None
 
     @property
-    def of_parent(self) -> tuple[ParentColumn, ...]:
+    def resolved_parent_columns(self) -> tuple[ParentColumn, ...]:
         """The columns that hold a value of the parent."""
         if self.parent is None:
             return ()
         columns = self.parent.records.columns
-        return tuple(ParentColumn(name, of, columns[of]) for name, of in self.parent_columns.items())
+        return tuple(
+            ParentColumn(name, parent_name, columns[parent_name]) for name, parent_name in self.parent_columns.items()
+        )
 
 
 def option_problems(options: RestOptions) -> list[str]:
-    """Say which options do not fit together; [] if all do."""
+    """Return the options that don't fit together."""
     parent = options.parent
     known_columns = None if parent is None else parent.records.columns.keys()
-    found = [f"request.{text}" for text in unfillable(options.request, known_columns)]
+    problems = [f"request.{text}" for text in unfillable(options.request, known_columns)]
     if options.count is not None and options.count.request is not None:
-        found += [f"count.request.{text}" for text in unfillable(options.count.request, None)]
-    found += _parent_problems(options, known_columns)
-    found += _paging_problems(options)
-    if found:
-        return found
+        problems += [f"count.request.{text}" for text in unfillable(options.count.request, None)]
+    problems += _parent_problems(options, known_columns)
+    problems += _paging_problems(options)
+    if problems:
+        return problems
     columns = [*options.records.columns, *options.parent_columns]
-    found += [
-        f"records.key: {name!r} is no column; {suggest_nearest(name, columns)}"
+    problems += [
+        f"records.key: {name!r} is not a column; {suggest_nearest(name, columns)}"
         for name in options.records.key
         if name not in columns
     ]
-    found += _bounds_problems(options)
-    found += _day_problems(options)
+    problems += _bounds_problems(options)
+    problems += _day_problems(options)
     if options.count is not None and parent is not None:
-        found.append("count: with a parent there is a count for each of its rows, and none for the day")
-    return found
+        problems.append("count: with a parent, the API counts per parent, not per day. Remove count")
+    return problems
 
 
 def _paging_problems(options: RestOptions) -> list[str]:
     paging, request = options.paging, options.request
-    own = [getattr(paging, name, None) for name in ("param", "limit_param", "size_param")]
-    found = [f"request.params.{name}: the paging sends it" for name in own if name in request.params]
-    found += [
-        f"request: {name!r} is a credential: it stands in the connection alone, where nobody reads it"
+    paging_params = [getattr(paging, name, None) for name in ("param", "limit_param", "size_param")]
+    problems = [
+        f"request.params.{name}: already sent by the paging. Remove it"
+        for name in paging_params
+        if name in request.params
+    ]
+    problems += [
+        f"request: {name!r} is a credential. Move it to the connection"
         for name in (*request.headers, *request.params)
         if _CREDENTIALS.fullmatch(name.lower())
     ]
     if isinstance(paging, Cursor) and paging.put is not None and (request.method != "POST" or request.form is not None):
-        found.append("paging.put: needs request.method='POST', and a body in place of a form")
+        problems.append("paging.put: requires request.method='POST' with a body, not a form")
     if options.parent is None and any(rule.then == "ignore" for rule in options.errors):
-        found.append("errors: 'ignore' leaves out a parent, and there is none; 'empty' means that there are no records")
-    return found
+        problems.append("errors: 'ignore' requires a parent. Use 'empty' for an answer without records")
+    return problems
 
 
 def _parent_problems(options: RestOptions, known_columns: Collection[str] | None) -> list[str]:
     parent = options.parent
     if parent is None or known_columns is None:
-        found = ["parent_columns: needs a parent"] if options.parent_columns else []
-        return found + (
-            ["partitions: one day is one walk through pages; only parents are shared"] * (options.partitions > 1)
+        problems = ["parent_columns: requires a parent"] if options.parent_columns else []
+        return problems + (
+            ["partitions: requires a parent. Only parents are shared between tasks"] * (options.partitions > 1)
         )
-    named = parent_columns(options.request)
-    found = [
-        f"parent_columns.{name}: the parent has no column {of!r}; {suggest_nearest(of, known_columns)}"
-        for name, of in options.parent_columns.items()
-        if of not in known_columns
+    requested_columns = requested_parent_columns(options.request)
+    problems = [
+        f"parent_columns.{name}: the parent has no column {parent_name!r}; "
+        f"{suggest_nearest(parent_name, known_columns)}"
+        for name, parent_name in options.parent_columns.items()
+        if parent_name not in known_columns
     ]
-    taken = {name.lower() for name in options.records.columns} | {"day", "document", "record_key"}
-    found += [
-        f"parent_columns: {name!r} is a column already" for name in options.parent_columns if name.lower() in taken
+    taken_names = {name.lower() for name in options.records.columns} | {"day", "document", "record_key"}
+    problems += [
+        f"parent_columns: {name!r} is already a column"
+        for name in options.parent_columns
+        if name.lower() in taken_names
     ]
-    found += [
-        f"request: {{parent.{name}}} is of type {parent.records.columns[name].type}; only {' and '.join(_INSERTED)} "
-        "can be part of a request"
-        for name in sorted(named & set(known_columns))
-        if parent.records.columns[name].type not in _INSERTED
+    problems += [
+        f"request: {{parent.{name}}} has type {parent.records.columns[name].type}. Only "
+        f"{' and '.join(_REQUEST_TYPES)} can be part of a request"
+        for name in sorted(requested_columns & set(known_columns))
+        if parent.records.columns[name].type not in _REQUEST_TYPES
     ]
     is_tolerant = parent.errors_tolerance != "none"
-    unfit = {
-        "request: it names no {parent.…}, so every parent would be answered the same": not named,
-        "parent: it has a parent itself, which is one level too many": parent.parent is not None,
-        "parent.conn_id: parent and children share one connection": parent.conn_id != options.conn_id,
-        "parent.errors_tolerance: a parent that is set aside would leave out its children": is_tolerant,
-        "parent.limits: set limits on the child; they hold for both": parent.limits is not None,
-        "parent.zone: parent and children share the zone of their days": parent.zone != options.zone,
-        "records.key: with several partitions it needs one of parent_columns, as two of them could not see that they "
-        "have the same record": options.partitions > 1 and not set(options.parent_columns) & set(options.records.key),
+    conflicts = {
+        "request: no {parent.…}, so the answer would be the same for every parent": not requested_columns,
+        "parent: a parent cannot have a parent itself": parent.parent is not None,
+        "parent.conn_id: must be the same as conn_id": parent.conn_id != options.conn_id,
+        "parent.errors_tolerance: must be 'none', because a rejected parent would lose its children": is_tolerant,
+        "parent.limits: set limits on the child, which apply to both": parent.limits is not None,
+        "parent.zone: must be the same as zone": parent.zone != options.zone,
+        "records.key: with several partitions, add one of parent_columns. Otherwise two partitions may load the same "
+        "record": options.partitions > 1 and not set(options.parent_columns) & set(options.records.key),
     }
-    return found + [problem for problem, is_there in unfit.items() if is_there]
+    return problems + [problem for problem, applies in conflicts.items() if applies]
 
 
-_UNKNOWN_STEPS = {
-    "day.start": "leaves out its start. Say how large that step is: with too large a one the day before's come, too",
-    "day.end": "includes its end. Say how large that step is: with too large a one the day's last moments are lost",
+_STEP_REASONS = {
+    "day.start": "excludes its start. A granularity that is too coarse loads records of the previous day",
+    "day.end": "includes its end. A granularity that is too coarse loses the day's last moments",
 }
 
 
 def _bounds_problems(options: RestOptions) -> list[str]:
     requests = [options.request, *([options.count.request] if options.count and options.count.request else [])]
-    found = {name for request in requests for name in unknown_steps(request, options.bounds)}
+    names = {name for request in requests for name in bounds_without_granularity(request, options.bounds)}
     if options.records.outside == "drop":
-        found.discard("day.start")  # what comes beyond the day is dropped
+        names.discard("day.start")  # records outside the day are dropped
     return [
-        f"bounds.granularity: {{{name}}} is asked one step earlier, as the API {_UNKNOWN_STEPS[name]}. It is 'second' "
-        "if the API cuts times to the second before it compares, else 'millisecond' or 'microsecond'"
-        for name in sorted(found)
+        f"bounds.granularity: required for {{{name}}}, because the API {_STEP_REASONS[name]}. Set 'second' if the API "
+        "cuts times to the second before it compares, else 'millisecond' or 'microsecond'"
+        for name in sorted(names)
     ]
 
 
 def _day_problems(options: RestOptions) -> list[str]:
     drops = options.records.day is not None and options.records.outside == "drop"
-    asks = names_day(options.request) or (options.parent is not None and names_day(options.parent.request))
+    asks = requests_a_day(options.request) or (options.parent is not None and requests_a_day(options.parent.request))
     if options.snapshot is None and not drops and not asks:
         return [
-            "request: nothing says which day is wanted: use {day.start} and {day.end}, or records.day with "
-            "outside='drop', or set snapshot"
+            "request: does not select a day. Use {day.start} and {day.end}, or records.day with outside='drop', or "
+            "set snapshot"
         ]
     if options.snapshot is not None and asks:
-        return ["snapshot: it takes all there is, but the request names a day"]
+        return ["snapshot: loads everything, but the request selects a day"]
     if options.snapshot is not None and options.records.outside != "fail":
-        return ["records.outside: a snapshot has the records of all days"]
+        return ["records.outside: a snapshot has records of all days"]
     if options.snapshot is not None and options.parent is not None and options.parent.snapshot is None:
-        return ["parent.snapshot: a snapshot has the children of all parents, and these are a day's: set it there, too"]
+        return [
+            "parent.snapshot: a snapshot needs the children of all parents, not of a day's. Set it for the parent too"
+        ]
     return []
 
 
-def endless_problems(options: RestOptions) -> list[str]:
-    """Say why each day may load the rows of others, too; [] if none does. Of parents that is right."""
+def open_range_problems(options: RestOptions) -> list[str]:
+    """Return a problem if each day may load rows of other days. Children of parents may do so."""
     if options.snapshot is not None or options.parent is not None or options.records.day is not None:
         return []
-    name = only_bound(options.request, options.bounds)
+    name = single_bound(options.request, options.bounds)
     if name is None:
         return []
-    other, side = ("day.end", "since") if name == "day.start" else ("day.start", "up to")
+    missing_bound, side = ("day.end", "since") if name == "day.start" else ("day.start", "up to")
     return [
-        f"request: {{{name}}} is its only bound. An API that answers all {side} then would load the same rows each "
-        f"day: name {{{other}}}, too, or set records.day with outside='drop', which leaves out what is another day's. "
-        f"If the API takes the one moment for its whole day, write it as a date, {{{name}:date}}, or into the path"
+        f"request: {{{name}}} is the only bound, so each day would load all records {side} then. Add "
+        f"{{{missing_bound}}}, or set records.day with outside='drop', which drops the records of other days. If one "
+        f"bound selects the whole day, write it as a date, {{{name}:date}}, or into the path"
     ]

@@ -1,8 +1,8 @@
-"""Takes a page apart: the records, still encoded, and what it says beside them.
+"""Splits a page into encoded records and the values that the paging needs.
 
-Pages are cut by msgspec, which reads over what nobody asks for: in one go where the page has the declared form, else
-level by level. What it refuses and JSON allows, such as half of a surrogate pair in some text, is cut by a slower
-reader: the page stays whole, and what is wrong with one record is that record's matter.
+msgspec decodes pages and skips unneeded fields: at once if the page has the declared form, else level by level. Text
+that JSON allows and msgspec refuses, such as half a surrogate pair, is split by a slower reader. So the page stays
+complete, and only the affected record fails.
 """
 
 from __future__ import annotations
@@ -19,91 +19,99 @@ from airflow_provider_connect.values.json.slices import JsonSlicer
 _Attributes = tuple[str, ...]
 
 
-class Frame:
-    """Cuts pages that have the declared form in one go, for their records and all else that is wanted of them.
+class FastPageDecoder:
+    """Decodes pages of the declared form at once, into records and other values.
 
-    :param page: the form of a page, as msgspec knows it.
-    :param records: the attributes on the way to the records.
-    :param places: those on the way to what else is wanted, by place.
+    :param page: msgspec type of a page.
+    :param records_attributes: attributes that lead to the records.
+    :param value_attributes: attributes that lead to each other value, by path.
     """
 
-    def __init__(self, page: Any, records: _Attributes, places: Mapping[str, _Attributes]) -> None:
+    def __init__(self, page: Any, records_attributes: _Attributes, value_attributes: Mapping[str, _Attributes]) -> None:
         import msgspec
 
         self._page = msgspec.json.Decoder(page)
-        self._records = records
-        self._places = places
+        self._records = records_attributes
+        self._value_paths = value_attributes
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
     @classmethod
-    def of(cls, records: tuple[str, ...], places: Mapping[str, tuple[str, ...]]) -> Frame | None:
-        """Return what cuts such pages; None if a place may lie inside a list, or inside another one.
+    def for_paths(
+        cls, records_path: tuple[str, ...], value_paths: Mapping[str, tuple[str, ...]]
+    ) -> FastPageDecoder | None:
+        """Return a decoder, or None if a path may lead through a list, or one path contains another.
 
-        :param records: the names on the way to the records.
-        :param places: those on the way to what else is wanted, by place.
+        :param records_path: names that lead to the records.
+        :param value_paths: names that lead to each other value.
         """
         import msgspec
 
-        if not records:
-            return None if places else cls(list[msgspec.Raw], (), {})
-        ways = {records, *places.values()}
-        if any(step.isdigit() for way in ways for step in way) or any(
-            one == other[: len(one)] for one in ways for other in ways if one is not other
+        if not records_path:
+            return None if value_paths else cls(list[msgspec.Raw], (), {})
+        paths = {records_path, *value_paths.values()}
+        if any(step.isdigit() for path in paths for step in path) or any(
+            prefix == longer_path[: len(prefix)]
+            for prefix in paths
+            for longer_path in paths
+            if prefix is not longer_path
         ):
             return None
-        if records in places.values():
+        if records_path in value_paths.values():
             return None
         try:
-            page = _form(records, ways)
-        except ValueError:  # a name that msgspec cannot look for
+            page = _page_type(records_path, paths)
+        except ValueError:  # a name that msgspec does not support
             return None
-        return cls(page, _attributes(records, ways), {name: _attributes(way, ways) for name, way in places.items()})
+        return cls(
+            page,
+            _attributes(records_path, paths),
+            {name: _attributes(path, paths) for name, path in value_paths.items()},
+        )
 
-    def cut(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
-        """Return the records of a page and what stands at the places, still encoded; None if it has another form."""
+    def decode(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
+        """Return the records and the other values, still encoded, or None if the page has another form."""
         try:
             page = self._page.decode(body)
         except self._malformed:
             return None
-        records = _inside(page, self._records)
+        records = _nested_attribute(page, self._records)
         if records is None:
             return None
-        raw = {place: _inside(page, way) for place, way in self._places.items()}
-        return records, {place: MISSING if one is None else one for place, one in raw.items()}
+        raw = {path: _nested_attribute(page, attributes) for path, attributes in self._value_paths.items()}
+        return records, {path: MISSING if value is None else value for path, value in raw.items()}
 
 
-def _form(records: tuple[str, ...], ways: Collection[tuple[str, ...]], depth: int = 0) -> Any:
-    """Return the form of an object which ways lead through, with nothing but what is on them."""
+def _page_type(records: tuple[str, ...], paths: Collection[tuple[str, ...]], depth: int = 0) -> Any:
     import msgspec
 
-    names = _names(ways, depth)
+    names = _names(paths, depth)
     fields: list[tuple[str, Any, None]] = []
     for number, name in enumerate(names):
-        inside = [way for way in ways if way[depth] == name]
-        if inside == [records] and len(records) == depth + 1:
+        inner_paths = [path for path in paths if path[depth] == name]
+        if inner_paths == [records] and len(records) == depth + 1:
             kind: Any = list[msgspec.Raw]
-        elif len(inside[0]) == depth + 1:
+        elif len(inner_paths[0]) == depth + 1:
             kind = msgspec.Raw
         else:
-            kind = _form(records, inside, depth + 1) | None
+            kind = _page_type(records, inner_paths, depth + 1) | None
         fields.append((f"f{number}", kind, None))
     renamed = {f"f{number}": name for number, name in enumerate(names)}
     return msgspec.defstruct("Page", fields, rename=renamed.get, gc=False)
 
 
-def _names(ways: Collection[tuple[str, ...]], depth: int) -> list[str]:
-    return sorted({way[depth] for way in ways})
+def _names(paths: Collection[tuple[str, ...]], depth: int) -> list[str]:
+    return sorted({path[depth] for path in paths})
 
 
-def _attributes(way: tuple[str, ...], ways: Collection[tuple[str, ...]]) -> _Attributes:
-    found = []
-    for depth, name in enumerate(way):
-        beside = [other for other in ways if other[:depth] == way[:depth]]
-        found.append(f"f{_names(beside, depth).index(name)}")
-    return tuple(found)
+def _attributes(path: tuple[str, ...], paths: Collection[tuple[str, ...]]) -> _Attributes:
+    attributes = []
+    for depth, name in enumerate(path):
+        siblings = [candidate for candidate in paths if candidate[:depth] == path[:depth]]
+        attributes.append(f"f{_names(siblings, depth).index(name)}")
+    return tuple(attributes)
 
 
-def _inside(page: Any, attributes: _Attributes) -> Any:
+def _nested_attribute(page: Any, attributes: _Attributes) -> Any:
     for attribute in attributes:
         if page is None:
             return None
@@ -114,137 +122,138 @@ def _inside(page: Any, attributes: _Attributes) -> Any:
 _SPACE = b" \t\r\n"
 
 
-class Cut(NamedTuple):
-    """A page in parts.
+class PageParts(NamedTuple):
+    """Parts of a page.
 
-    :param records: still encoded, in their order.
-    :param listed: all of them as one JSON array, without space between them.
-    :param head: by place, what was asked for, decoded; :data:`MISSING` where there is nothing.
+    :param records: encoded, in order.
+    :param records_json: all records as one JSON array, without space between them.
+    :param page_values: decoded values by path, or :data:`MISSING`.
     """
 
     records: list[Any]
-    listed: bytes
-    head: dict[str, Any]
+    records_json: bytes
+    page_values: dict[str, Any]
 
 
-class PageCutter:
-    """Takes the pages of one source apart.
+class PageParser:
+    """Splits the pages of one source.
 
-    :param places: what else is wanted of a page.
+    :param value_paths: paths of the other values.
     """
 
-    def __init__(self, records: Records, places: Iterable[str]) -> None:
-        self._way = path_steps(records.at)
+    def __init__(self, records: Records, value_paths: Iterable[str]) -> None:
+        self._records_path = path_steps(records.at)
         self._at = records.at
         self._missing = records.missing
-        self._places = {place: path_steps(place) for place in places}
-        self._frame = Frame.of(self._way, self._places)
+        self._value_paths = {path: path_steps(path) for path in value_paths}
+        self._fast_decoder = FastPageDecoder.for_paths(self._records_path, self._value_paths)
         self.slices = JsonSlicer()
 
-    def cut(self, body: bytes, about: str) -> Cut:
+    def parse(self, body: bytes, label: str) -> PageParts:
         """Return the parts of a page.
 
-        :param about: which page it is, for messages.
-        :raises RetriableError: it is not a whole JSON document, or has no records where they should be.
-        :raises ConfigError: a place was written with dots, and the field is deeper.
+        :param label: names the page in messages.
+        :raises RetriableError: the page is not a complete JSON document, or has no list of records at the declared
+            path.
+        :raises ConfigError: a path was written with dots instead of as a JSON Pointer.
         """
-        found = None if self._frame is None else self._frame.cut(body)
-        if found is not None:
-            records, raw = found
-            for place, one in raw.items():
-                if one is MISSING:
-                    self._require_meant(body, place, about)
-            return Cut(records, _listed(records), _head(raw))
+        decoded_page = None if self._fast_decoder is None else self._fast_decoder.decode(body)
+        if decoded_page is not None:
+            records, raw = decoded_page
+            for path, value in raw.items():
+                if value is MISSING:
+                    self._refuse_dotted_name(body, path, label)
+            return PageParts(records, _as_json_array(records), _decode_values(raw))
         body = body.strip(_SPACE)
         try:
-            # Each level on the way is cut once, for the records and for all else that stands there.
+            # Each level of the path is split once, for the records and the other values.
             level: dict[tuple[str, ...], Any] = {(): body}
-            listed = self._within(level, self._way)
-            raw = {place: self._within(level, way) for place, way in self._places.items()}
-        except (ValueError, RecursionError):  # the text would be part of the message
-            raise _not_whole(about, len(body)) from None
-        for place in (self._at, *self._places):
-            if (listed if place == self._at else raw[place]) is MISSING:
-                self._require_meant(body, place, about)
-        records = self._elements(listed, body, about)
-        return Cut(records, _listed(records), _head(raw))
+            raw_list = self._value_at(level, self._records_path)
+            raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
+        except (ValueError, RecursionError):  # the error's text would quote the page
+            raise _incomplete_error(label, len(body)) from None
+        for path in (self._at, *self._value_paths):
+            if (raw_list if path == self._at else raw[path]) is MISSING:
+                self._refuse_dotted_name(body, path, label)
+        records = self._elements(raw_list, body, label)
+        return PageParts(records, _as_json_array(records), _decode_values(raw))
 
-    def head(self, body: bytes, about: str) -> dict[str, Any]:
-        """Return only what was asked for beside the records, with the errors of :meth:`cut`."""
+    def parse_values(self, body: bytes, label: str) -> dict[str, Any]:
+        """Return only the other values, with the errors of :meth:`parse`."""
         level: dict[tuple[str, ...], Any] = {(): body.strip(_SPACE)}
         try:
-            raw = {place: self._within(level, way) for place, way in self._places.items()}
+            raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
         except (ValueError, RecursionError):
-            raise _not_whole(about, len(body)) from None
-        return _head(raw)
+            raise _incomplete_error(label, len(body)) from None
+        return _decode_values(raw)
 
-    def last(self, cut: Cut, place: str) -> Any:
-        """Return what stands at a place of the last record, decoded; None if there is none."""
-        if not cut.records:
+    def value_in_last_record(self, page: PageParts, path: str) -> Any:
+        """Return the decoded value at a path of the last record, or None."""
+        if not page.records:
             return None
-        raw = self.slices.value_at(cut.records[-1], path_steps(place))
+        raw = self.slices.value_at(page.records[-1], path_steps(path))
         return None if raw is MISSING else _decoded(raw)
 
-    def _within(self, level: dict[tuple[str, ...], Any], way: tuple[str, ...]) -> Any:
-        """Return what stands at a place, and keep what was cut on the way."""
-        for depth in range(len(way)):
-            whole = level[way[:depth]]
-            if way[: depth + 1] in level:
+    def _value_at(self, level: dict[tuple[str, ...], Any], path: tuple[str, ...]) -> Any:
+        """Return the value at a path and keep the levels on the way."""
+        for depth in range(len(path)):
+            container = level[path[:depth]]
+            if path[: depth + 1] in level:
                 continue
-            if whole is MISSING:
+            if container is MISSING:
                 return MISSING
-            data = bytes(whole)
+            data = bytes(container)
             if data[:1] == b"{":
-                level |= {(*way[:depth], name): value for name, value in self.slices.members(data).items()}
+                level |= {(*path[:depth], name): value for name, value in self.slices.members(data).items()}
             elif data[:1] == b"[":
-                level |= {(*way[:depth], str(at)): value for at, value in enumerate(self.slices.elements(data))}
-            level.setdefault(way[: depth + 1], MISSING)
-        return level[way]
+                level |= {(*path[:depth], str(at)): value for at, value in enumerate(self.slices.elements(data))}
+            level.setdefault(path[: depth + 1], MISSING)
+        return level[path]
 
-    def _require_meant(self, body: bytes, place: str, about: str) -> None:
-        if "." not in place or place.startswith("/"):
+    def _refuse_dotted_name(self, body: bytes, path: str, label: str) -> None:
+        if "." not in path or path.startswith("/"):
             return
-        meant = suggest_pointer(_decoded(body), place)
+        meant = suggest_pointer(_decoded(body), path)
         if meant is not None:
             raise ConfigError(
-                f"{about}: there is no field {place!r}, but there is one at {meant!r}: a name is one field, dots and "
-                "all; write the pointer"
+                f"{label}: no field {path!r}, but there is one at {meant!r}. A name is one field, including dots: "
+                "write the pointer"
             )
 
-    def _elements(self, listed: Any, body: bytes, about: str) -> list[Any]:
-        data = b"" if listed is MISSING else bytes(listed)
-        # Some APIs write null for an empty list, and others beside an error.
+    def _elements(self, raw_list: Any, body: bytes, label: str) -> list[Any]:
+        data = b"" if raw_list is MISSING else bytes(raw_list)
+        # Some APIs write null for an empty list, others along with an error.
         if data in (b"", b"null") and self._missing == "empty":
             return []
         if data[:1] != b"[":
-            where = f"at {self._at!r}" if self._at else "as the whole answer"
+            location = f"at {self._at!r}" if self._at else "as the whole answer"
             raise RetriableError(
-                f"{about}: the answer has no list of records {where} ({len(body)} bytes): it may tell of trouble; if "
-                "it is right, correct records.at, or set records.missing='empty'"
+                f"{label}: the answer has no list of records {location} ({len(body)} bytes). It may be an error. If "
+                "it is correct, change records.at or set records.missing='empty'"
             )
         try:
             return self.slices.elements(data)
         except (ValueError, RecursionError):
-            raise RetriableError(f"{about}: the list of records is no whole JSON") from None
+            raise RetriableError(f"{label}: the list of records is not valid JSON") from None
 
 
-def _listed(records: list[Any]) -> bytes:
+def _as_json_array(records: list[Any]) -> bytes:
     if not records:
         return b"[]"
-    parts = list(records)  # joined in one go: a page is large
+    parts = list(records)  # joined once, because a page is large
     parts[0] = b"[" + bytes(parts[0])
     parts[-1] = bytes(parts[-1]) + b"]"
     return b",".join(parts)
 
 
-def _not_whole(about: str, size_bytes: int) -> RetriableError:
+def _incomplete_error(label: str, size_bytes: int) -> RetriableError:
     return RetriableError(
-        f"{about}: the answer is not a whole JSON document ({size_bytes} bytes): a proxy or a login page may answer"
+        f"{label}: the answer is not a complete JSON document ({size_bytes} bytes). Check for a proxy or a login page"
     )
 
 
-def _head(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {place: MISSING if one is MISSING else _decoded(one) for place, one in raw.items()}
+def _decode_values(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {path: MISSING if value is MISSING else _decoded(value) for path, value in raw.items()}
 
 
 def _decoded(raw: Any) -> Any:

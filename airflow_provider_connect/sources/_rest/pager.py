@@ -1,4 +1,4 @@
-"""Goes from page to page as it is declared: what the next request is, and whether there is one. No network here."""
+"""Computes the next request of a declared paging, or detects the end. No network."""
 
 from __future__ import annotations
 
@@ -23,75 +23,77 @@ from airflow_provider_connect.sources._rest.paging import (
     Single,
     Total,
 )
-from airflow_provider_connect.sources._rest.placeholders import Asked
+from airflow_provider_connect.sources._rest.placeholders import FilledRequest
 from airflow_provider_connect.values.json.paths import MISSING, path_steps
 
-EMPTY_PAGES = 10
-"""How many pages without records may follow each other while a total or a flag says that there are more."""
-EMPTY_PAGES_WITH_TOKENS = 100
-"""The same where each names the next one by a token of its own: searches may skip much before they find something."""
+MAX_EMPTY_PAGES = 10
+"""Longest run of pages without records while a total or a flag announces more."""
+MAX_EMPTY_PAGES_WITH_TOKENS = 100
+"""The same for pages with tokens. A search may skip many records before a match."""
 _MAY_RUN_OUT = ("empty_page", "short_page")
 _LINK = re.compile(r'<([^>]*)>((?:\s*;\s*[\w!#$&+\-.^`|~*]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]+))?)*)')
 _REL = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^\s;,"]+))', re.IGNORECASE)
 
 
 class PageFacts(NamedTuple):
-    """What decides whether another page follows, and which.
+    """Properties of a page that decide on the next one.
 
-    :param served: how many records the page has, before any is dropped.
-    :param head: what stands at the places that the paging names.
-    :param last_key: what stands in the last record at :func:`.last_place`; None if there is nothing.
+    :param record_count: records of the page, before any is dropped.
+    :param page_values: values at the paths that the paging names.
+    :param last_key: value in the last record at :func:`.last_record_path`, or None.
     """
 
-    served: int
-    head: Mapping[str, Any]
+    record_count: int
+    page_values: Mapping[str, Any]
     headers: Mapping[str, str]
     url: str
     last_key: Any = None
 
 
-def places(paging: Paging) -> list[str]:
-    """Return the places of a page that the paging needs."""
+def paging_value_paths(paging: Paging) -> list[str]:
+    """Return the paths of a page that the paging needs."""
     if isinstance(paging, Single):
         return []
-    found = [paging.at] if isinstance(paging, NextLink | Cursor) else []
+    paths = [paging.at] if isinstance(paging, NextLink | Cursor) else []
     if isinstance(paging.ends, Flag | Total):
-        found.append(paging.ends.at)
-    return [place for place in found if place is not None]
+        paths.append(paging.ends.at)
+    return [path for path in paths if path is not None]
 
 
-class Walk:
-    """One way through the pages of one answer."""
+class Pager:
+    """Paging state of one listing."""
 
-    def __init__(self, paging: Paging, asked: Asked, about: str, *, begun_at: tuple[str, ...] = ()) -> None:
-        """Begin before the first page.
+    def __init__(
+        self, paging: Paging, request: FilledRequest, label: str, *, earlier_starts: tuple[str, ...] = ()
+    ) -> None:
+        """Start before the first page.
 
-        :param begun_at: where listings before this one ended at their cap, and this one begins.
+        :param earlier_starts: start values of the listings after the first, up to this one.
         """
-        self._begun_at = begun_at
-        self._end: Any = None
+        self._earlier_starts = earlier_starts
+        self._last_key: Any = None
         self._paging = paging
-        self._asked = asked
-        self._about = about
-        self._pages = self._served = self._largest = self._empty_pages = 0
+        self._request = request
+        self._label = label
+        self._page_count = self._record_count = self._largest_page = self._empty_page_count = 0
         self._url = ""
         self._total = 0
 
     @property
-    def announced(self) -> int:
-        """How many records all pages have together, if the API says so; else 0."""
-        return 0 if self._begun_at else self._total
+    def announced_records(self) -> int:
+        """Total number of records, if the API announces it, else 0."""
+        return 0 if self._earlier_starts else self._total
 
-    def call(self, token: str | None) -> Call:
-        """Return the request for the page that a token names; None names the first."""
-        paging, asked = self._paging, self._asked
-        about = f"{self._about}, page {self._pages + 1}"
+    def call_for_page(self, token: str | None) -> Call:
+        """Return the request for the page of a token. None means the first page."""
+        paging, request = self._paging, self._request
+        label = f"{self._label}, page {self._page_count + 1}"
         if token is not None and isinstance(paging, LinkHeader | NextLink):
-            # The link has its own query: ours would stand in it twice.
-            return self._made(self._linked(token), (), asked.headers, asked.body, about)
-        params, headers, body = list(asked.params), dict(asked.headers), asked.body
+            # The link has its own query. Our params would be in it twice.
+            return self._build_call(self._resolve_link(token), (), request.headers, request.body, label)
+        params, headers, body = list(request.params), dict(request.headers), request.body
         if isinstance(paging, Offset | PageNumber):
-            params += [(paging.param, token or str(paging.first)), *paging.asked_size]
+            params += [(paging.param, token or str(paging.first)), *paging.size_params]
         elif isinstance(paging, LastKey) and token is not None:
             params.append((paging.param, token))
         elif isinstance(paging, Cursor) and token is not None:
@@ -101,45 +103,47 @@ class Walk:
                 headers[paging.send_header] = token
             else:
                 body = _put(body, path_steps(paging.put or ""), token)
-        return self._made(asked.path, tuple(params), headers, body, about)
+        return self._build_call(request.path, tuple(params), headers, body, label)
 
-    def _linked(self, link: str) -> str:
+    def _resolve_link(self, link: str) -> str:
         try:
             return urljoin(self._url, link)
         except ValueError:
-            raise self._odd("links to a next page whose address cannot be read") from None
+            raise self._page_error("has a link to a next page with an invalid address") from None
 
-    def _made(
-        self, url: str, params: tuple[tuple[str, str], ...], headers: dict[str, str], body: Any, about: str
+    def _build_call(
+        self, url: str, params: tuple[tuple[str, str], ...], headers: dict[str, str], body: Any, label: str
     ) -> Call:
-        asked = self._asked
-        sent = form_body(asked.form) if asked.form is not None else None if body is None else json_body(body)
-        is_stable = isinstance(self._paging, Single) or self._paging.stable or not self._pages
+        request = self._request
+        encoded_body = (
+            form_body(request.form) if request.form is not None else None if body is None else json_body(body)
+        )
+        is_stable = isinstance(self._paging, Single) or self._paging.stable or not self._page_count
         return Call(
             url,
-            method=asked.method,
+            method=request.method,
             params=params,
             headers=headers,
-            body=sent,
+            body=encoded_body,
             is_repeatable=is_stable,
-            about=about,
+            about=label,
         )
 
-    def after(self, page: PageFacts) -> str | None:
-        """Return what names the page after this one; None if this is the last one.
+    def next_token(self, page: PageFacts) -> str | None:
+        """Return the token of the following page, or None after the last.
 
-        :raises RetriableError: the page does not say what it has to, or contradicts itself.
-        :raises ConfigError: it never will, as it is declared.
+        :raises RetriableError: the page lacks a required value, or contradicts itself.
+        :raises ConfigError: the declaration cannot fit.
         """
         paging = self._paging
-        self._pages += 1
-        self._served += page.served
+        self._page_count += 1
+        self._record_count += page.record_count
         self._url = page.url
-        self._empty_pages = 0 if page.served else self._empty_pages + 1
+        self._empty_page_count = 0 if page.record_count else self._empty_page_count + 1
         if isinstance(paging, Single):
             return None
         if self._is_capped:
-            self._end = page.last_key
+            self._last_key = page.last_key
             return None
         if self._is_last(page):
             return None
@@ -148,161 +152,166 @@ class Walk:
             return None
         self._require_progress(paging.ends.rule)
         if token is None:
-            raise self._odd(
-                f"names no next page, though its end rule {paging.ends.rule!r} says that there is one; if a missing "
-                "token means the end, set ends='no_token'"
+            raise self._page_error(
+                f"names no next page, though its end rule {paging.ends.rule!r} announces one. If a missing token "
+                "means the end, set ends='no_token'"
             )
         return token
 
     @property
     def _is_capped(self) -> bool:
         cap = None if isinstance(self._paging, Single | LastKey) else self._paging.cap
-        return cap is not None and self._served >= cap.records
+        return cap is not None and self._record_count >= cap.records
 
-    def beyond(self) -> Walk | None:
-        """Return the way through what lies beyond the cap, once this one has come to its end; None if it is whole.
+    def next_listing(self) -> Pager | None:
+        """Return the pager of the listing beyond the cap, after the end of this one. None if this listing is complete.
 
-        :raises ConfigError: it reached the cap, and what lies beyond cannot be had as it is declared.
-        :raises RetriableError: the last record does not say where to go on.
+        :raises ConfigError: the listing reached the cap, and the declaration does not allow to continue.
+        :raises RetriableError: the last record lacks the start of the next listing.
         """
         paging = self._paging
         if isinstance(paging, Single | LastKey) or paging.cap is None or not self._is_capped:
             return None
         cap = paging.cap
-        reached = f"{self._about}: {self._served:,} records came, and the API lists {cap.records:,} at the most"
+        reached = (
+            f"{self._label}: {self._record_count:,} records were received, and the API lists at most {cap.records:,}"
+        )
         if cap.param is None or cap.field is None:
             raise ConfigError(
-                f"{reached}: what lies beyond is missing. Ask for less at once, or set cap.param and cap.field, by "
-                "which the listing goes on"
+                f"{reached}. The other records are missing. Request less at once, or set cap.param and cap.field to "
+                "continue the listing"
             )
-        if isinstance(self._end, bool) or not isinstance(self._end, str | int) or self._end == "":
-            raise self._odd(
-                f"has neither text nor a whole number in its last record at {cap.field!r}, from where to go on"
+        if isinstance(self._last_key, bool) or not isinstance(self._last_key, str | int) or self._last_key == "":
+            raise self._page_error(
+                f"has neither text nor a whole number in its last record at {cap.field!r}, the start of the next "
+                "listing"
             )
-        begin = str(self._end)
-        if begin in self._begun_at:
+        start = str(self._last_key)
+        if start in self._earlier_starts:
             raise ConfigError(
-                f"{reached}: they end with the same {cap.field!r} with which a listing before them ended. Either the "
-                f"listing is not sorted by it, or {cap.param!r} is not where it begins, or more records than that are "
-                "alike there: ask for less at once"
+                f"{reached}. The listing ends with the same {cap.field!r} as an earlier one. Either it is not sorted "
+                f"by this field, or {cap.param!r} is not its start, or too many records share the value. Request less "
+                "at once"
             )
-        params = [(name, value) for name, value in self._asked.params if name != cap.param]
-        asked = self._asked._replace(params=(*params, (cap.param, begin)))
-        about = f"{self._about.partition(', listing')[0]}, listing {len(self._begun_at) + 2}"
-        return Walk(paging, asked, about, begun_at=(*self._begun_at, begin))
+        params = [(name, value) for name, value in self._request.params if name != cap.param]
+        request = self._request._replace(params=(*params, (cap.param, start)))
+        label = f"{self._label.partition(', listing')[0]}, listing {len(self._earlier_starts) + 2}"
+        return Pager(paging, request, label, earlier_starts=(*self._earlier_starts, start))
 
-    def require_end(self, *, may_run_out: bool) -> None:
-        """Make sure that an answer which is declared to have no records may be the end here.
+    def require_end(self, *, can_run_out: bool) -> None:
+        """Require that an answer declared as empty may be the end here.
 
-        :param may_run_out: whether it may, under an end rule that knows no other end than running out.
-        :raises RetriableError: the page before it promised more.
+        :param can_run_out: whether an end rule may accept it as the end.
+        :raises RetriableError: the previous page announced more.
         """
         if isinstance(self._paging, Single):
             return
-        if not self._pages and (may_run_out or not self._begun_at):
+        if not self._page_count and (can_run_out or not self._earlier_starts):
             return
-        if not may_run_out or self._paging.ends.rule not in _MAY_RUN_OUT:
-            self._pages += 1
-            raise self._odd(
-                f"is an answer without records by a rule of errors, though the end rule {self._paging.ends.rule!r} "
-                "said that there is more"
+        if not can_run_out or self._paging.ends.rule not in _MAY_RUN_OUT:
+            self._page_count += 1
+            raise self._page_error(
+                f"is empty by a rule of errors, though the end rule {self._paging.ends.rule!r} announced more records"
             )
 
     def _require_progress(self, rule: str) -> None:
-        most = EMPTY_PAGES_WITH_TOKENS if rule == "no_token" else EMPTY_PAGES
-        if self._empty_pages >= most:
-            raise self._odd(
-                f"has no records, and neither had the {most - 1} before it, though by the end rule {rule!r} there are "
-                "more: reading would never end. The next try begins at the first page; if it happens again, another "
-                "rule tells the last page"
+        most = MAX_EMPTY_PAGES_WITH_TOKENS if rule == "no_token" else MAX_EMPTY_PAGES
+        if self._empty_page_count >= most:
+            raise self._page_error(
+                f"has no records, like the {most - 1} before it, though the end rule {rule!r} announces more. Reading "
+                "would never end. The next try starts at the first page. If it fails again, choose another end rule"
             )
 
     def _is_last(self, page: PageFacts) -> bool:
         assert not isinstance(self._paging, Single)
         ends = self._paging.ends
         if ends.rule == "empty_page":
-            return not page.served
+            return not page.record_count
         if isinstance(ends, ShortPage):
             return self._is_short(page, ends)
         if isinstance(ends, Flag):
-            flag = page.head[ends.at]
+            flag = page.page_values[ends.at]
             if flag is MISSING:
-                raise self._odd(f"has nothing at {ends.at!r}, which is to say whether there are more")
+                raise self._page_error(f"has no value at {ends.at!r}, the flag of the last page")
             if isinstance(ends.last, bool) and not isinstance(flag, bool):
-                raise self._odd(f"has neither true nor false at {ends.at!r}, which is to say whether there are more")
+                raise self._page_error(f"has neither true nor false at {ends.at!r}, the flag of the last page")
             return type(flag) is type(ends.last) and bool(flag == ends.last)
-        return isinstance(ends, Total) and self._is_total(page, ends)
+        return isinstance(ends, Total) and self._is_total_reached(page, ends)
 
     def _is_short(self, page: PageFacts, ends: ShortPage) -> bool:
-        if ends.serves is not None and page.served > ends.serves:
+        if ends.serves is not None and page.record_count > ends.serves:
             raise ConfigError(
-                f"{self._about}: page {self._pages} has {page.served} records, and ShortPage says that the API serves "
-                f"{ends.serves} on a full page: correct serves"
+                f"{self._label}: page {self._page_count} has {page.record_count} records, but ShortPage.serves is "
+                f"{ends.serves}. Correct serves"
             )
-        self._largest = max(self._largest, page.served)
-        return page.served < (ends.serves or self._largest) or not page.served
+        self._largest_page = max(self._largest_page, page.record_count)
+        return page.record_count < (ends.serves or self._largest_page) or not page.record_count
 
-    def _is_total(self, page: PageFacts, ends: Total) -> bool:
-        told = page.head[ends.at] if ends.at is not None else page.headers.get(str(ends.header).lower(), MISSING)
-        total = whole_number(told)
+    def _is_total_reached(self, page: PageFacts, ends: Total) -> bool:
+        value = (
+            page.page_values[ends.at] if ends.at is not None else page.headers.get(str(ends.header).lower(), MISSING)
+        )
+        total = whole_number(value)
         if total is None:
-            raise self._odd(f"says no total in {ends.at or ends.header!r}; if it need not, use another rule")
+            raise self._page_error(
+                f"has no total in {ends.at or ends.header!r}. If the API may omit it, use another rule"
+            )
         self._total = total if ends.of == "records" else 0
-        reached = self._served if ends.of == "records" else self._pages
+        reached = self._record_count if ends.of == "records" else self._page_count
+        # After an empty page, Offset and LastKey would send the same request again.
         if reached < total and (
-            self._empty_pages >= EMPTY_PAGES
-            or (not page.served and isinstance(self._paging, Offset | LastKey))  # would ask for the same again
+            self._empty_page_count >= MAX_EMPTY_PAGES
+            or (not page.record_count and isinstance(self._paging, Offset | LastKey))
         ):
-            raise self._odd(
-                f"has no records, and neither had {self._empty_pages - 1} before it: the API tells a total of "
-                f"{total:,} {ends.of} and gave {reached:,}"
+            raise self._page_error(
+                f"has no records, like the {self._empty_page_count - 1} before it. The API announced {total:,} "
+                f"{ends.of} and sent {reached:,}"
             )
         return reached >= total
 
     def _token(self, page: PageFacts) -> str | None:
         paging = self._paging
         if isinstance(paging, Offset):
-            return str(paging.first + self._served)
+            return str(paging.first + self._record_count)
         if isinstance(paging, PageNumber):
-            return str(paging.first + self._pages)
+            return str(paging.first + self._page_count)
         if isinstance(paging, LinkHeader):
-            return linked(page.headers.get("link", ""), paging.rel)
+            return link_with_relation(page.headers.get("link", ""), paging.rel)
         if isinstance(paging, LastKey):
-            told, where = page.last_key, f"its last record at {paging.field!r}"
+            value, location = page.last_key, f"its last record at {paging.field!r}"
         elif isinstance(paging, Cursor) and paging.header is not None:
-            told, where = page.headers.get(paging.header.lower()), f"header {paging.header!r}"
+            value, location = page.headers.get(paging.header.lower()), f"header {paging.header!r}"
         else:
             assert isinstance(paging, Cursor | NextLink)
-            told, where = page.head[paging.at or ""], repr(paging.at)
-        if told is None or told is MISSING or told is False or told == "":  # 0 is a token
+            value, location = page.page_values[paging.at or ""], repr(paging.at)
+        if value is None or value is MISSING or value is False or value == "":  # 0 is a token
             return None
-        if isinstance(told, bool) or not isinstance(told, str | int):
-            raise self._odd(f"has neither text nor a whole number as the next page's token: {where}")
-        return str(told)
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise self._page_error(f"has neither text nor a whole number as the next page's token: {location}")
+        return str(value)
 
-    def _odd(self, what: str) -> RetriableError:
-        return RetriableError(f"{self._about}: page {self._pages} {what}")
+    def _page_error(self, problem: str) -> RetriableError:
+        return RetriableError(f"{self._label}: page {self._page_count} {problem}")
 
 
-def linked(header: str, rel: str) -> str | None:
-    """Return the address that a header Link names for a relation (RFC 8288); None if there is none."""
+def link_with_relation(header: str, rel: str) -> str | None:
+    """Return the address of a relation in a header Link (RFC 8288), or None."""
     for address, parameters in _LINK.findall(header):
-        found = _REL.search(parameters)
-        if found and rel.lower() in (found[1] or found[2]).lower().split():
+        match = _REL.search(parameters)
+        if match and rel.lower() in (match[1] or match[2]).lower().split():
             return str(address)
     return None
 
 
-def whole_number(told: Any) -> int | None:
-    """Return a number as JSON or a header has it, if it is whole and not negative; else None."""
-    if isinstance(told, str) and re.fullmatch(r"[0-9]{1,18}", told.strip()):
-        return int(told)
-    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else None
+def whole_number(value: Any) -> int | None:
+    """Return a number from JSON or a header if it is whole and not negative, else None."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value.strip()):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _put(body: Any, way: tuple[str, ...], value: Any) -> Any:
-    """Return a body with a value at a place; objects on the way are made where there are none."""
-    if not way:
+def _put(body: Any, path: tuple[str, ...], value: Any) -> Any:
+    if not path:
         return value
-    inside = body if isinstance(body, dict) else {}
-    return {**inside, way[0]: _put(inside.get(way[0]), way[1:], value)}
+    container = body if isinstance(body, dict) else {}
+    return {**container, path[0]: _put(container.get(path[0]), path[1:], value)}

@@ -1,4 +1,4 @@
-"""How one page leads to the next, and how the last one is known. It is said, never guessed."""
+"""Declaration of the paging and of the rule for the last page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.values.json.paths import FieldPath
 
-_WORDS = ("empty_page", "no_token", "short_page")
+_RULE_NAMES = ("empty_page", "no_token", "short_page")
 
 
 class EmptyPage(Declared):
@@ -20,57 +20,56 @@ class EmptyPage(Declared):
 
 
 class NoToken(Declared):
-    """The last page names no next one: the token is missing, null, false or empty."""
+    """The last page names no next page: the token is missing, null, false or empty."""
 
     rule: Literal["no_token"] = "no_token"
 
 
 class ShortPage(Declared):
-    """The last page has fewer records than the API serves on a full one, or none.
+    """The last page has fewer records than a full page, or none.
 
-    Only for an API that never filters after it has cut its pages.
+    Only for an API that never filters after it cuts its pages.
     """
 
     rule: Literal["short_page"] = "short_page"
     serves: int | None = Field(
         default=None,
         ge=1,
-        description="How many records the API serves on a full page: not what it is asked for. By default the largest "
-        "page so far says it; then the first page is never taken for the last one, unless it is empty.",
+        description="Number of records on a full page as served, not as requested. By default the size of the largest "
+        "page so far. The first page is then the last one only if it is empty.",
     )
 
 
 class Flag(Declared):
-    """A field of the answer says whether there are more."""
+    """A field of the answer marks the last page."""
 
     rule: Literal["flag"] = "flag"
-    at: FieldPath = Field(description="Where it stands, such as has_more or /meta/end_of_stream.")
+    at: FieldPath = Field(description="Location in the body, such as has_more or /meta/end_of_stream.")
     last: str | bool | int | None = Field(
-        description="Its value on the last page: False for has_more, True for end_of_stream."
+        description="Value on the last page: False for has_more, True for end_of_stream."
     )
 
 
 class Total(Declared):
-    """The answer says how many records, or pages, there are in all."""
+    """The answer holds the total number of records or pages."""
 
     rule: Literal["total"] = "total"
-    at: FieldPath | None = Field(default=None, description="Where it stands in the body, such as /meta/total.")
-    header: str | None = Field(default=None, description="The header that says it, such as X-WP-Total.")
-    of: Literal["records", "pages"] = Field(default="records", description="What is counted.")
+    at: FieldPath | None = Field(default=None, description="Location in the body, such as /meta/total.")
+    header: str | None = Field(default=None, description="Header with the total, such as X-WP-Total.")
+    of: Literal["records", "pages"] = Field(default="records", description="Unit of the total.")
 
     @model_validator(mode="after")
-    def _is_somewhere(self) -> Self:
+    def _has_one_location(self) -> Self:
         if (self.at is None) == (self.header is None):
-            raise ValueError("give either at or header")
+            raise ValueError("set either at or header")
         return self
 
 
-def _spelled_out(value: Any) -> Any:
-    return {"rule": value} if isinstance(value, str) and value in _WORDS else value
+def _expand_rule_name(value: Any) -> Any:
+    return {"rule": value} if isinstance(value, str) and value in _RULE_NAMES else value
 
 
-def _said(name: str) -> Callable[[Any], Any]:
-    """Return what tells kinds apart: what they say under this name."""
+def _read_field(name: str) -> Callable[[Any], Any]:
     return lambda value: value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
@@ -81,174 +80,174 @@ _Rules = Annotated[
     | Annotated[Flag, Tag("flag")]
     | Annotated[Total, Tag("total")],
     Discriminator(
-        _said("rule"),
+        _read_field("rule"),
         custom_error_type="end_rule",
-        custom_error_message="say how the last page is known: 'empty_page', 'no_token', 'short_page', Flag(at=…, "
-        "last=…) or Total(at=…); in a file {rule: flag, at: …, last: …} or {rule: total, at: …}",
+        custom_error_message="declare the end rule: 'empty_page', 'no_token', 'short_page', Flag(at=…, last=…) or "
+        "Total(at=…). In a file {rule: flag, at: …, last: …} or {rule: total, at: …}",
     ),
 ]
 Ends = Annotated[
     _Rules,
-    BeforeValidator(_spelled_out, json_schema_input_type=Literal["empty_page", "no_token", "short_page"] | _Rules),
+    BeforeValidator(_expand_rule_name, json_schema_input_type=Literal["empty_page", "no_token", "short_page"] | _Rules),
 ]
 
 
-_COUNTED = ("empty_page", "short_page", "flag", "total")
-_TOKENS = ("no_token", "empty_page", "flag", "total")
+_COUNTED_END_RULES = ("empty_page", "short_page", "flag", "total")
+_TOKEN_END_RULES = ("no_token", "empty_page", "flag", "total")
 _MAX_PAGES = Field(
-    default=100_000, ge=1, description="A poll that has read so many pages fails: nothing is ever read without end."
+    default=100_000, ge=1, description="Largest number of pages of a poll. A poll with more pages fails."
 )
 _STABLE = Field(
     default=True,
-    description="Whether a page that failed may be asked for again alone. If its token is good for one request only, "
-    "say False: then the day is read again from its first page.",
+    description="Whether a failed page may be requested again alone. Set False if its token is valid only once. The "
+    "day then starts again at the first page.",
 )
-_ENDS = Field(description="How the last page is known: it is said, never guessed.")
+_ENDS = Field(description="Rule that detects the last page.")
 
 
 class _Paged(Declared):
-    """What all kinds have that read more than one page."""
+    """Base of all kinds with more than one page."""
 
-    fits: ClassVar[tuple[str, ...]]
+    end_rules: ClassVar[tuple[str, ...]]
     ends: Ends = _ENDS
     max_pages: int = _MAX_PAGES
     stable: bool = _STABLE
 
     @model_validator(mode="after")
-    def _end_fits(self) -> Self:
-        if self.ends.rule not in self.fits:
-            raise ValueError(f"ends: {self.ends.rule!r} tells nothing about this paging; use one of {self.fits}")
+    def _has_a_fitting_end(self) -> Self:
+        if self.ends.rule not in self.end_rules:
+            raise ValueError(f"ends: {self.ends.rule!r} does not fit this paging. Use one of {self.end_rules}")
         return self
 
 
 class Single(Declared):
-    """The answer is all there is."""
+    """The answer is complete."""
 
     kind: Literal["single"] = "single"
 
 
 class Cap(Declared):
-    """How many records the API lists at the most: there its pages end as if there were no more, as Pardot's do."""
+    """Largest listing of the API, whose pages end there silently, as Pardot's do."""
 
-    records: int = Field(ge=1, description="How many records a listing has at the most, whatever there is.")
+    records: int = Field(ge=1, description="Largest number of records in a listing.")
     param: str | None = Field(
         default=None,
         min_length=1,
-        description="Name in the query of where the listing begins. At the cap it is asked for again, from the last "
-        "record's field on. Unless that is unique, what lies exactly there has to come again; it is loaded once. By "
-        "default a day that reaches the cap fails.",
+        description="Query parameter for the start of a listing. At the cap, the next listing starts at the last "
+        "record's field. It must include that value unless the field is unique, and repeated records are loaded once. "
+        "By default a day that reaches the cap fails.",
     )
     field: FieldPath | None = Field(
-        default=None, description="Where that value stands in the record; the listing has to be sorted by it, rising."
+        default=None, description="Location of that value in the record. The listing must be sorted by it, ascending."
     )
 
     @model_validator(mode="after")
-    def _restart_is_whole(self) -> Self:
+    def _restart_is_complete(self) -> Self:
         if (self.param is None) != (self.field is None):
-            raise ValueError("param and field go together")
+            raise ValueError("set both param and field, or neither")
         return self
 
 
 class _Listing(_Paged):
-    """What all kinds have whose pages belong to one listing."""
+    """Base of all kinds with pages of one listing."""
 
     cap: Cap | None = Field(
-        default=None, description="Where the API ends a listing without a word; by default it does not."
+        default=None, description="Size at which the API ends a listing silently. By default there is none."
     )
 
 
 class LinkHeader(_Listing):
-    """The header Link names the next page (RFC 8288), as GitHub's does."""
+    """The header Link names the next page (RFC 8288), as at GitHub."""
 
-    fits = ("no_token", "empty_page", "flag", "total")
+    end_rules = ("no_token", "empty_page", "flag", "total")
     kind: Literal["link_header"] = "link_header"
-    rel: str = Field(default="next", description="Relation of the link that is followed.")
+    rel: str = Field(default="next", description="Relation of the link to follow.")
 
 
 class NextLink(_Listing):
-    """A field of the body holds the address of the next page, whole or relative."""
+    """A field of the body holds the address of the next page, full or relative."""
 
-    fits = _TOKENS
+    end_rules = _TOKEN_END_RULES
     kind: Literal["next_link"] = "next_link"
-    at: FieldPath = Field(description="Where the address stands, such as @odata.nextLink or /links/next.")
+    at: FieldPath = Field(description="Location of the address, such as @odata.nextLink or /links/next.")
 
 
 class Cursor(_Listing):
-    """The answer holds a token, which the next request sends in its query, as a header or in its body."""
+    """The answer holds a token for the next request, sent in the query, a header or the body."""
 
-    fits = _TOKENS
+    end_rules = _TOKEN_END_RULES
     kind: Literal["cursor"] = "cursor"
-    at: FieldPath | None = Field(default=None, description="Where the token stands in the body, such as /meta/next.")
-    header: str | None = Field(default=None, description="The header that holds the token.")
-    param: str | None = Field(default=None, description="Name in the query under which it is sent.")
-    send_header: str | None = Field(default=None, description="Header in which it is sent.")
+    at: FieldPath | None = Field(default=None, description="Location of the token in the body, such as /meta/next.")
+    header: str | None = Field(default=None, description="Header with the token.")
+    param: str | None = Field(default=None, description="Query parameter for the token.")
+    send_header: str | None = Field(default=None, description="Request header for the token.")
     put: FieldPath | None = Field(
-        default=None, description="Where it is put into the body of a POST; the first page's has none there."
+        default=None, description="Location of the token in the POST body. The first page's body has none."
     )
 
     @model_validator(mode="after")
-    def _comes_and_goes(self) -> Self:
+    def _has_origin_and_destination(self) -> Self:
         if (self.at is None) == (self.header is None):
-            raise ValueError("give either at or header, where the token comes from")
-        if sum(one is not None for one in (self.param, self.send_header, self.put)) != 1:
-            raise ValueError("give one of param, send_header and put, where the token goes")
+            raise ValueError("set either at or header, the origin of the token")
+        if sum(destination is not None for destination in (self.param, self.send_header, self.put)) != 1:
+            raise ValueError("set one of param, send_header and put, the destination of the token")
         return self
 
 
 class _Numbered(_Listing):
-    """What kinds have whose pages follow from a count."""
+    """Base of the kinds that count pages or records."""
 
-    fits = _COUNTED
-    sizes: ClassVar[tuple[str, str]]
-    """Names of the fields that say in which parameter which size is asked for."""
+    end_rules = _COUNTED_END_RULES
+    size_fields: ClassVar[tuple[str, str]]
+    """Names of the fields for the size parameter and its value."""
 
     @property
-    def asked_size(self) -> list[tuple[str, str]]:
-        """The parameter that asks for pages of a size; none if none is declared."""
-        name, most = (getattr(self, field) for field in self.sizes)
+    def size_params(self) -> list[tuple[str, str]]:
+        """The parameter for the page size, if declared."""
+        name, most = (getattr(self, field) for field in self.size_fields)
         return [(name, str(most))] if name is not None else []
 
     @model_validator(mode="after")
     def _sizes_together(self) -> Self:
-        name, most = self.sizes
+        name, most = self.size_fields
         if (getattr(self, name) is None) != (getattr(self, most) is None):
-            raise ValueError(f"{name} and {most} go together")
+            raise ValueError(f"set both {name} and {most}, or neither")
         return self
 
 
 class Offset(_Numbered):
-    """The next page begins after as many records as have come: those served, not those asked for."""
+    """The next page starts after the records received so far, not after the requested number."""
 
-    sizes = ("limit_param", "limit")
+    size_fields = ("limit_param", "limit")
     kind: Literal["offset"] = "offset"
-    param: str = Field(default="offset", min_length=1, description="Name in the query of the offset.")
+    param: str = Field(default="offset", min_length=1, description="Query parameter for the offset.")
     first: int = Field(default=0, ge=0, description="Offset of the first record.")
-    limit_param: str | None = Field(default=None, description="Name in the query of the page's size.")
-    limit: int | None = Field(default=None, ge=1, description="How many records to ask for.")
+    limit_param: str | None = Field(default=None, description="Query parameter for the page size.")
+    limit: int | None = Field(default=None, ge=1, description="Requested page size.")
 
 
 class PageNumber(_Numbered):
     """Pages have numbers."""
 
-    sizes = ("size_param", "size")
+    size_fields = ("size_param", "size")
     kind: Literal["page_number"] = "page_number"
-    param: str = Field(default="page", min_length=1, description="Name in the query of the page's number.")
+    param: str = Field(default="page", min_length=1, description="Query parameter for the page number.")
     first: int = Field(default=1, ge=0, description="Number of the first page.")
-    size_param: str | None = Field(default=None, description="Name in the query of the page's size.")
-    size: int | None = Field(default=None, ge=1, description="How many records to ask for.")
+    size_param: str | None = Field(default=None, description="Query parameter for the page size.")
+    size: int | None = Field(default=None, ge=1, description="Requested page size.")
 
 
 class LastKey(_Paged):
-    """The next page is asked for by a field of the last record, as Stripe's is."""
+    """A field of the last record selects the next page, as at Stripe."""
 
-    fits = ("flag", "empty_page", "short_page", "total")
+    end_rules = ("flag", "empty_page", "short_page", "total")
     kind: Literal["last_key"] = "last_key"
-    param: str = Field(min_length=1, description="Name in the query, such as starting_after.")
-    field: FieldPath = Field(default="id", description="Where the value stands in the record.")
+    param: str = Field(min_length=1, description="Query parameter, such as starting_after.")
+    field: FieldPath = Field(default="id", description="Location of the value in the record.")
 
 
-def last_place(paging: Paging) -> str | None:
-    """Return the place in a page's last record that decides how to go on; None if none does."""
+def last_record_path(paging: Paging) -> str | None:
+    """Return the path in a page's last record that the paging needs, or None."""
     if isinstance(paging, LastKey):
         return paging.field
     cap = None if isinstance(paging, Single) else paging.cap
@@ -264,10 +263,10 @@ Paging = Annotated[
     | Annotated[PageNumber, Tag("page_number")]
     | Annotated[LastKey, Tag("last_key")],
     Discriminator(
-        _said("kind"),
+        _read_field("kind"),
         custom_error_type="paging_kind",
-        custom_error_message="say how pages follow each other: Single(), LinkHeader(…), NextLink(…), Cursor(…), "
-        "Offset(…), PageNumber(…) or LastKey(…); in a file by kind: single, link_header, next_link, cursor, offset, "
-        "page_number, last_key",
+        custom_error_message="declare the paging: Single(), LinkHeader(…), NextLink(…), Cursor(…), Offset(…), "
+        "PageNumber(…) or LastKey(…). In a file by kind: single, link_header, next_link, cursor, offset, page_number, "
+        "last_key",
     ),
 ]

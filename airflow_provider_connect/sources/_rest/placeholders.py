@@ -1,7 +1,7 @@
-"""The places of a request: a small closed language, {day.start:iso}, {parent.id}, and how they are filled.
+"""Placeholders of a request, such as {day.start:iso} and {parent.id}, and their values.
 
-A place is a {, a name right behind it, perhaps a : with a format, and a }. Any other brace is itself, so
-that JSON and GraphQL pass; only a path has none. Nothing is evaluated.
+A placeholder is a {, directly a name, optionally a : with a format, and a }. Any other brace is literal, so that JSON
+and GraphQL pass. A path has no other braces. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -13,124 +13,130 @@ from urllib.parse import quote
 
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sources._rest.bounds import Bounds, TimeFormat, Which, bound
+from airflow_provider_connect.sources._rest.bounds import Bounds, Edge, TimeFormat, day_bound
 from airflow_provider_connect.sources._rest.request import Request, Value
 from airflow_provider_connect.window import Day
 
-DAY = ("day.start", "day.end")
+DAY_PLACEHOLDERS = ("day.start", "day.end")
 FORMATS: tuple[str, ...] = get_args(TimeFormat)
-_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)*)(?::([^{}]*))?\}")
-_NEARLY = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)*)(?::([^{}]*))?\}")
+_NEAR_MISS = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
 
 
-class Slot(NamedTuple):
-    """A place in a text: its name, and its format if it has one."""
+class Placeholder(NamedTuple):
+    """Name and optional format of a placeholder."""
 
     name: str
     format: str | None
 
 
-Fill = Callable[[Slot], str | int]
-"""Returns what stands at a place; a whole number where it is one."""
+Filler = Callable[[Placeholder], str | int]
+"""Returns the value of a placeholder. A whole number stays one."""
 
 
-def slots(text: str) -> list[Slot]:
-    """Return the places of a text in their order."""
-    return [Slot(found[1], found[2]) for found in _PLACE.finditer(text)]
+def placeholders_in(text: str) -> list[Placeholder]:
+    """Return the placeholders of a text in order."""
+    return [Placeholder(match[1], match[2]) for match in _PLACEHOLDER.finditer(text)]
 
 
-def filled(text: str, fill: Fill, *, is_path: bool = False) -> str:
-    """Return a text with its places filled.
+def fill_text(text: str, fill: Filler, *, is_path: bool = False) -> str:
+    """Return a text with its placeholders filled.
 
-    :param is_path: whether what is filled in is quoted, so that it stays one step of a path.
+    :param is_path: quote the values, so that each stays one step of a path.
     """
-    return _PLACE.sub(lambda found: _quoted(str(fill(Slot(found[1], found[2]))), is_path), text)
+    return _PLACEHOLDER.sub(lambda match: _quoted(str(fill(Placeholder(match[1], match[2]))), is_path), text)
 
 
-def filled_value(value: Any, fill: Fill) -> Any:
-    """Return a JSON value with the places in its texts filled; a text that is one place alone may become a number."""
+def fill_value(value: Any, fill: Filler) -> Any:
+    """Return a JSON value with filled placeholders. A text that is only a placeholder may become a number."""
     if isinstance(value, str):
-        whole = _PLACE.fullmatch(value)
-        return fill(Slot(whole[1], whole[2])) if whole else filled(value, fill)
+        match = _PLACEHOLDER.fullmatch(value)
+        return fill(Placeholder(match[1], match[2])) if match else fill_text(value, fill)
     if isinstance(value, dict):
-        return {name: filled_value(each, fill) for name, each in value.items()}
+        return {name: fill_value(item, fill) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [filled_value(each, fill) for each in value]
+        return [fill_value(item, fill) for item in value]
     return value
 
 
-def texts(request: Request) -> Iterator[tuple[str, str]]:
-    """Yield every text of a request that may have places, with where it stands."""
+def request_texts(request: Request) -> Iterator[tuple[str, str]]:
+    """Yield every text of a request that may have placeholders, with its location."""
     yield "path", request.path
     for name, value in request.params.items():
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, str):
-                yield f"params.{name}", each
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, str):
+                yield f"params.{name}", item
     yield from ((f"headers.{name}", value) for name, value in request.headers.items())
     yield from _texts_of("body", request.body)
     yield from _texts_of("form", request.form)
 
 
-def all_slots(request: Request) -> list[Slot]:
-    """Return the places of all texts of a request."""
-    return [slot for _, text in texts(request) for slot in slots(text)]
+def request_placeholders(request: Request) -> list[Placeholder]:
+    """Return the placeholders of all texts of a request."""
+    return [placeholder for _, text in request_texts(request) for placeholder in placeholders_in(text)]
 
 
-def problems(request: Request, parent: Collection[str] | None) -> list[str]:
-    """Name every place that cannot be filled, with the name that was probably meant.
+def placeholder_problems(request: Request, parent_column_names: Collection[str] | None) -> list[str]:
+    """Return every unknown placeholder, with the nearest known name.
 
-    :param parent: the columns of the parent's rows; None if there is no parent.
+    :param parent_column_names: columns of the parent, or None without a parent.
     """
-    return [problem for where, text in texts(request) for problem in _problems_of(where, text, parent)]
+    return [
+        problem
+        for location, text in request_texts(request)
+        for problem in _problems_of(location, text, parent_column_names)
+    ]
 
 
-def _problems_of(where: str, text: str, parent: Collection[str] | None) -> list[str]:
-    known = [*DAY, *(f"parent.{name}" for name in parent or ())]
-    found = []
-    for name, form in slots(text):
-        if name not in known:
-            why = (
+def _problems_of(location: str, text: str, parent: Collection[str] | None) -> list[str]:
+    known_names = [*DAY_PLACEHOLDERS, *(f"parent.{name}" for name in parent or ())]
+    problems = []
+    for name, form in placeholders_in(text):
+        if name not in known_names:
+            reason = (
                 "no parent is declared"
                 if name.startswith("parent.") and parent is None
-                else suggest_nearest(name, known)
+                else suggest_nearest(name, known_names)
             )
-            found.append(f"{where}: unknown {{{name}}}; {why}")
-        elif form is not None and name not in DAY:
-            found.append(f"{where}: {{{name}}} takes no format")
+            problems.append(f"{location}: unknown {{{name}}}; {reason}")
+        elif form is not None and name not in DAY_PLACEHOLDERS:
+            problems.append(f"{location}: {{{name}}} accepts no format")
         elif form is not None and form not in FORMATS:
-            found.append(f"{where}: unknown format {form!r} of {{{name}}}; {suggest_nearest(form, FORMATS)}")
-    rest = _PLACE.sub("", text)
-    if (nearly := _NEARLY.search(rest)) is not None:
-        found.append(f"{where}: {nearly[0][:40]!r} is none of {', '.join(f'{{{name}}}' for name in known)}")
-    elif where == "path" and ("{" in rest or "}" in rest):
-        found.append("path: it has a brace that belongs to no {name}")
-    return found
+            problems.append(f"{location}: unknown format {form!r} of {{{name}}}; {suggest_nearest(form, FORMATS)}")
+    literal_text = _PLACEHOLDER.sub("", text)
+    if (near_miss := _NEAR_MISS.search(literal_text)) is not None:
+        problems.append(
+            f"{location}: {near_miss[0][:40]!r} is not one of {', '.join(f'{{{name}}}' for name in known_names)}"
+        )
+    elif location == "path" and ("{" in literal_text or "}" in literal_text):
+        problems.append("path: a brace outside a {name}")
+    return problems
 
 
-def _texts_of(where: str, value: Any) -> Iterator[tuple[str, str]]:
+def _texts_of(location: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        yield where, value
+        yield location, value
     elif isinstance(value, dict):
-        for name, each in value.items():
-            yield from _texts_of(f"{where}.{name}", each)
+        for name, item in value.items():
+            yield from _texts_of(f"{location}.{name}", item)
     elif isinstance(value, list | tuple):
-        for at, each in enumerate(value):
-            yield from _texts_of(f"{where}.{at}", each)
+        for index, item in enumerate(value):
+            yield from _texts_of(f"{location}.{index}", item)
 
 
 def _quoted(text: str, is_path: bool) -> str:  # noqa: FBT001
     if not is_path:
         return text
-    # A step of dots alone would be taken for the folder above, quoted or not.
+    # A step of only dots would mean the parent folder, even if quoted.
     return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
 
 
-PARENT = "parent."
-_WHICH: dict[str, Which] = {"day.start": "start", "day.end": "end"}
+PARENT_PREFIX = "parent."
+_EDGES: dict[str, Edge] = {"day.start": "start", "day.end": "end"}
 
 
-class Asked(NamedTuple):
-    """A request with its places filled."""
+class FilledRequest(NamedTuple):
+    """A request with filled placeholders."""
 
     path: str
     method: str
@@ -140,93 +146,100 @@ class Asked(NamedTuple):
     form: dict[str, str] | None
 
 
-def asked(request: Request, day: Day, bounds: Bounds, parent: Mapping[str, Any]) -> Asked:
-    """Return a request with its places filled.
+def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapping[str, Any]) -> FilledRequest:
+    """Return a request with filled placeholders.
 
-    :param parent: the parent's values by column.
+    :param parent_values: values of the parent by column.
     """
 
-    def fill(slot: Slot) -> str | int:
-        if slot.name in DAY:
-            return bound(day, _WHICH[slot.name], bounds, slot.format).value
-        value = parent[slot.name.removeprefix(PARENT)]
+    def fill(placeholder: Placeholder) -> str | int:
+        if placeholder.name in DAY_PLACEHOLDERS:
+            return day_bound(day, _EDGES[placeholder.name], bounds, placeholder.format).value
+        value = parent_values[placeholder.name.removeprefix(PARENT_PREFIX)]
         if value is None or value == "":
-            # Many APIs read an empty filter as none at all: everything would be this parent's.
+            # Many APIs ignore an empty filter: all records would become this parent's children.
             raise DataError(
-                f"a parent has no value in column {slot.name.removeprefix(PARENT)!r}, which the request for its "
-                "children names: leave such parents out, or name a column that is always there"
+                f"a parent has no value in column {placeholder.name.removeprefix(PARENT_PREFIX)!r}, which the request "
+                "for its children uses. Exclude such parents, or use a column that always has a value"
             )
         return str(value)
 
-    return Asked(
-        path=filled(request.path, fill, is_path=True),
+    return FilledRequest(
+        path=fill_text(request.path, fill, is_path=True),
         method=request.method,
-        params=tuple((name, text) for name, value in request.params.items() for text in _sent(value, fill)),
-        headers={name: filled(value, fill) for name, value in request.headers.items()},
-        body=filled_value(request.body, fill),
-        form=None if request.form is None else {name: filled(value, fill) for name, value in request.form.items()},
+        params=tuple((name, text) for name, value in request.params.items() for text in _param_texts(value, fill)),
+        headers={name: fill_text(value, fill) for name, value in request.headers.items()},
+        body=fill_value(request.body, fill),
+        form=None if request.form is None else {name: fill_text(value, fill) for name, value in request.form.items()},
     )
 
 
-def require_exact(request: Request, day: Day, bounds: Bounds, *, drops_others: bool) -> None:
-    """Make sure that records of other days are either not asked for, or dropped.
+def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_other_days: bool) -> None:
+    """Require that records of other days are neither requested nor kept.
 
     :raises ConfigError: they would be kept.
     """
-    if drops_others:
+    if drops_other_days:
         return
-    for slot in all_slots(request):
-        if slot.name in DAY and bound(day, _WHICH[slot.name], bounds, slot.format).is_wide:
-            form = slot.format or bounds.format
+    for placeholder in request_placeholders(request):
+        if (
+            placeholder.name in DAY_PLACEHOLDERS
+            and day_bound(day, _EDGES[placeholder.name], bounds, placeholder.format).includes_other_days
+        ):
+            form = placeholder.format or bounds.format
             raise ConfigError(
-                f"day {day} of zone {day.zone}: {{{slot.name}}}, written as {form} in zone {bounds.zone or day.zone} "
-                f"to the {bounds.granularity or 'second'}, also covers records of another day: set records.day and "
-                "records.outside='drop'"
+                f"day {day} of zone {day.zone}: {{{placeholder.name}}}, written as {form} in zone "
+                f"{bounds.zone or day.zone} to the {bounds.granularity or 'second'}, also covers records of another "
+                "day. Set records.day and records.outside='drop'"
             )
 
 
-def only_bound(request: Request, bounds: Bounds) -> str | None:
-    """Return the name of the one bound of the day that a request has; None if it has both, or names the day itself.
+def single_bound(request: Request, bounds: Bounds) -> str | None:
+    """Return the name of the only bound in a request. None if it has both bounds, or may name the whole day.
 
-    A date, and what stands in the path, may well be a whole day.
+    A date, and a value in the path, may stand for a whole day.
     """
-    found = {
-        (slot.name, where == "path" or (slot.format or bounds.format) == "date")
-        for where, text in texts(request)
-        for slot in slots(text)
-        if slot.name in DAY
+    bounds_in_request = {
+        (placeholder.name, location == "path" or (placeholder.format or bounds.format) == "date")
+        for location, text in request_texts(request)
+        for placeholder in placeholders_in(text)
+        if placeholder.name in DAY_PLACEHOLDERS
     }
-    names = {name for name, _ in found}
-    return names.pop() if len(names) == 1 and not any(is_a_day for _, is_a_day in found) else None
+    names = {name for name, _ in bounds_in_request}
+    return names.pop() if len(names) == 1 and not any(is_a_day for _, is_a_day in bounds_in_request) else None
 
 
-def unknown_steps(request: Request, bounds: Bounds) -> list[str]:
-    """Return the bounds that are asked one granularity earlier, though nobody says which."""
+def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
+    """Return the bounds that need one granularity earlier, if no granularity is declared."""
     if bounds.granularity is not None:
         return []
     earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}
     return sorted(
         {
-            slot.name
-            for slot in all_slots(request)
-            if earlier.get(slot.name) and (slot.format or bounds.format) != "date"
+            placeholder.name
+            for placeholder in request_placeholders(request)
+            if earlier.get(placeholder.name) and (placeholder.format or bounds.format) != "date"
         }
     )
 
 
-def parent_columns(request: Request) -> set[str]:
-    """Return the columns of the parent that a request has places for."""
-    return {slot.name.removeprefix(PARENT) for slot in all_slots(request) if slot.name.startswith(PARENT)}
+def requested_parent_columns(request: Request) -> set[str]:
+    """Return the parent's columns that a request uses."""
+    return {
+        placeholder.name.removeprefix(PARENT_PREFIX)
+        for placeholder in request_placeholders(request)
+        if placeholder.name.startswith(PARENT_PREFIX)
+    }
 
 
-def names_day(request: Request) -> bool:
-    """Tell whether a request has a place for a bound of the day."""
-    return any(slot.name in DAY for slot in all_slots(request))
+def requests_a_day(request: Request) -> bool:
+    """Return True if a request has a placeholder for a bound of the day."""
+    return any(placeholder.name in DAY_PLACEHOLDERS for placeholder in request_placeholders(request))
 
 
-def _sent(value: Value | tuple[Value, ...], fill: Fill) -> list[str]:
+def _param_texts(value: Value | tuple[Value, ...], fill: Filler) -> list[str]:
     if isinstance(value, tuple):
-        return [text for each in value for text in _sent(each, fill)]
+        return [text for item in value for text in _param_texts(item, fill)]
     if isinstance(value, bool):
         return ["true" if value else "false"]
-    return [filled(value, fill) if isinstance(value, str) else str(value)]
+    return [fill_text(value, fill) if isinstance(value, str) else str(value)]

@@ -1,4 +1,4 @@
-"""Polls a declared API: pages to rows, for a day, a snapshot, or the parents of a partition, whole or not at all."""
+"""Polls a declared API and converts pages to rows, for a day, a snapshot, or the parents of a partition."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.page_parser import Cut, PageCutter
-from airflow_provider_connect.sources._rest.pager import PageFacts, Walk, places, whole_number
-from airflow_provider_connect.sources._rest.paging import Single, last_place
-from airflow_provider_connect.sources._rest.placeholders import asked, parent_columns, require_exact
-from airflow_provider_connect.sources._rest.records import RECORD_KEY, schema
-from airflow_provider_connect.sources._rest.rows import RowMaker, Rows, Siblings
+from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
+from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths, whole_number
+from airflow_provider_connect.sources._rest.paging import Single, last_record_path
+from airflow_provider_connect.sources._rest.placeholders import (
+    fill_request,
+    requested_parent_columns,
+    require_only_this_day,
+)
+from airflow_provider_connect.sources._rest.records import RECORD_KEY, row_schema
+from airflow_provider_connect.sources._rest.rows import PageRows, RowBuilder, SiblingCheck
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.json.paths import MISSING
@@ -36,25 +40,25 @@ if TYPE_CHECKING:
 
 _LONGEST_PATIENCE_SECONDS = 300.0
 _HEAD_START_SECONDS = 0.02
-"""How long a page waits at the most for the request of the next one: its rows keep the interpreter busy."""
+"""Longest delay of a page's rows until the next request is sent: making rows keeps the interpreter busy."""
 
 
-def now() -> dt.datetime:
-    """Return the present instant; tests replace this clock."""
+def current_time() -> dt.datetime:
+    """Return the present instant. Tests replace this clock."""
     return dt.datetime.now(dt.UTC)
 
 
 class _Page(NamedTuple):
-    """A page without rows has no cut, and is the last one; ``is_ignored`` by a declared rule."""
+    """One page. Without rows it has no parts and is the last. ``is_ignored`` by a declared rule."""
 
-    cut: Cut | None
+    parts: PageParts | None
     facts: PageFacts | None
-    about: str
+    label: str
     is_ignored: bool = False
 
 
 class RestPoller(Poller, CountsRows):
-    """Polls one stream. A day is one partition, or, with parents, as many as are declared."""
+    """Polls one stream. A day is one partition, or, with parents, the declared number."""
 
     def __init__(self, options: RestOptions, connection: Connection, context: PollContext) -> None:
         self._context = context
@@ -62,101 +66,106 @@ class RestPoller(Poller, CountsRows):
         self._connection = connection
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows: the declared columns, and ours."""
-        return schema(self._options.records, self._options.of_parent)
+        """Return the schema of the rows: declared columns and ours."""
+        return row_schema(self._options.records, self._options.resolved_parent_columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition for each day; with parents as many as ``partitions`` says.
+        """Return one partition for each day, or ``partitions`` for each with parents.
 
-        :raises ConfigError: if a day is another zone's or lies ahead, or the API cannot be asked for it alone.
-        :raises RetriableError: if a day ends within the hour; a snapshot may be taken while its day lasts.
+        :raises ConfigError: a day is in another zone or in the future, or the API cannot be asked for only this day.
+        :raises RetriableError: a day ends within the hour. A snapshot may be taken before its day is over.
         """
-        wanted = [(day, of) for day in days for of in range(self._options.partitions)]
+        day_shares = [(day, share_index) for day in days for share_index in range(self._options.partitions)]
         for day in days:
             self._require_day(day)
-        return [InputPartition(days=(day,), index=index, params={"of": of}) for index, (day, of) in enumerate(wanted)]
+        return [
+            InputPartition(days=(day,), index=index, params={"of": share_index})
+            for index, (day, share_index) in enumerate(day_shares)
+        ]
 
     def _require_day(self, day: Day) -> None:
         options = self._options
         if options.kind == "snapshot":
-            require_begun(day, options.zone, now())
+            require_begun(day, options.zone, current_time())
             return
-        require_over(day, options.zone, now())
+        require_over(day, options.zone, current_time())
         if options.snapshot == "daily":
-            require_recent(day, now(), "the API has")
-        for one in (options, options.parent):
-            if one is not None and one.snapshot is None:
-                require_exact(one.request, day, one.bounds, drops_others=one.records.outside == "drop")
+            require_recent(day, current_time(), "the API has")
+        for declaration in (options, options.parent):
+            if declaration is not None and declaration.snapshot is None:
+                require_only_this_day(
+                    declaration.request, day, declaration.bounds, drops_other_days=declaration.records.outside == "drop"
+                )
 
     def count(self, day: Day, tally: Tally) -> VendorCount:
-        """Return how many records the API says that a day has.
+        """Return the API's own count of a day's records.
 
-        :raises ConfigError: it does not say so where it is declared.
-        :raises RetriableError: it is away, in trouble or busy.
+        :raises ConfigError: the count is missing at its declared location.
+        :raises RetriableError: the API is unreachable, in trouble or busy.
         """
         options, count = self._options, self._options.count
-        assert count is not None, "count_problems() says so"
-        about = f"{options.stream}: the count of {day}"
-        call = Walk(
+        assert count is not None, "count_problems() checks this"
+        label = f"{options.stream}: the count of {day}"
+        call = Pager(
             Single() if count.request else options.paging,
-            asked(count.request or options.request, day, options.bounds, {}),
-            about,
-        ).call(None)
-        with self._asker(options) as asker:
-            reply = asker.ask(call, tally)
-        told: Any = MISSING
+            fill_request(count.request or options.request, day, options.bounds, {}),
+            label,
+        ).call_for_page(None)
+        with self._open_api(options) as api:
+            reply = api.ask(call, tally)
+        value: Any = MISSING
         if reply.verdict != "rows":
-            told = 0
+            value = 0
         elif count.header is not None:
-            told = reply.headers.get(count.header.lower(), MISSING)
+            value = reply.headers.get(count.header.lower(), MISSING)
         elif count.at is not None:
-            told = PageCutter(options.records, [count.at]).head(reply.body, about)[count.at]
-        number = whole_number(told)
+            value = PageParser(options.records, [count.at]).parse_values(reply.body, label)[count.at]
+        number = whole_number(value)
         if number is None:
-            raise ConfigError(f"{about}: there is no whole number at {count.at or count.header!r}: correct count")
+            raise ConfigError(f"{label}: no whole number at {count.at or count.header!r}. Correct count")
         return VendorCount(number, is_least=count.is_least)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a day, of a snapshot taken now, or of those parents that are this partition's.
+        """Yield the rows of a day, of a snapshot taken now, or of this partition's parents.
 
-        :raises RetriableError: if the API is away, in trouble or busy, or pages do not fit together.
-        :raises ConfigError: if credentials, rights or the declaration are wrong.
-        :raises DataError: if what came is bad, and not tolerated.
+        :raises RetriableError: the API is unreachable, in trouble or busy, or pages don't fit together.
+        :raises ConfigError: credentials, permissions or the declaration are wrong.
+        :raises DataError: a record is invalid and not tolerated.
         """
         options, (day,) = self._options, part.days
         try:
             yield from self._rows(part, tally)
         except QuotaError as error:
-            raise _ran_out(error, options, day, tally) from None
+            raise _quota_ended(error, options, day, tally) from None
 
     def _rows(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         options, (day,) = self._options, part.days
         with ExitStack() as stack:
-            asker = stack.enter_context(self._asker(options))
-            reading = _Reading(options, day, asker, stack=stack, tally=tally, looks_ahead=self._context.looks_ahead)
+            api = stack.enter_context(self._open_api(options))
+            reader = _PageReader(options, day, api, stack=stack, tally=tally, looks_ahead=self._context.looks_ahead)
             for parent in self._parents(stack, part, tally):
-                for batch in reading.batches(parent):
+                for batch in reader.batches(parent):
                     if batch.num_rows:
                         yield day, batch
 
-    def _asker(self, options: RestOptions) -> CountedApi:
-        mine = self._options
-        api = JsonApi(
+    def _open_api(self, options: RestOptions) -> CountedApi:
+        own_options = self._options
+        json_api = JsonApi(
             self._connection,
             errors=options.errors,
-            limits=mine.limits,
-            share=self._context.polls_at_once or mine.partitions * mine.parallel_days,
-            max_bytes=mine.max_page_bytes,
-            # The rest of the task's budget is for days that begin again.
-            patience_seconds=min(_LONGEST_PATIENCE_SECONDS, mine.retry_budget_seconds / 2),
+            limits=own_options.limits,
+            share=self._context.polls_at_once or own_options.partitions * own_options.parallel_days,
+            max_bytes=own_options.max_page_bytes,
+            # The other half of the task's budget is for days that start again.
+            patience_seconds=min(_LONGEST_PATIENCE_SECONDS, own_options.retry_budget_seconds / 2),
         )
-        return CountedApi(api, declared_quota(mine.limits, self._connection.conn_id))
+        return CountedApi(json_api, declared_quota(own_options.limits, self._connection.conn_id))
 
     def _parents(self, stack: ExitStack, part: InputPartition, tally: Tally) -> Iterator[Mapping[str, Any]]:
-        """Yield the parents of a partition as their pages come, each once; without a parent, nothing in its place.
+        """Yield the parents of a partition as their pages arrive, each once. Without a parent, yield one empty mapping.
 
-        Every partition reads the parents' pages, and takes its share by their keys: so nobody holds them all, a retry
-        finds the same share, and a parent that moves from page to page meanwhile is in one share only.
+        Every partition reads the parents' pages and takes its share by key. So the parents are never held in memory
+        together, a retry takes the same share, and a parent that moves between pages is in one share only.
         """
         options = self._options
         parent = options.parent
@@ -164,161 +173,165 @@ class RestPoller(Poller, CountsRows):
             yield {}
             return
         (day,) = part.days
-        wanted = sorted(parent_columns(options.request) | {one.of for one in options.of_parent})
-        own = Tally(part.days)
-        reading = _Reading(parent, day, stack.enter_context(self._asker(parent)), stack=stack, tally=tally, rows_to=own)
-        for batch in reading.batches({}):
+        parent_columns = sorted(
+            requested_parent_columns(options.request)
+            | {parent_column.parent_name for parent_column in options.resolved_parent_columns}
+        )
+        parent_tally = Tally(part.days)
+        reader = _PageReader(
+            parent, day, stack.enter_context(self._open_api(parent)), stack=stack, tally=tally, row_tally=parent_tally
+        )
+        for batch in reader.batches({}):
             keys = batch.column(RECORD_KEY).to_pylist()
-            for key, row in zip(keys, batch.select(wanted).to_pylist(), strict=True):
+            for key, row in zip(keys, batch.select(parent_columns).to_pylist(), strict=True):
                 if int(key, 16) % options.partitions == part.params["of"]:
                     tally.counts["parents"] += 1
                     yield row
-        for name, count in own.counts.items():
+        for name, count in parent_tally.counts.items():
             tally.counts[f"parent_{name}"] += count
 
 
-def _ran_out(error: QuotaError, options: RestOptions, day: Day, tally: Tally) -> ConnectError:
-    """Return the error of a poll whose quota ended half way. The next try begins again at the first page."""
+def _quota_ended(error: QuotaError, options: RestOptions, day: Day, tally: Tally) -> ConnectError:
+    """Return the error of a poll whose quota ended. The next try starts at the first page."""
     pages = tally.counts["pages"]
     hourly = None if options.limits is None else options.limits.per_hour
     if hourly is not None and pages >= hourly:
         return ConfigError(
             f"{options.stream}: day {day} has more than {pages:,} pages, and limits.per_hour allows {hourly:,} "
-            "requests: each try would begin at the first page and never come to the last. Ask for larger pages, or "
-            f"raise limits.per_hour if the API allows more. The API said: {error}"
+            "requests, so no try could reach the last page. Request larger pages, or raise limits.per_hour if the "
+            f"API allows more. The API's answer: {error}"
         )
     return QuotaError(
         str(error), said=error.said, retry_after_seconds=error.retry_after_seconds, needs=pages + 1 if pages else 0
     )
 
 
-class _Reading:
-    """Reads all pages of one source, for one parent after the other.
+class _PageReader:
+    """Reads all pages of one source, for one parent after another.
 
     :param tally: counts bytes, requests and pages.
-    :param rows_to: counts rows and what is dropped of them; by default the same.
-    :param looks_ahead: whether a page is asked for, in a thread, while rows are made of the one before it.
+    :param row_tally: counts rows and dropped rows, by default the same tally.
+    :param looks_ahead: request a page in a thread while the previous one is converted to rows.
     """
 
     def __init__(
         self,
         options: RestOptions,
         day: Day,
-        asker: CountedApi,
+        api: CountedApi,
         *,
         stack: ExitStack,
         tally: Tally,
-        rows_to: Tally | None = None,
+        row_tally: Tally | None = None,
         looks_ahead: bool = False,
     ) -> None:
         self._options = options
         self._day = day
-        self._asker = asker
+        self._api = api
         self._tally = tally
-        self._is_all = rows_to is None and options.parent is None  # one listing has all rows
+        self._has_all_rows = row_tally is None and options.parent is None  # a single listing has all rows
         self._looks_ahead = looks_ahead
-        self._under_way = threading.Event()
-        self._cutter = PageCutter(options.records, places(options.paging))
-        self._siblings = Siblings.of(options, stack)
-        self._maker = RowMaker(
+        self._request_sent = threading.Event()
+        self._parser = PageParser(options.records, paging_value_paths(options.paging))
+        self._sibling_check = SiblingCheck.for_options(options, stack)
+        self._row_builder = RowBuilder(
             options.records,
-            options.of_parent,
+            options.resolved_parent_columns,
             day if options.snapshot is None else None,
-            seen=stack.enter_context(KeySet()),
+            seen_keys=stack.enter_context(KeySet()),
             tolerance=Tolerance(options.errors_tolerance, options.max_rejects),
-            tally=tally if rows_to is None else rows_to,
-            slices=self._cutter.slices,
-            siblings=self._siblings,
+            tally=tally if row_tally is None else row_tally,
+            slices=self._parser.slices,
+            sibling_check=self._sibling_check,
         )
 
     def batches(self, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of each page.
 
-        :raises RetriableError: the pages come to no end, or not to the one that is declared.
+        :raises RetriableError: the pages never end, or end against the declared rule.
         """
         options = self._options
-        if self._siblings is not None:
-            self._siblings.begin()
-        walk: Walk | None = Walk(
-            options.paging, asked(options.request, self._day, options.bounds, parent), options.stream
+        if self._sibling_check is not None:
+            self._sibling_check.start_parent()
+        pager: Pager | None = Pager(
+            options.paging, fill_request(options.request, self._day, options.bounds, parent), options.stream
         )
-        while walk is not None:
-            yield from self._listed(walk, parent)
-            walk = walk.beyond()
+        while pager is not None:
+            yield from self._listing_batches(pager, parent)
+            pager = pager.next_listing()
 
-    def _listed(self, walk: Walk, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        marks = SeenRows()
-        with self._read(walk) as read:
-            for page in read:
-                self._under_way.wait(_HEAD_START_SECONDS)
-                if self._is_all:
-                    self._tally.announced_rows = walk.announced
+    def _listing_batches(self, pager: Pager, parent: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        seen_rows = SeenRows()
+        with self._open_pages(pager) as pages_read:
+            for page in pages_read:
+                self._request_sent.wait(_HEAD_START_SECONDS)
+                if self._has_all_rows:
+                    self._tally.announced_rows = pager.announced_records
                 rows = self._rows(page, parent)
                 del page
-                marks.require_new(None if rows is None else rows.mark)
+                seen_rows.require_new(None if rows is None else rows.fingerprint)
                 if rows is not None:
                     yield rows.batch
 
-    def _rows(self, page: _Page, parent: Mapping[str, Any]) -> Rows | None:
+    def _rows(self, page: _Page, parent: Mapping[str, Any]) -> PageRows | None:
         self._tally.counts["pages"] += 1
         if page.is_ignored:
             self._tally.counts["ignored_parents"] += 1
-        return None if page.cut is None else self._maker.rows(page.cut, parent, page.about)
+        return None if page.parts is None else self._row_builder.build_rows(page.parts, parent, page.label)
 
     @contextmanager
-    def _read(self, walk: Walk) -> Iterator[Iterator[_Page]]:
-        """Let the block have the pages, each while the next one is asked for, where there may be one."""
+    def _open_pages(self, pager: Pager) -> Iterator[Iterator[_Page]]:
         from xxhash import xxh3_128_digest
 
         paging = self._options.paging
         most = None if isinstance(paging, Single) else paging.max_pages
-        seen = SeenRows()
+        seen_rows = SeenRows()
 
         def fetch(token: str | None) -> _Page:
-            return self._page(walk, token)
+            return self._page(pager, token)
 
         def next_of(page: _Page) -> str | None:
-            if page.cut is None or page.facts is None:
+            if page.parts is None or page.facts is None:
                 return None
-            # Whoever makes rows of the page finds out, too; until then the next one would have been asked for.
-            seen.require_new(xxh3_128_digest(page.cut.listed) if page.cut.records else None)
-            return walk.after(page.facts)
+            # The row builder would notice a repeated page too, but only after the next request.
+            seen_rows.require_new(xxh3_128_digest(page.parts.records_json) if page.parts.records else None)
+            return pager.next_token(page.facts)
 
-        read = pages(fetch, next_of, max_pages=most)
+        pages_read = pages(fetch, next_of, max_pages=most)
         if not self._looks_ahead or isinstance(paging, Single):
-            self._under_way.set()
-            yield read
+            self._request_sent.set()
+            yield pages_read
             return
-        ahead = prefetch(self._telling(read), depth=0)
+        prefetched = prefetch(self._announce_requests(pages_read), depth=0)
         try:
-            yield ahead
+            yield prefetched
         except BaseException:
-            self._asker.close()  # nobody waits for the page that is being read
+            self._api.close()  # the page being read is not needed any more
             raise
         finally:
-            ahead.close()
+            prefetched.close()
 
-    def _telling(self, read: Iterator[_Page]) -> Iterator[_Page]:
-        """Yield pages, and set the event when the next one is asked for, or there is none."""
+    def _announce_requests(self, pages_read: Iterator[_Page]) -> Iterator[_Page]:
+        """Yield pages, and set the event once the next request is sent, or no page follows."""
         try:
-            for page in read:
-                self._under_way.clear()
+            for page in pages_read:
+                self._request_sent.clear()
                 yield page
                 del page
         finally:
-            self._under_way.set()
+            self._request_sent.set()
 
-    def _page(self, walk: Walk, token: str | None) -> _Page:
-        call = walk.call(token)
-        reply = self._asker.ask(call, self._tally, on_sent=self._under_way.set)
+    def _page(self, pager: Pager, token: str | None) -> _Page:
+        call = pager.call_for_page(token)
+        reply = self._api.ask(call, self._tally, on_sent=self._request_sent.set)
         if reply.verdict == "ignored":
-            walk.require_end(may_run_out=False)  # what came before it would be half of the parent's children
+            pager.require_end(can_run_out=False)  # the earlier pages would be only a part of the parent's children
             return _Page(None, None, call.about, is_ignored=True)
         if reply.verdict == "empty":
-            walk.require_end(may_run_out=True)
+            pager.require_end(can_run_out=True)
             return _Page(None, None, call.about)
-        cut = self._cutter.cut(reply.body, call.about)
-        place = last_place(self._options.paging)
-        last = None if place is None else self._cutter.last(cut, place)
-        facts = PageFacts(len(cut.records), cut.head, reply.headers, reply.url, last)
-        return _Page(cut, facts, call.about)
+        page_parts = self._parser.parse(reply.body, call.about)
+        last_path = last_record_path(self._options.paging)
+        last = None if last_path is None else self._parser.value_in_last_record(page_parts, last_path)
+        facts = PageFacts(len(page_parts.records), page_parts.page_values, reply.headers, reply.url, last)
+        return _Page(page_parts, facts, call.about)

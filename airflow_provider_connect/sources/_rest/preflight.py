@@ -1,4 +1,4 @@
-"""Asks for the first page of a day, as a run does, and keeps nothing of it."""
+"""Requests the first page of a day as a run does, and loads nothing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def inspect(options: RestOptions, connection: Connection, day: Day, store: KeyStore | None) -> list[Finding]:
-    """Return the finding on the first page that has rows.
+    """Return the finding on the first page with rows.
 
-    :raises ConnectError: as a poll does. :class:`.QuotaError` if the declared limit has no room: nothing was sent.
+    :raises ConnectError: as in a poll. :class:`.QuotaError` if the declared limit has no room. Then nothing was sent.
     """
     quota = options.quota(connection) if isinstance(options, HasQuota) else None
     turns = Turns(store, quota) if store is not None and quota is not None else None
@@ -30,11 +30,10 @@ def inspect(options: RestOptions, connection: Connection, day: Day, store: KeySt
         rows = _first_rows(options, connection, day, tally)
     if rows:
         return [Finding("first page", "ok", f"{rows:,} rows of {day}, as declared")]
-    return [Finding("first page", "note", f"{day} has no rows", "check a day that is known to have some, with --day")]
+    return [Finding("first page", "note", f"{day} has no rows", "check a day with records, by --day")]
 
 
 def _first_rows(options: RestOptions, connection: Connection, day: Day, tally: Tally) -> int:
-    """Return the size of the first batch that is not empty; 0 if the day has none."""
     with RestPoller(options, connection, PollContext(looks_ahead=False)) as poller:
         for part in poller.plan([day]):
             with closing(poller.poll(part, tally)) as batches:  # type: ignore[type-var]  # a generator
@@ -45,4 +44,4 @@ def _first_rows(options: RestOptions, connection: Connection, day: Day, tally: T
 
 
 def _warn(reason: str) -> None:
-    _LOG.warning("The requests of this check are not counted with those of the tasks: %s.", reason)
+    _LOG.warning("The requests of this check do not count against the tasks' quota: %s.", reason)

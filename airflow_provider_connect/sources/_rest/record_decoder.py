@@ -1,4 +1,4 @@
-"""Decodes what the declared columns need of records: all records of a page at once where that can be had."""
+"""Decodes the fields of the declared columns, all records of a page at once if possible."""
 
 from __future__ import annotations
 
@@ -8,55 +8,54 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.sources._rest.page_parser import Cut
+from airflow_provider_connect.sources._rest.page_parser import PageParts
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, value_at_steps
 from airflow_provider_connect.values.json.slices import SURROGATES, JsonSlicer, NotJsonError, decode_utf8, parse_json
 from airflow_provider_connect.values.json.typed import decimal_digits
 
-_MOST_OTHERS = 64
+_MAX_OTHER_FIELDS = 64
 
-Columns = list[tuple[Any, ...]]
+FieldValues = list[tuple[Any, ...]]
 
 
-class Undeclared(NamedTuple):
+class UndeclaredFields(NamedTuple):
     """Fields that no column needs.
 
-    :param records: how many have any.
+    :param records: number of records with such fields.
     """
 
     records: int
     names: list[str]
 
 
-class Decoded(NamedTuple):
-    """The values of a page's records.
+class DecodedRecords(NamedTuple):
+    """Values of a page's records.
 
-    :param values: for each column, one of each record: decoded, or the field's bytes where the column needs its JSON
-        text (``b""`` if missing). Of a record that cannot be read it is None.
-    :param bad: by the record's number, why it cannot be read.
-    :param surrogates: how many records hold half a surrogate pair, which is U+FFFD in columns.
-    :param undeclared: none where nobody asks.
+    :param values: by column, one value for each record: decoded, or the field's bytes if the column needs its JSON text
+        (``b""`` if missing). None for an unreadable record.
+    :param unreadable: reason by number of the record.
+    :param lone_surrogates: number of records with half a surrogate pair, which becomes U+FFFD in columns.
+    :param undeclared: empty unless needed.
     """
 
     values: dict[str, list[Any]]
-    bad: dict[int, str]
-    surrogates: int
-    undeclared: Undeclared
+    unreadable: dict[int, str]
+    lone_surrogates: int
+    undeclared: UndeclaredFields
 
 
-def needs_text(kind: str) -> bool:
-    """Tell whether a column is made of its field's JSON text: decoding would lose digits, or the form."""
+def needs_json_text(kind: str) -> bool:
+    """Return True if a column is made of its field's JSON text, because decoding would lose digits or the form."""
     return kind == "json" or decimal_digits(kind) is not None
 
 
-class _Quick:
-    """Decodes the records of a page in one go, if nothing is odd about any of them.
+class _FastDecoder:
+    """Decodes regular records of a page at once.
 
-    :param fields: which a column needs, and how they are decoded.
-    :param knows_all: whether to see as well which records have fields that no column needs; it knows those that came so
-        far.
-    :param is_partial: whether objects are read only in part: then their text has to be looked at as well.
+    :param fields: type of each field that a column needs.
+    :param knows_all: detect records with undeclared fields, of the names learned so far.
+    :param is_partial: objects are read only in part, so their text must be checked separately.
     """
 
     def __init__(self, fields: Mapping[str, Any], *, knows_all: bool, is_partial: bool) -> None:
@@ -65,109 +64,113 @@ class _Quick:
         self.knows_all = knows_all
         self._is_partial = is_partial
         self._fields = dict(fields)
-        self._others: dict[str, Any] = {}
+        self._other_fields: dict[str, Any] = {}
         self._decoder: Any = None
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
         self.learn(())
 
     def learn(self, names: Iterable[str]) -> None:
-        """Know these other fields, too."""
+        """Add names of undeclared fields."""
         import msgspec
 
-        self._others |= dict.fromkeys(names, msgspec.Raw)
+        self._other_fields |= dict.fromkeys(names, msgspec.Raw)
         self._decoder = None
-        if len(self._others) <= _MOST_OTHERS:  # records that always have new ones cost less where nothing is known
+        if len(self._other_fields) <= _MAX_OTHER_FIELDS:  # records with ever new fields are cheaper without learning
             with suppress(ValueError):
-                form: Any = _form(self._fields | self._others, is_strict=self.knows_all)
+                form: Any = _record_type(self._fields | self._other_fields, is_strict=self.knows_all)
                 self._decoder = msgspec.json.Decoder(list[form])
 
-    def columns(self, listed: bytes) -> tuple[Columns, Undeclared] | None:
-        """Return the records' values by field; None if a record is odd, or has a field that is not known."""
+    def columns(self, records_json: bytes) -> tuple[FieldValues, UndeclaredFields] | None:
+        """Return the values by field, or None if a record is irregular or has an unknown field."""
         if self._decoder is None:
             return None
         try:
             if self._is_partial:
-                listed.decode()  # msgspec reads over bytes that are no text
-            rows: list[Any] = self._decoder.decode(listed)
+                records_json.decode()  # msgspec does not check skipped bytes
+            rows: list[Any] = self._decoder.decode(records_json)
         except self._malformed:
             return None
-        found = _columns(rows)
-        others = dict(zip(self._others, found[len(self._fields) :], strict=True))
-        have = sorted(name for name, values in others.items() if any(values))
-        if any(all(others[name]) for name in have):
-            return found, Undeclared(len(rows), have)
-        return found, Undeclared(sum(map(any, zip(*(others[name] for name in have), strict=True))), have)
+        field_values = _columns(rows)
+        others = dict(zip(self._other_fields, field_values[len(self._fields) :], strict=True))
+        present = sorted(name for name, values in others.items() if any(values))
+        if any(all(others[name]) for name in present):
+            return field_values, UndeclaredFields(len(rows), present)
+        return field_values, UndeclaredFields(
+            sum(map(any, zip(*(others[name] for name in present), strict=True))), present
+        )
 
 
-class Decoder:
+class RecordDecoder:
     """Decodes the records of one source."""
 
     def __init__(self, records: Records, slices: JsonSlicer) -> None:
         import msgspec
 
         self._slices = slices
-        self._ways = {name: path_steps(column.at or name) for name, column in records.columns.items()}
-        self._texts = {name for name, column in records.columns.items() if needs_text(column.type)}
-        fields = list(dict.fromkeys(way[0] for way in self._ways.values()))
-        self._raw = {way[0] for name, way in self._ways.items() if name in self._texts}
+        self._paths = {name: path_steps(column.at or name) for name, column in records.columns.items()}
+        self._texts = {name for name, column in records.columns.items() if needs_json_text(column.type)}
+        fields = list(dict.fromkeys(path[0] for path in self._paths.values()))
+        self._raw = {path[0] for name, path in self._paths.items() if name in self._texts}
         self._fields = {field: msgspec.Raw if field in self._raw else Any for field in fields}
-        form: Any = _form(self._fields)
-        self._nothing = form()
+        form: Any = _record_type(self._fields)
+        self._empty_record = form()
         self._all = msgspec.json.Decoder(list[form])
         self._one = msgspec.json.Decoder(form)
-        self._getters = {name: self._getter(name) for name in self._ways}
-        # Of objects that columns look into, msgspec makes no more than what they look for.
-        inner = {field: names for field in fields if (names := self._inside(field))}
-        quick = self._fields | {field: _form(dict.fromkeys(names, Any)) | None for field, names in inner.items()}
-        # A field that is read over for its text may hold bytes that are none, and another column look into it.
+        self._getters = {name: self._getter(name) for name in self._paths}
+        # From objects with nested columns, msgspec decodes only the needed fields.
+        inner = {field: names for field in fields if (names := self._subfields_needed(field))}
+        quick = self._fields | {field: _record_type(dict.fromkeys(names, Any)) | None for field, names in inner.items()}
+        # A field kept as text may contain invalid UTF-8, and another column may read inside it.
         self._looks_into_texts = any(
-            way[0] in self._raw and name not in self._texts for name, way in self._ways.items()
+            path[0] in self._raw and name not in self._texts for name, path in self._paths.items()
         )
         is_partial = bool(inner) or self._looks_into_texts
-        self._quick = _Quick(quick, knows_all=records.undeclared != "json", is_partial=is_partial)
-        self._quick_getters = self._getters | {
-            name: _attribute(f"f{inner[way[0]].index(way[1])}") for name, way in self._ways.items() if way[0] in inner
+        self._fast_decoder = _FastDecoder(quick, knows_all=records.undeclared != "json", is_partial=is_partial)
+        self._fast_getters = self._getters | {
+            name: _attribute_getter(f"f{inner[path[0]].index(path[1])}")
+            for name, path in self._paths.items()
+            if path[0] in inner
         }
         self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-    def decode(self, cut: Cut) -> Decoded:
+    def decode(self, page: PageParts) -> DecodedRecords:
         """Return the values of a page with records."""
-        bad: dict[int, str] = {}
+        unreadable: dict[int, str] = {}
         surrogates = 0
         unread: list[int] = []
-        getters = self._quick_getters
-        if (found := self._quick.columns(cut.listed)) is None:
-            getters, found = self._getters, self._columns(cut, unread)
-        by_field = dict(zip(self._fields, found[0], strict=False))
-        values = {name: get(by_field[self._ways[name][0]]) for name, get in getters.items()}
+        getters = self._fast_getters
+        if (fields_and_undeclared := self._fast_decoder.columns(page.records_json)) is None:
+            getters, fields_and_undeclared = self._getters, self._columns(page, unread)
+        by_field = dict(zip(self._fields, fields_and_undeclared[0], strict=False))
+        values = {name: get(by_field[self._paths[name][0]]) for name, get in getters.items()}
         for number in unread:
             try:
-                found_here, has_surrogates = self._slowly(bytes(cut.records[number]))
+                slow_values, has_surrogates = self._decode_slowly(bytes(page.records[number]))
             except NotJsonError as error:
-                bad[number] = str(error)
-                found_here, has_surrogates = dict.fromkeys(self._ways), False
+                unreadable[number] = str(error)
+                slow_values, has_surrogates = dict.fromkeys(self._paths), False
             surrogates += has_surrogates
-            for name, value in found_here.items():
+            for name, value in slow_values.items():
                 values[name][number] = value
-        return Decoded(values, bad, surrogates, found[1])
+        return DecodedRecords(values, unreadable, surrogates, fields_and_undeclared[1])
 
-    def _columns(self, cut: Cut, unread: list[int]) -> tuple[Columns, Undeclared]:
-        """Return the records' values by field, as far as msgspec reads them one by one.
+    def _columns(self, page: PageParts, unread: list[int]) -> tuple[FieldValues, UndeclaredFields]:
+        """Return the values by field of the records that msgspec can read one by one.
 
-        :param unread: gets the numbers of the other records.
+        :param unread: receives the numbers of the other records.
         """
-        undeclared = self._undeclared(cut) if self._quick.knows_all else Undeclared(0, [])
+        undeclared = self._undeclared(page) if self._fast_decoder.knows_all else UndeclaredFields(0, [])
         try:
-            self._require_text(cut.listed)
-            return _columns(self._all.decode(cut.listed)), undeclared
+            self._require_text(page.records_json)
+            return _columns(self._all.decode(page.records_json)), undeclared
         except self._malformed:
             rows = []
-            for number, record in enumerate(cut.records):
+            for number, record in enumerate(page.records):
                 try:
                     self._require_text(record)
                     rows.append(self._one.decode(record))
                 except self._malformed:
-                    rows.append(self._nothing)
+                    rows.append(self._empty_record)
                     unread.append(number)
             return _columns(rows), undeclared
 
@@ -175,65 +178,63 @@ class Decoder:
         if self._looks_into_texts:
             bytes(encoded).decode()
 
-    def _undeclared(self, cut: Cut) -> Undeclared:
+    def _undeclared(self, page: PageParts) -> UndeclaredFields:
         names: set[str] = set()
         records = 0
-        for record in cut.records:
+        for record in page.records:
             try:
                 others = self._slices.members(record).keys() - self._fields.keys()
             except ValueError:
-                continue  # what is no object is told as that
+                continue  # reported elsewhere as not an object
             records += bool(others)
             names |= others
-        self._quick.learn(names)
-        return Undeclared(records, sorted(names))
+        self._fast_decoder.learn(names)
+        return UndeclaredFields(records, sorted(names))
 
-    def source(self, record: Any, name: str) -> str | None:
-        """Return the JSON text of a column's field in a record; None if it cannot be found."""
+    def json_text(self, record: Any, name: str) -> str | None:
+        """Return the JSON text of a column's field in a record, or None."""
         try:
-            raw = self._slices.value_at(record, self._ways[name])
+            raw = self._slices.value_at(record, self._paths[name])
             return None if raw is MISSING else bytes(raw).decode()
         except (ValueError, RecursionError):
             return None
 
-    def _inside(self, field: str) -> list[str]:
-        """Return what columns look for inside a field, if that is all that is wanted of it, one level down."""
-        ways = [way for way in self._ways.values() if way[0] == field]
-        if field in self._raw or any(len(way) != 2 or way[1].isdigit() for way in ways):
+    def _subfields_needed(self, field: str) -> list[str]:
+        paths = [path for path in self._paths.values() if path[0] == field]
+        if field in self._raw or any(len(path) != 2 or path[1].isdigit() for path in paths):
             return []
-        return list(dict.fromkeys(way[1] for way in ways))
+        return list(dict.fromkeys(path[1] for path in paths))
 
     def _getter(self, name: str) -> Callable[[Sequence[Any]], list[Any]]:
-        """Return what makes the values of a column of those of the field where its way begins."""
-        way, is_text = self._ways[name], name in self._texts
-        if way[0] not in self._raw:
-            return list if len(way) == 1 else _deeper(way[1:])
+        path, is_text = self._paths[name], name in self._texts
+        if path[0] not in self._raw:
+            return list if len(path) == 1 else _nested_getter(path[1:])
 
         def text_of(raw: Any) -> bytes:
             text = bytes(raw)
-            if len(way) == 1 or not text:
+            if len(path) == 1 or not text:
                 return text
-            part = self._slices.value_at(text, way[1:])
+            part = self._slices.value_at(text, path[1:])
             return b"" if part is MISSING else bytes(part)
 
         if is_text:
             return lambda values: list(map(text_of, values))
-        return lambda values: [_loaded(text_of(value)) for value in values]
+        return lambda values: [_decode_or_text(text_of(value)) for value in values]
 
-    def _slowly(self, record: bytes) -> tuple[dict[str, Any], bool]:
-        """Read a record that msgspec does not.
+    def _decode_slowly(self, record: bytes) -> tuple[dict[str, Any], bool]:
+        """Decode a record that msgspec refuses.
 
-        :raises NotJsonError: it is no JSON object, either.
+        :raises NotJsonError: the record is not a JSON object.
         """
         document = parse_json(decode_utf8(record))
         if not isinstance(document, dict):
-            raise NotJsonError("it is no JSON object")
+            raise NotJsonError("it is not a JSON object")
         values: dict[str, Any] = {}
         has_surrogates = False
-        for name, way in self._ways.items():
-            value = value_at_steps(document, way)
+        for name, path in self._paths.items():
+            value = value_at_steps(document, path)
             if name in self._texts:
-                raw = self._slices.value_at(record, way)
+                raw = self._slices.value_at(record, path)
                 value = b"" if raw is MISSING else bytes(raw)
             elif isinstance(value, str) and SURROGATES.search(value):
                 value, has_surrogates = SURROGATES.sub("\ufffd", value), True
@@ -241,10 +242,10 @@ class Decoder:
         return values, has_surrogates
 
 
-def _form(fields: Mapping[str, Any], *, is_strict: bool = False) -> Any:
-    """Return a form of records that has these fields.
+def _record_type(fields: Mapping[str, Any], *, is_strict: bool = False) -> Any:
+    """Return a msgspec type with these fields.
 
-    :raises ValueError: msgspec cannot look for a field of such a name.
+    :raises ValueError: msgspec does not support a field's name.
     """
     import msgspec
 
@@ -261,8 +262,7 @@ def _form(fields: Mapping[str, Any], *, is_strict: bool = False) -> Any:
     )
 
 
-def _attribute(name: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return what takes an attribute of values; None of those that are None."""
+def _attribute_getter(name: str) -> Callable[[Sequence[Any]], list[Any]]:
     get = attrgetter(name)
 
     def attribute(values: Sequence[Any]) -> list[Any]:
@@ -273,26 +273,25 @@ def _attribute(name: str) -> Callable[[Sequence[Any]], list[Any]]:
     return attribute
 
 
-def _columns(rows: list[Any]) -> Columns:
+def _columns(rows: list[Any]) -> FieldValues:
     from msgspec.structs import astuple
 
     return list(zip(*map(astuple, rows), strict=True))
 
 
-def _deeper(way: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return what finds values inside decoded ones; None where there is nothing."""
-    first, is_last = way[0], len(way) == 1
+def _nested_getter(path: tuple[str, ...]) -> Callable[[Sequence[Any]], list[Any]]:
+    first, is_last = path[0], len(path) == 1
 
     def all_inside(values: Sequence[Any]) -> list[Any]:
         if is_last:  # and nearly all are objects
-            return [value.get(first) if type(value) is dict else value_at_steps(value, way) for value in values]
-        return [value_at_steps(value, way) for value in values]
+            return [value.get(first) if type(value) is dict else value_at_steps(value, path) for value in values]
+        return [value_at_steps(value, path) for value in values]
 
     return all_inside
 
 
-def _loaded(text: bytes) -> Any:
-    """Return a value; of a number that is too long its text, which fits no column but one of texts."""
+def _decode_or_text(text: bytes) -> Any:
+    """Decode a value. A number with too many digits stays text, which fits only a text column."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

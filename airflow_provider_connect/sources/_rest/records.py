@@ -1,4 +1,4 @@
-"""Where records stand in a page, what identifies them, and which of their fields become columns."""
+"""Declaration of the records: location, key and columns."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 SIMPLE_TYPES = ("string", "bigint", "double", "boolean", "timestamp", "date", "json")
 DOCUMENT, RECORD_KEY = "document", "record_key"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TAKEN = {DOCUMENT, RECORD_KEY, "day"}
+_RESERVED_NAMES = {DOCUMENT, RECORD_KEY, "day"}
 
 
 class Column(Declared):
-    """One column, and the field that it is made of."""
+    """One column and its field."""
 
     type: str = Field(
         description="string (numbers keep their JSON text), bigint, double, boolean, timestamp, date, decimal(p,s) or "
         "json (the field's JSON text)."
     )
     at: FieldPath | None = Field(
-        default=None, description="Where the field stands in the record; by default it is named as the column."
+        default=None, description="Location of the field in the record. By default the column's name."
     )
-    format: Literal["iso", "epoch_s", "epoch_ms"] = Field(default="iso", description="How a timestamp is written.")
-    zone: ZoneName = Field(default="UTC", description="IANA zone of a timestamp that is written without one.")
-    comment: str = Field(default="", description="What it holds; goes to the sink with the column.")
+    format: Literal["iso", "epoch_s", "epoch_ms"] = Field(default="iso", description="Format of a timestamp.")
+    zone: ZoneName = Field(default="UTC", description="IANA zone of a timestamp without zone.")
+    comment: str = Field(default="", description="Description, passed on to the sink.")
 
     @field_validator("type")
     @classmethod
@@ -56,83 +56,87 @@ class Column(Declared):
         return self
 
 
-def _spelled_out(value: Any) -> Any:
+def _expand_type_name(value: Any) -> Any:
     return {"type": value} if isinstance(value, str) else value
 
 
 class Records(Declared):
     """The records of a page."""
 
-    at: FieldPath = Field(
-        default="", description="Where the list of records stands; by default the answer is the list."
-    )
+    at: FieldPath = Field(default="", description="Location of the list of records. By default the whole answer.")
     missing: Literal["fail", "empty"] = Field(
         default="fail",
-        description="What an answer means that has no such field, or null there: trouble, or a page without records.",
+        description="Meaning of an answer without this field, or with null. fail: an error. empty: no records.",
     )
     key: tuple[str, ...] = Field(
         min_length=1,
-        description="The columns that identify a record: doubles are dropped, and sinks merge by it.",
+        description="Columns that identify a record. Duplicates are dropped, and sinks merge by them.",
     )
-    columns: dict[str, Annotated[Column, BeforeValidator(_spelled_out, json_schema_input_type=str | Column)]] = Field(
-        min_length=1, description='Columns and their types, such as {"id": "bigint", "updated_at": "timestamp"}.'
+    columns: dict[str, Annotated[Column, BeforeValidator(_expand_type_name, json_schema_input_type=str | Column)]] = (
+        Field(min_length=1, description='Columns and their types, such as {"id": "bigint", "updated_at": "timestamp"}.')
     )
     undeclared: Literal["json", "drop", "fail"] = Field(
         default="json",
-        description="What becomes of fields that no column names: the column document keeps the whole record as it "
-        "was sent, they are dropped, or they fail the day. What is dropped is counted.",
+        description="Effect of fields without a column. json: the column document holds the whole record as sent. "
+        "drop: drop and count them. fail: fail the day.",
     )
-    day: str | None = Field(
-        default=None, description="The column, a timestamp or a date, that tells on which day a record belongs."
-    )
+    day: str | None = Field(default=None, description="Column, a timestamp or a date, with the day of a record.")
     outside: Literal["count", "drop", "fail"] = Field(
         default="fail",
-        description="What becomes of a record whose day is another: it is kept and counted, dropped and counted, or "
-        "fails the day.",
+        description="Effect of records of other days. count: keep and count. drop: drop and count. fail: fail the day",
     )
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        found = [f"columns: {name!r} is no name: take letters, digits and _, and set at" for name in self._illegal()]
-        found += [f"columns: {name!r} is a column of ours" for name in self.columns if name.lower() in _TAKEN]
+        problems = [
+            f"columns: {name!r} is not a valid name. Use letters, digits and _, and set at"
+            for name in self._illegal_names()
+        ]
+        problems += [
+            f"columns: {name!r} is a reserved name" for name in self.columns if name.lower() in _RESERVED_NAMES
+        ]
         lower = [name.lower() for name in self.columns]
-        found += [f"columns: {name!r} stands twice: sinks do not tell case apart" for name in _doubled(lower)]
+        problems += [f"columns: {name!r} occurs twice. Sinks ignore case" for name in _repeated(lower)]
         if self.day is None and self.outside != "fail":
-            found.append("outside: needs day, the column that tells the day")
+            problems.append("outside: requires day, the column with the day")
         if self.day is not None and self.day not in self.columns:
-            found.append(f"day: {self.day!r} is no column; {suggest_nearest(self.day, self.columns)}")
+            problems.append(f"day: {self.day!r} is not a column; {suggest_nearest(self.day, self.columns)}")
         elif self.day is not None and self.columns[self.day].type not in ("timestamp", "date"):
-            found.append(f"day: column {self.day!r} is neither timestamp nor date")
-        if found:
-            raise ValueError("; ".join(found))
+            problems.append(f"day: column {self.day!r} is neither timestamp nor date")
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
-    def _illegal(self) -> list[str]:
+    def _illegal_names(self) -> list[str]:
         return [name for name in self.columns if not _NAME.fullmatch(name)]
 
 
-def _doubled(names: list[str]) -> list[str]:
+def _repeated(names: list[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
 
 
 class ParentColumn(NamedTuple):
-    """A column whose values are those of a column of the parent."""
+    """A column with the values of a parent's column."""
 
     name: str
-    of: str
+    parent_name: str
     column: Column
 
 
-def schema(records: Records, parents: tuple[ParentColumn, ...]) -> pa.Schema:
+def row_schema(records: Records, parent_columns: tuple[ParentColumn, ...]) -> pa.Schema:
     """Return the schema of all batches, with metadata as :meth:`.Poller.schema` defines it."""
     import pyarrow as pa
 
-    of_parent = {one.name: f"The parent's {one.of}." for one in parents}
-    declared: Mapping[str, Column] = {one.name: one.column for one in parents} | records.columns
+    parent_comments = {
+        parent_column.name: f"The parent's {parent_column.parent_name}." for parent_column in parent_columns
+    }
+    declared: Mapping[str, Column] = {
+        parent_column.name: parent_column.column for parent_column in parent_columns
+    } | records.columns
     columns = {
         name: RowColumn(
             column.type,
-            column.comment or of_parent.get(name) or f"Field {column.at or name!r} of the record.",
+            column.comment or parent_comments.get(name) or f"Field {column.at or name!r} of the record.",
             required=name in records.key,
         )
         for name, column in declared.items()

@@ -1,4 +1,4 @@
-"""What is asked, with places for the day's bounds and a parent's values; and where a count of the day stands."""
+"""Declaration of a request with placeholders, and of a count."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ Method = Literal["GET", "POST"]
 
 
 class Request(Declared):
-    """One request; what is asked page by page differs in what the paging adds."""
+    """One request. Pages differ only in the values that the paging adds."""
 
     path: str = Field(
         min_length=1, description="Path under the connection's host, such as /v1/events or /repos/{parent.name}/issues."
     )
     method: Method = Field(default="GET", description="GET, or POST with a body.")
     params: dict[str, Value | tuple[Value, ...]] = Field(
-        default_factory=dict, description="Of the query. A list sends its name once for each value."
+        default_factory=dict, description="Query parameters. A list repeats its name for each value."
     )
     headers: dict[str, str] = Field(
-        default_factory=dict, description="Beside those of the credentials, which stand in the connection alone."
+        default_factory=dict, description="More headers. Credentials belong to the connection."
     )
-    body: Any = Field(default=None, description="Sent as JSON; only of a POST.")
-    form: dict[str, str] | None = Field(default=None, description="Sent as a form in place of a body; only of a POST.")
+    body: Any = Field(default=None, description="JSON body of a POST.")
+    form: dict[str, str] | None = Field(default=None, description="Form fields of a POST, instead of a body.")
 
     @model_validator(mode="after")
     def _fits_its_method(self) -> Self:
-        sent = [one for one in (self.body, self.form) if one is not None]
-        unfit = {
-            "path: give the path alone; the connection names the host": re.search("://|^//", self.path),
-            "path: what comes after a '?' stands in params": re.search("[?#]", self.path),
-            "body and form belong to method='POST'": sent and self.method == "GET",
-            "give either body or form": len(sent) > 1,
+        bodies = [body for body in (self.body, self.form) if body is not None]
+        conflicts = {
+            "path: remove the host, which the connection names": re.search("://|^//", self.path),
+            "path: move the query after '?' to params": re.search("[?#]", self.path),
+            "body and form require method='POST'": bodies and self.method == "GET",
+            "set either body or form": len(bodies) > 1,
         }
-        if found := [problem for problem, is_there in unfit.items() if is_there]:
-            raise ValueError("; ".join(found))
+        if problems := [problem for problem, applies in conflicts.items() if applies]:
+            raise ValueError("; ".join(problems))
         return self
 
 
@@ -48,19 +48,17 @@ Snapshot = Literal["replace", "daily"]
 
 
 class Count(Declared):
-    """A request whose answer tells how many records a day has."""
+    """A request for the number of a day's records."""
 
-    request: Request | None = Field(
-        default=None, description="What is asked; by default the first page, whose answer tells the total, too."
-    )
-    at: FieldPath | None = Field(default=None, description="Where the number stands, such as /meta/total.")
-    header: str | None = Field(default=None, description="The header that holds it, such as X-Total-Count.")
+    request: Request | None = Field(default=None, description="The request. By default that of the first page.")
+    at: FieldPath | None = Field(default=None, description="Location of the number, such as /meta/total.")
+    header: str | None = Field(default=None, description="Header with the number, such as X-Total-Count.")
     is_least: bool = Field(
-        default=False, description="Whether a day may rightly have more records than the API counts."
+        default=False, description="Whether a day may legitimately have more records than the API counts."
     )
 
     @model_validator(mode="after")
-    def _is_somewhere(self) -> Self:
+    def _has_one_location(self) -> Self:
         if (self.at is None) == (self.header is None):
-            raise ValueError("give either at or header")
+            raise ValueError("set either at or header")
         return self

@@ -1,4 +1,4 @@
-"""Makes rows of a page: typed, keyed, of the day, each key once; and counts what is dropped."""
+"""Converts a page to rows: typed, with keys, of the day, each key once. Counts dropped records."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from airflow_provider_connect.errors import DataError, RetriableError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import keys_as_hex, record_keys
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._rest.column_builder import made
+from airflow_provider_connect.sources._rest.column_builder import build_column
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.page_parser import Cut
-from airflow_provider_connect.sources._rest.record_decoder import Decoded, Decoder, Undeclared
-from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY, ParentColumn, Records, schema
+from airflow_provider_connect.sources._rest.page_parser import PageParts
+from airflow_provider_connect.sources._rest.record_decoder import DecodedRecords, RecordDecoder, UndeclaredFields
+from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY, ParentColumn, Records, row_schema
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 from airflow_provider_connect.values.json.slices import JsonSlicer
 from airflow_provider_connect.window import Day
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _LIMIT_BYTES = 16 << 20
 
 
-class Siblings:
-    """Looks at the records of one poll that are dropped as duplicates, parent by parent.
+class SiblingCheck:
+    """Checks the duplicates of one poll, parent by parent.
 
-    The same record under two parents is a duplicate. Another record under the same key is a row that would be lost.
+    The same record under two parents is a duplicate. A different record with the same key would be lost.
 
-    :param stack: lets go of what it keeps.
+    :param stack: releases the keys.
     """
 
     def __init__(self, options: RestOptions, stack: ExitStack) -> None:
@@ -39,118 +39,121 @@ class Siblings:
         self._names = [name for name in records.columns if name not in records.key]
         self._names += [DOCUMENT] if records.undeclared == "json" else []
         self._contents = stack.enter_context(KeySet(_LIMIT_BYTES))
-        self._of_parents = stack.enter_context(KeySet(_LIMIT_BYTES))
+        self._keys_by_parent = stack.enter_context(KeySet(_LIMIT_BYTES))
         self._parent = 0
 
     @classmethod
-    def of(cls, options: RestOptions, stack: ExitStack) -> Siblings | None:
-        """Return what looks at the children of several parents; None where their key names the parent."""
+    def for_options(cls, options: RestOptions, stack: ExitStack) -> SiblingCheck | None:
+        """Return a check for children of several parents, or None if their key includes the parent."""
         is_needed = options.parent is not None and not set(options.parent_columns) & set(options.records.key)
         return cls(options, stack) if is_needed else None
 
-    def begin(self) -> None:
-        """Go on to the next parent."""
+    def start_parent(self) -> None:
+        """Start the next parent."""
         self._parent += 1
 
-    def require_same(self, columns: Mapping[str, pa.Array], kept: Any, first: Any, about: str) -> None:
-        """Make sure that no record is dropped that differs from the one of another parent with its key.
+    def require_no_lost_records(
+        self, columns: Mapping[str, pa.Array], is_kept: Any, is_new_key: Any, label: str
+    ) -> None:
+        """Require that dropped duplicates equal the record of the other parent.
 
-        :param kept: of each record, whether it is a row, but for its key.
-        :param first: of those, whether the key is new.
-        :raises RetriableError: there is one; or a record changed between two parents, which the next try mends.
+        :param is_kept: per record, whether it is a row, duplicates included.
+        :param is_new_key: per kept record, whether its key is new.
+        :raises RetriableError: a record differs. A change between two parents looks the same, and the next try repairs
+            it.
         """
         import pyarrow as pa
 
         names = (RECORD_KEY, *self._names)
-        rows = [columns[name].filter(pa.array(kept)) for name in names]
+        rows = [columns[name].filter(pa.array(is_kept)) for name in names]
         is_new = self._contents.add_keys(record_keys("", rows))
-        is_first_here = self._of_parents.add_keys(record_keys(str(self._parent), rows[:1]))
-        lost = ~first & is_new & is_first_here
+        is_first_here = self._keys_by_parent.add_keys(record_keys(str(self._parent), rows[:1]))
+        lost = ~is_new_key & is_new & is_first_here
         if lost.any():
-            # What the parent has twice on this very page is its own matter.
-            begun = set(rows[0].filter(pa.array(first)).to_pylist())
-            found = sum(key not in begun for key in rows[0].filter(pa.array(lost)).to_pylist())
-            if found:
+            # Duplicates of one parent on this page are allowed.
+            new_keys = set(rows[0].filter(pa.array(is_new_key)).to_pylist())
+            lost_records = sum(key not in new_keys for key in rows[0].filter(pa.array(lost)).to_pylist())
+            if lost_records:
                 raise RetriableError(
-                    f"{about}: {found:,} records have the key of another parent's record and differ from it: they "
-                    "would be lost as its duplicates. A key that is unique within its parent only needs the parent, "
-                    "too: name a column of it in parent_columns, and that in records.key. If the key is unique, a "
-                    "record has changed meanwhile, and the next try finds it alike"
+                    f"{label}: {lost_records:,} records have the key of another parent's record and differ from it. "
+                    "They would be lost as duplicates. If the key is unique only within its parent, add a parent "
+                    "column to parent_columns and to records.key. If the key is unique, a record has changed during "
+                    "the poll, and the next try repairs it"
                 )
 
 
-_SHOWN_FIELDS = 5
+_MAX_NAMED_FIELDS = 5
 
 
-class Rows(NamedTuple):
+class PageRows(NamedTuple):
     """The rows of a page.
 
-    :param mark: the same for two pages with the same records alone; None if there are none.
+    :param fingerprint: equal for two pages only if their records are equal. None without records.
     """
 
     batch: pa.RecordBatch
-    mark: bytes | None
+    fingerprint: bytes | None
 
 
-class RowMaker:
-    """Makes the rows of one poll.
+class RowBuilder:
+    """Builds the rows of one poll.
 
-    :param seen: the keys of the rows so far.
-    :param day: which they should be of; None for a snapshot.
-    :param siblings: looks at what is dropped as a duplicate of another parent's record; None where that cannot be.
+    :param seen_keys: keys of earlier rows.
+    :param day: the expected day, or None for a snapshot.
+    :param sibling_check: checks duplicates of another parent's record, if they can occur.
     """
 
     def __init__(
         self,
         records: Records,
-        parents: tuple[ParentColumn, ...],
+        parent_columns: tuple[ParentColumn, ...],
         day: Day | None,
         *,
-        seen: KeySet,
+        seen_keys: KeySet,
         tolerance: Tolerance,
         tally: Tally,
         slices: JsonSlicer,
-        siblings: Siblings | None = None,
+        sibling_check: SiblingCheck | None = None,
     ) -> None:
         self._records = records
-        self._parents = parents
+        self._parents = parent_columns
         self._day = day
-        self._seen = seen
+        self._seen = seen_keys
         self._tolerance = tolerance
         self._tally = tally
-        self._schema = schema(records, parents)
-        self._decoder = Decoder(records, slices)
-        self._siblings = siblings
+        self._schema = row_schema(records, parent_columns)
+        self._decoder = RecordDecoder(records, slices)
+        self._siblings = sibling_check
 
-    def rows(self, cut: Cut, of_parent: Mapping[str, Any], about: str) -> Rows:
-        """Return the rows of a page that are kept.
+    def build_rows(self, page: PageParts, parent_values: Mapping[str, Any], label: str) -> PageRows:
+        """Return the kept rows of a page.
 
-        :param of_parent: the parent's values, by its own columns.
-        :param about: which page it is, for messages.
-        :raises DataError: a record is bad, and not tolerated, or has fields that are not declared.
+        :param parent_values: values of the parent by its own columns.
+        :param label: names the page in messages.
+        :raises DataError: a record is invalid and not tolerated, or has undeclared fields.
         """
         import numpy as np
         import pyarrow as pa
 
-        if not cut.records:
-            return Rows(pa.RecordBatch.from_pylist([], schema=self._schema), None)
-        decoded = self._decoder.decode(cut)
-        self._take_undeclared(decoded.undeclared, about)
-        columns, bad = self._columns(cut, decoded)
-        for one in self._parents:
-            value = pa.scalar(of_parent[one.of], self._schema.field(one.name).type)
-            columns[one.name] = pa.repeat(value, len(cut.records))
-        self._require_known(columns, bad)
+        if not page.records:
+            return PageRows(pa.RecordBatch.from_pylist([], schema=self._schema), None)
+        decoded = self._decoder.decode(page)
+        self._count_undeclared(decoded.undeclared, label)
+        columns, invalid = self._columns(page, decoded)
+        for parent_column in self._parents:
+            value = pa.scalar(parent_values[parent_column.parent_name], self._schema.field(parent_column.name).type)
+            columns[parent_column.name] = pa.repeat(value, len(page.records))
+        self._require_key_and_day(columns, invalid)
         first = self._tally.rows
-        self._tally.rows += len(cut.records)
-        keep = np.ones(len(cut.records), dtype=bool)
-        self._set_aside(cut, bad, keep, first, about)
+        self._tally.rows += len(page.records)
+        keep = np.ones(len(page.records), dtype=bool)
+        self._reject(page, invalid, keep, first, label)
         key_bytes = record_keys("", [columns[name] for name in self._records.key])
-        # By keys: other fields may change from one answer to the next, though the records are the same.
-        mark = hashlib.blake2b(cut.listed if bad else key_bytes, digest_size=16).digest()
+        # By keys, because other fields of the same record may change between answers.
+        mark = hashlib.blake2b(page.records_json if invalid else key_bytes, digest_size=16).digest()
         columns[RECORD_KEY] = keys_as_hex(key_bytes)
-        self._keep_day(columns, keep, about)
-        self._keep_first(key_bytes, columns, keep, about)
+        self._drop_other_days(columns, keep, label)
+        self._drop_duplicates(key_bytes, columns, keep, label)
         batch = pa.RecordBatch.from_arrays(
             [
                 column if (column := columns[field.name]).type == field.type else column.cast(field.type)
@@ -158,60 +161,63 @@ class RowMaker:
             ],
             schema=self._schema,
         )
-        return Rows(batch if keep.all() else batch.filter(pa.array(keep)), mark)
+        return PageRows(batch if keep.all() else batch.filter(pa.array(keep)), mark)
 
-    def _columns(self, cut: Cut, decoded: Decoded) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
-        """Return the declared columns, and by number the records that are bad, with reason and column."""
-        bad = {number: (reason, "") for number, reason in decoded.bad.items()}
-        if decoded.surrogates:
-            self._tally.counts["lone_surrogates"] += decoded.surrogates
+    def _columns(
+        self, page: PageParts, decoded: DecodedRecords
+    ) -> tuple[dict[str, pa.Array], dict[int, tuple[str, str]]]:
+        invalid = {number: (reason, "") for number, reason in decoded.unreadable.items()}
+        if decoded.lone_surrogates:
+            self._tally.counts["lone_surrogates"] += decoded.lone_surrogates
         columns: dict[str, pa.Array] = {}
         for name, column in self._records.columns.items():
-            array, misfits = made(
+            array, misfits = build_column(
                 column,
                 decoded.values[name],
-                lambda row, name=name: self._decoder.source(cut.records[row], name),  # type: ignore[misc]
+                lambda row, name=name: self._decoder.json_text(page.records[row], name),  # type: ignore[misc]
             )
             columns[name] = array
             for row in misfits:
-                bad.setdefault(row, (f"its value of column {name!r} is no {column.type}", name))
+                invalid.setdefault(row, (f"its value of column {name!r} is no {column.type}", name))
         if self._records.undeclared == "json":
-            columns[DOCUMENT] = _documents(cut, bad)
-        return columns, bad
+            columns[DOCUMENT] = _documents(page, invalid)
+        return columns, invalid
 
-    def _require_known(self, columns: Mapping[str, pa.Array], bad: dict[int, tuple[str, str]]) -> None:
-        """Add the records without a key, or, where the day decides, without their day."""
-        wanted = dict.fromkeys(self._records.key, "key")
+    def _require_key_and_day(self, columns: Mapping[str, pa.Array], invalid: dict[int, tuple[str, str]]) -> None:
+        """Mark records without a key as invalid, and, if the day decides, those without a day."""
+        required_columns = dict.fromkeys(self._records.key, "key")
         if self._day is not None and self._records.day is not None and self._records.outside != "count":
-            wanted.setdefault(self._records.day, "day")
-        for name, what in wanted.items():
+            required_columns.setdefault(self._records.day, "day")
+        for name, role in required_columns.items():
             if columns[name].null_count:
                 for row in columns[name].is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
-                    bad.setdefault(row, (f"its {what} column {name!r} is missing or null", name))
+                    invalid.setdefault(row, (f"its {role} column {name!r} is missing or null", name))
 
-    def _set_aside(self, cut: Cut, bad: Mapping[int, tuple[str, str]], keep: Any, first: int, about: str) -> None:
-        for number in sorted(bad):
-            reason, column = bad[number]
-            what = f"{about}: record {first + number} of those read is no row: {reason}"
-            self._tolerance.require(self._tally.counts["rejected"] + 1, what)
-            self._tally.reject(Reject(first + number, reason, bytes(cut.records[number]), column))
+    def _reject(
+        self, page: PageParts, invalid: Mapping[int, tuple[str, str]], keep: Any, first: int, label: str
+    ) -> None:
+        for number in sorted(invalid):
+            reason, column = invalid[number]
+            message = f"{label}: record {first + number} is rejected: {reason}"
+            self._tolerance.require(self._tally.counts["rejected"] + 1, message)
+            self._tally.reject(Reject(first + number, reason, bytes(page.records[number]), column))
             keep[number] = False
 
-    def _take_undeclared(self, found: Undeclared, about: str) -> None:
-        if not found.records:
+    def _count_undeclared(self, undeclared: UndeclaredFields, label: str) -> None:
+        if not undeclared.records:
             return
         if self._records.undeclared == "fail":
-            names = found.names
-            shown = ", ".join(ascii(name[:40]) for name in names[:_SHOWN_FIELDS])
-            more = f" and {len(names) - _SHOWN_FIELDS} more" if len(names) > _SHOWN_FIELDS else ""
+            names = undeclared.names
+            names_text = ", ".join(ascii(name[:40]) for name in names[:_MAX_NAMED_FIELDS])
+            more_text = f" and {len(names) - _MAX_NAMED_FIELDS} more" if len(names) > _MAX_NAMED_FIELDS else ""
             raise DataError(
-                f"{about}: records have fields that no column names: {shown}{more}. Declare them in records.columns, "
+                f"{label}: records have undeclared fields: {names_text}{more_text}. Declare them in records.columns, "
                 "or set records.undeclared to 'json' or 'drop'"
             )
-        self._tally.counts["undeclared_dropped"] += found.records
+        self._tally.counts["undeclared_dropped"] += undeclared.records
 
-    def _keep_day(self, columns: Mapping[str, pa.Array], keep: Any, about: str) -> None:
-        """Narrow ``keep`` to the records of the day, as declared; and tell the span of their times."""
+    def _drop_other_days(self, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
+        """Narrow ``keep`` to the records of the day, as declared, and record the span of their times."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -228,13 +234,13 @@ class RowMaker:
                 return
         if day is None:
             return
-        inside = self._inside(times)
+        inside = self._is_in_day(times)
         outside = keep & ~inside
         if not outside.any():
             return
         if self._records.outside == "fail":
             raise DataError(
-                f"{about}: {int(outside.sum()):,} records are not of day {self._day} by column {name!r}: correct "
+                f"{label}: {int(outside.sum()):,} records are not of day {self._day} by column {name!r}. Correct "
                 "bounds or zone, or set records.outside to 'drop' or 'count'"
             )
         if self._records.outside == "count":
@@ -243,7 +249,7 @@ class RowMaker:
             self._tally.counts["other_day"] += int(outside.sum())
             keep &= inside
 
-    def _inside(self, times: pa.Array) -> Any:
+    def _is_in_day(self, times: pa.Array) -> Any:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -255,32 +261,32 @@ class RowMaker:
             inside = pc.equal(times, pa.scalar(self._day.date, times.type))
         return pc.fill_null(inside, fill_value=False).to_numpy(zero_copy_only=False)
 
-    def _keep_first(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, about: str) -> None:
+    def _drop_duplicates(self, key_bytes: bytes, columns: Mapping[str, pa.Array], keep: Any, label: str) -> None:
         first = self._seen.add_keys(key_bytes, keep)
         if self._siblings is not None and len(first):
-            self._siblings.require_same(columns, keep, first, about)
+            self._siblings.require_no_lost_records(columns, keep, first, label)
         if not first.all():
             self._tally.counts["duplicates"] += int((~first).sum())
             keep[keep] = first
 
 
-def _documents(cut: Cut, bad: dict[int, tuple[str, str]]) -> pa.Array:
-    """Return the records' own texts; those that are not UTF-8 become bad."""
+def _documents(page: PageParts, invalid: dict[int, tuple[str, str]]) -> pa.Array:
+    """Return the records' own texts. Records that are not UTF-8 become invalid."""
     import numpy as np
     import pyarrow as pa
 
-    ends = np.cumsum(np.fromiter(map(len, cut.records), np.int64, len(cut.records)))
+    ends = np.cumsum(np.fromiter(map(len, page.records), np.int64, len(page.records)))
     try:
         offsets = pa.array(np.append(0, ends)).cast(pa.int32()).buffers()[1]
-        return pa.Array.from_buffers(pa.binary(), len(ends), [None, offsets, pa.py_buffer(b"".join(cut.records))]).cast(
-            pa.string()
-        )
+        return pa.Array.from_buffers(
+            pa.binary(), len(ends), [None, offsets, pa.py_buffer(b"".join(page.records))]
+        ).cast(pa.string())
     except pa.ArrowInvalid:
-        texts = [bytes(record) for record in cut.records]
+        texts = [bytes(record) for record in page.records]
         for number, text in enumerate(texts):
             try:
                 text.decode()
             except UnicodeDecodeError as error:
-                bad.setdefault(number, (f"invalid UTF-8 at its byte {error.start}", ""))
+                invalid.setdefault(number, (f"invalid UTF-8 at its byte {error.start}", ""))
                 texts[number] = b"{}"
         return pa.array(texts, pa.binary()).cast(pa.string())

@@ -1,4 +1,4 @@
-"""A web server that answers as a test says, and keeps what it heard."""
+"""A web server with answers from a test. Records the requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Heard(NamedTuple):
 
 
 class Said(NamedTuple):
-    """An answer; a body that is no bytes is sent as JSON."""
+    """An answer. A body that is not bytes is sent as JSON."""
 
     body: Any = b""
     status: int = 200
@@ -29,9 +29,9 @@ class Said(NamedTuple):
 
 
 class AnsweringServer:
-    """Answers each request with what ``answer`` returns for it; a context manager.
+    """Answers each request with the result of ``answer``. A context manager.
 
-    :ivar heard: the requests, in the order in which they came.
+    :ivar heard: the requests, in order.
     """
 
     def __init__(self, answer: Callable[[Heard], Said]) -> None:
@@ -45,10 +45,10 @@ class AnsweringServer:
                 body = self.rfile.read(int(headers.get("content-length", 0)))
                 heard = Heard(self.command, parts.path, parse_qsl(parts.query), headers, body)
                 outer.heard.append(heard)
-                said = answer(heard)
-                data = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
-                self.send_response_only(said.status)
-                for name, value in said.headers.items():
+                response = answer(heard)
+                data = response.body if isinstance(response.body, bytes) else json.dumps(response.body).encode()
+                self.send_response_only(response.status)
+                for name, value in response.headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()

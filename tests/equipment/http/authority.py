@@ -16,18 +16,18 @@ _DAY = dt.timedelta(days=1)
 
 
 class Authority:
-    """Signs certificates; nobody trusts it unless told to."""
+    """Signs certificates. Untrusted by default."""
 
     def __init__(self, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        made = self._certificate(self._name, self._key.public_key()).add_extension(
+        certificate = self._certificate(self._name, self._key.public_key()).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
-        self.pem = made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+        self.pem = certificate.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
 
     def server(self, folder: Path, host: str = "127.0.0.1", *, days: int = 1) -> ssl.SSLContext:
-        """Return what a TLS server of this name needs; its certificate ends in ``days``, or ended before."""
+        """Return the TLS context of a server of this name, with a certificate for ``days``, expired if negative."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         alternative: x509.GeneralName
@@ -35,12 +35,12 @@ class Authority:
             alternative = x509.IPAddress(ipaddress.ip_address(host))
         except ValueError:
             alternative = x509.DNSName(host)
-        made = self._certificate(subject, key.public_key(), days).add_extension(
+        certificate = self._certificate(subject, key.public_key(), days).add_extension(
             x509.SubjectAlternativeName([alternative]), critical=False
         )
         path = folder / f"{host}-{days}.pem"
         path.write_bytes(
-            made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+            certificate.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
             + key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
@@ -52,13 +52,13 @@ class Authority:
     def _certificate(
         self, subject: x509.Name, key: ec.EllipticCurvePublicKey, days: int = 1
     ) -> x509.CertificateBuilder:
-        now = dt.datetime.now(dt.UTC)
+        current_time = dt.datetime.now(dt.UTC)
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
             .public_key(key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - 9 * _DAY)
-            .not_valid_after(now + days * _DAY)
+            .not_valid_before(current_time - 9 * _DAY)
+            .not_valid_after(current_time + days * _DAY)
         )

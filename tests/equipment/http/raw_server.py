@@ -1,4 +1,4 @@
-"""A server on a real socket that sends exactly the bytes that a test wants."""
+"""A server on a real socket that sends exactly the bytes of a test."""
 
 from __future__ import annotations
 
@@ -59,25 +59,25 @@ class Peer:
         self._socket = context.wrap_socket(self._socket, server_side=True)
 
     def relay(self, port: int) -> None:
-        """Carry bytes to a port of this machine and back, as a proxy does, until both sides have ended.
+        """Relay bytes to a port of this machine and back, as a proxy does, until both sides have ended.
 
         In one thread: Python 3.11 does not guard a TLS socket that one thread reads and another writes.
         """
         with socket.create_connection(("127.0.0.1", port)) as far:
-            ways = {self._socket: far, far: self._socket}
-            while ways:
-                for source in _readable(list(ways)):
+            targets = {self._socket: far, far: self._socket}
+            while targets:
+                for source in _readable(list(targets)):
                     if data := source.recv(1 << 16):
-                        ways[source].sendall(data)
+                        targets[source].sendall(data)
                     else:
-                        ways.pop(source).shutdown(socket.SHUT_WR)
+                        targets.pop(source).shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         self._socket.close()
 
 
 def _readable(sockets: list[socket.socket]) -> list[socket.socket]:
-    decrypted = [one for one in sockets if isinstance(one, ssl.SSLSocket) and one.pending()]
+    decrypted = [tls_socket for tls_socket in sockets if isinstance(tls_socket, ssl.SSLSocket) and tls_socket.pending()]
     return decrypted or select.select(sockets, [], [], GIVE_UP_SECONDS)[0]
 
 

@@ -1,4 +1,4 @@
-"""One request with a client's own options, without an Airflow connection that names the route."""
+"""One request with the client's own options, without an Airflow connection."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import SecretStr
 from airflow_provider_connect.clients.http import client
 from airflow_provider_connect.clients.http.auth import Auth
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
-from airflow_provider_connect.clients.http.network import Reach
-from airflow_provider_connect.clients.http.route import Route
+from airflow_provider_connect.clients.http.network import AddressPolicy
+from airflow_provider_connect.clients.http.route import HttpRoute
 
 
 def request(
@@ -22,8 +22,8 @@ def request(
     *,
     proxy: SecretStr | None = None,
     ca_bundle: str | None = None,
-    reach: Reach | None = None,
+    reach: AddressPolicy | None = None,
     **options: Any,
 ) -> client.HttpResponse:
     """Send a request: see :func:`.client.request`."""
-    return client.request(Route(reach, proxy, ca_bundle), url, auth, limits, params=[*params.items()], **options)
+    return client.request(HttpRoute(reach, proxy, ca_bundle), url, auth, limits, params=[*params.items()], **options)

@@ -1,4 +1,4 @@
-"""What the API of the tests has: items of days, some in the very first and last second, and parents of them."""
+"""Items and parents of the tests' API, some in the very first and last second of a day."""
 
 from __future__ import annotations
 

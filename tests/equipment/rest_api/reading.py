@@ -1,4 +1,4 @@
-"""Declares sources for the API of the tests, and polls them as driver and executor do."""
+"""Declares sources for the tests' API, and polls them as driver and executor do."""
 
 from __future__ import annotations
 

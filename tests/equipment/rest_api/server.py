@@ -1,7 +1,7 @@
-"""A REST API on a port of this machine: each way to page there is, and the ways in which APIs lose rows.
+"""A REST API on a port of this machine, with every kind of paging and the quirks by which APIs lose rows.
 
-``quirks`` are what an API does all the time; ``faults`` are asked about each request in turn and may answer in the
-API's place. What is asked stands in ``asked``.
+``quirks`` are permanent. ``faults`` see each request in turn and may answer instead of the API. ``asked`` records the
+requests.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Quirk = Literal[
 
 @dataclass
 class Request:
-    """What came: a path that is quoted as it was sent, and the query's pairs in their order."""
+    """A request: the path as sent, still quoted, and the query's pairs in order."""
 
     method: str
     path: str
@@ -49,7 +49,7 @@ class Request:
     document: Any = None
 
     def first(self, name: str, default: str = "") -> str:
-        return next((value for each, value in self.query if each == name), default)
+        return next((value for key, value in self.query if key == name), default)
 
 
 @dataclass
@@ -163,48 +163,48 @@ class RestApi:
         return self.served(request)
 
     def served(self, request: Request) -> Answer:
-        """Return what the API answers by itself."""
+        """Return the API's regular answer."""
         kind = request.path.strip("/").partition("/")[0]
-        found: Callable[[Request], Answer] | None = getattr(self, f"_{kind.replace('-', '_')}", None)
-        return found(request) if found else Answer({"error": "no such path"}, 404)
+        handler: Callable[[Request], Answer] | None = getattr(self, f"_{kind.replace('-', '_')}", None)
+        return handler(request) if handler else Answer({"error": "no such path"}, 404)
 
     # What there is
 
-    def _wanted(self, request: Request) -> list[dict[str, Any]]:
-        """Return the items of the request's bounds: compared by the second, the end excluded unless that is a quirk."""
+    def _items_in_bounds(self, request: Request) -> list[dict[str, Any]]:
+        """Return the items within the bounds, compared by the second. The end is excluded except as a quirk."""
         since, until = request.first("since"), request.first("until")
         if isinstance(request.document, dict):
             since, until = request.document.get("since", since), request.document.get("until", until)
-        found = []
-        for each in self.items:
-            second = dt.datetime.fromisoformat(each["at"]).replace(microsecond=0)
+        items_in_bounds = []
+        for item in self.items:
+            second = dt.datetime.fromisoformat(item["at"]).replace(microsecond=0)
             if since and second < _moment(since).replace(microsecond=0):
                 continue
             if until and (second > _moment(until) if "inclusive_end" in self.quirks else second >= _moment(until)):
                 continue
-            found.append(each)
-        return found[:20] if "ends_at_20" in self.quirks else found
+            items_in_bounds.append(item)
+        return items_in_bounds[:20] if "ends_at_20" in self.quirks else items_in_bounds
 
-    def _size(self, asked: str) -> int:
-        size = int(asked) if asked else self.page_size
+    def _served_size(self, requested: str) -> int:
+        size = int(requested) if requested else self.page_size
         return min(size, self.page_size) if "caps_silently" in self.quirks else size
 
-    def _cut(self, wanted: list[dict[str, Any]], start: int, size: int) -> list[dict[str, Any]]:
+    def _page_of(self, items: list[dict[str, Any]], start: int, size: int) -> list[dict[str, Any]]:
         if "ignores_the_page" in self.quirks:
             start = 0
-        if "repeats_the_last_page" in self.quirks and start >= len(wanted):
-            start = (len(wanted) - 1) // size * size
+        if "repeats_the_last_page" in self.quirks and start >= len(items):
+            start = (len(items) - 1) // size * size
         if "empty_page_in_the_middle" in self.quirks and size <= start:
             if start < 2 * size:
                 return []
             start -= size  # what would have been on it comes later
-        page = wanted[start : start + size]
-        return [each for each in page if each["id"] % 3] if "drops_after_paging" in self.quirks else page
+        page = items[start : start + size]
+        return [item for item in page if item["id"] % 3] if "drops_after_paging" in self.quirks else page
 
-    def _more(self, wanted: list[dict[str, Any]], end: int, size: int) -> bool:
-        return end < len(wanted) + (size if "empty_page_in_the_middle" in self.quirks else 0)
+    def _has_more(self, items: list[dict[str, Any]], end: int, size: int) -> bool:
+        return end < len(items) + (size if "empty_page_in_the_middle" in self.quirks else 0)
 
-    def _listed(self, page: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    def _page_document(self, page: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         if not page and "omits_empty" in self.quirks:
             return more
         return {"items": None if not page and "null_for_empty" in self.quirks else page, **more}
@@ -212,78 +212,88 @@ class RestApi:
     # The ways to page
 
     def _single(self, request: Request) -> Answer:
-        return Answer(self._wanted(request))
+        return Answer(self._items_in_bounds(request))
 
     def _pages(self, request: Request) -> Answer:
-        """Pages with numbers; totals in the body of /pages/totals and in headers."""
-        wanted, number, size = self._wanted(request), int(request.first("page", "1")), self._size(request.first("size"))
-        page = self._cut(wanted, (number - 1) * size, size)
-        if "past_the_end_is_400" in self.quirks and (number - 1) * size >= len(wanted):
+        """Pages with numbers. Totals in the body of /pages/totals and in headers."""
+        items, number, size = (
+            self._items_in_bounds(request),
+            int(request.first("page", "1")),
+            self._served_size(request.first("size")),
+        )
+        page = self._page_of(items, (number - 1) * size, size)
+        if "past_the_end_is_400" in self.quirks and (number - 1) * size >= len(items):
             return Answer({"code": "invalid_page"}, 400)
-        headers = {"X-Total": str(len(wanted)), "X-Pages": str(-(-len(wanted) // size))}
+        headers = {"X-Total": str(len(items)), "X-Pages": str(-(-len(items) // size))}
         if not request.path.endswith("totals"):
             return Answer(page, headers=headers)
-        total = None if "total_is_null" in self.quirks else len(wanted)
-        return Answer(self._listed(page, total=total, more=self._more(wanted, number * size, size)), headers=headers)
+        total = None if "total_is_null" in self.quirks else len(items)
+        return Answer(
+            self._page_document(page, total=total, more=self._has_more(items, number * size, size)), headers=headers
+        )
 
     def _offset(self, request: Request) -> Answer:
-        wanted, start, size = (
-            self._wanted(request),
+        items, start, size = (
+            self._items_in_bounds(request),
             int(request.first("offset", "0")),
-            self._size(request.first("limit")),
+            self._served_size(request.first("limit")),
         )
-        page = self._cut(wanted, start, size)
-        return Answer(self._listed(page, total=len(wanted), more=self._more(wanted, start + size, size)))
+        page = self._page_of(items, start, size)
+        return Answer(self._page_document(page, total=len(items), more=self._has_more(items, start + size, size)))
 
     def _linked(self, request: Request) -> Answer:
         """A Link header, and the same address in the body."""
-        wanted, start, size = self._wanted(request), int(request.first("from", "0")), self._size(request.first("size"))
-        has_next = self._more(wanted, start + size, size) or "always_a_token" in self.quirks
-        rest = [(name, value) for name, value in request.query if name != "from"]
+        items, start, size = (
+            self._items_in_bounds(request),
+            int(request.first("from", "0")),
+            self._served_size(request.first("size")),
+        )
+        has_next = self._has_more(items, start + size, size) or "always_a_token" in self.quirks
+        other_params = [(name, value) for name, value in request.query if name != "from"]
         following = start + size
         if "loops" in self.quirks:
             following, has_next = (size if start != size else 2 * size), True
-        url = f"{request.path}?{urlencode([*rest, ('from', str(following))])}"
+        url = f"{request.path}?{urlencode([*other_params, ('from', str(following))])}"
         links = f'<http://127.0.0.1:{self.port}{url}>; rel="next", </first>; rel="first"'
-        body = self._listed(self._cut(wanted, start, size), end_of_stream=start + size >= len(wanted))
+        body = self._page_document(self._page_of(items, start, size), end_of_stream=start + size >= len(items))
         if has_next:
             body["@odata.nextLink"] = url
             body["links"] = {"next": url}
         return Answer(body, headers={"Link": links} if has_next else {})
 
     def _cursor(self, request: Request) -> Answer:
-        """A token in the body under meta and in a header; it comes back in the query or a header."""
-        wanted, size = self._wanted(request), self._size(request.first("size"))
+        """A token in the body under meta and in a header, sent back in the query or a header."""
+        items, size = self._items_in_bounds(request), self._served_size(request.first("size"))
         token = request.first("cursor") or request.headers.get("x-cursor", "") or "c0"
         start = int(token.rpartition("c")[2])
-        has_more = self._more(wanted, start + size, size)
+        has_more = self._has_more(items, start + size, size)
         following = f"c{start + size}" if has_more or "always_a_token" in self.quirks else ""
         if "loops" in self.quirks:
             following = f"c{size if start != size else 2 * size}"
         if "tokens_change_rows_stay" in self.quirks:
-            return Answer(self._listed(wanted[:size], meta={"next": f"c{start + size}"}))
-        page = self._cut(wanted, start, size)
-        body = self._listed(page, meta={"next": following or None, "has.more": has_more}, has_more=has_more)
+            return Answer(self._page_document(items[:size], meta={"next": f"c{start + size}"}))
+        page = self._page_of(items, start, size)
+        body = self._page_document(page, meta={"next": following or None, "has.more": has_more}, has_more=has_more)
         return Answer(body, headers={"X-Next": following} if following else {})
 
     def _last(self, request: Request) -> Answer:
         """Newest first, as Stripe: the next page by the last item's id."""
-        wanted = self._wanted(request)[::-1]
-        after = request.first("starting_after")
-        start = next((at + 1 for at, each in enumerate(wanted) if str(each["id"]) == after), 0)
-        page = self._cut(wanted, start, self.page_size)
-        return Answer({"data": page, "has_more": start + self.page_size < len(wanted)})
+        items = self._items_in_bounds(request)[::-1]
+        last_id = request.first("starting_after")
+        start = next((at + 1 for at, item in enumerate(items) if str(item["id"]) == last_id), 0)
+        page = self._page_of(items, start, self.page_size)
+        return Answer({"data": page, "has_more": start + self.page_size < len(items)})
 
     def _body(self, request: Request) -> Answer:
-        """A continuation token in the body of a POST; null is refused there, as Notion does."""
-        asked = request.document
-        if request.method != "POST" or asked.get("start_cursor", "") is None:
+        """A continuation token in the body of a POST. Null is refused, as at Notion."""
+        document = request.document
+        if request.method != "POST" or document.get("start_cursor", "") is None:
             return Answer({"error": "start_cursor must be a text"}, 400)
-        wanted, start = self._wanted(request), int(asked.get("start_cursor", "0"))
+        items, start = self._items_in_bounds(request), int(document.get("start_cursor", "0"))
         end = start + self.page_size
-        has_more = end < len(wanted)
+        has_more = end < len(items)
         return Answer(
-            {"results": wanted[start:end], "has_more": has_more, "next_cursor": str(end) if has_more else None}
+            {"results": items[start:end], "has_more": has_more, "next_cursor": str(end) if has_more else None}
         )
 
     def _parents(self, request: Request) -> Answer:
@@ -292,12 +302,12 @@ class RestApi:
         if len(steps) == 1:
             number = int(request.first("page", "1"))
             return Answer(parents()[(number - 1) * 3 : number * 3])
-        mine = [each for each in self._wanted(request) if each["parent"] == unquote(steps[1])]
+        children = [item for item in self._items_in_bounds(request) if item["parent"] == unquote(steps[1])]
         number = int(request.first("page", "1"))
-        return Answer(mine[(number - 1) * 2 : number * 2])
+        return Answer(children[(number - 1) * 2 : number * 2])
 
     def _count(self, request: Request) -> Answer:
-        return Answer({"meta": {"count": len(self._wanted(request))}})
+        return Answer({"meta": {"count": len(self._items_in_bounds(request))}})
 
 
 def _moment(text: str | int) -> dt.datetime:

@@ -22,9 +22,10 @@ def _iso(moment: dt.datetime) -> str:
 
 
 class GitHub(RestApi):
-    """Issues, oldest first, and their comments: what was last updated after ``since``, five on a page; Link header.
+    """Issues and their comments updated after ``since``, oldest first, five on a page, with a Link header.
 
-    Issue ``n`` was made ``n`` hours before the day and changed at ``changed[n]``; its comments are of ``comments[n]``.
+    Issue ``n`` was created ``n`` hours before the day and changed at ``changed[n]``. Its comments are of
+    ``comments[n]``.
     """
 
     def __init__(self) -> None:
@@ -37,19 +38,19 @@ class GitHub(RestApi):
         since = dt.datetime.fromisoformat(request.first("since"))
         if steps == ["issues"]:
             assert (request.first("sort"), request.first("direction")) == ("created", "asc")
-            found = [self._issue(number, when) for number, when in sorted(self.changed.items()) if when > since]
+            matching = [self._issue(number, when) for number, when in sorted(self.changed.items()) if when > since]
         else:
             number = int(steps[1])
             if number not in self.changed:
                 return Answer({"message": "This issue was deleted"}, 410)
             whens = enumerate(self.comments.get(number, []))
-            found = [self._comment(100 * number + index, when) for index, when in whens if when > since]
+            matching = [self._comment(100 * number + index, when) for index, when in whens if when > since]
         page = int(request.first("page", "1"))
         query = urlencode([*((name, value) for name, value in request.query if name != "page"), ("page", page + 1)])
-        has_next = page * self.page_size < len(found)
+        has_next = page * self.page_size < len(matching)
         links = f'<http://127.0.0.1:{self.port}{request.path}?{query}>; rel="next", <http://127.0.0.1/x>; rel="last"'
         headers = {"X-RateLimit-Remaining": "4999"} | ({"Link": links} if has_next else {})
-        return Answer(found[(page - 1) * self.page_size : page * self.page_size], headers=headers)
+        return Answer(matching[(page - 1) * self.page_size : page * self.page_size], headers=headers)
 
     def _issue(self, number: int, changed: dt.datetime) -> dict[str, Any]:
         issue = {
@@ -63,19 +64,19 @@ class GitHub(RestApi):
         }
         return issue | ({"pull_request": {"html_url": f"https://pulls/{number}"}} if number % 10 == 0 else {})
 
-    def _comment(self, number: int, made: dt.datetime) -> dict[str, Any]:
-        times = {"created_at": _iso(made), "updated_at": _iso(made)}
+    def _comment(self, number: int, created: dt.datetime) -> dict[str, Any]:
+        times = {"created_at": _iso(created), "updated_at": _iso(created)}
         return {"id": number, "user": {"login": "hubot"}, "body": f"Comment {number}"} | times
 
 
 def out_of_requests(reset: dt.datetime) -> Answer:
-    """Return what GitHub answers when the hour's requests are used up."""
+    """Return GitHub's answer when the hour's requests are used up."""
     headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(reset.timestamp()))}
     return Answer({"message": "API rate limit exceeded for user ID 1."}, 403, headers)
 
 
 class Stripe(RestApi):
-    """Events, newest first, after the id ``starting_after``; ``has_more`` is the only end. Bounds are epoch seconds."""
+    """Events after the id ``starting_after``, newest first. Only ``has_more`` marks the end. Bounds: epoch seconds."""
 
     def __init__(self) -> None:
         super().__init__([], page_size=10)
@@ -84,11 +85,13 @@ class Stripe(RestApi):
 
     def _v1(self, request: Request) -> Answer:
         since, until = int(request.first("created[gte]")), int(request.first("created[lt]"))
-        found = [each for each in self.events if since <= each["created"] < until]
-        after = request.first("starting_after")
-        start = 1 + next((index for index, each in enumerate(found) if each["id"] == after), -1)
+        matching = [event for event in self.events if since <= event["created"] < until]
+        last_id = request.first("starting_after")
+        start = 1 + next((index for index, event in enumerate(matching) if event["id"] == last_id), -1)
         end = start + min(self.page_size, int(request.first("limit", "10")))
-        return Answer({"object": "list", "url": "/v1/events", "has_more": end < len(found), "data": found[start:end]})
+        return Answer(
+            {"object": "list", "url": "/v1/events", "has_more": end < len(matching), "data": matching[start:end]}
+        )
 
     def _event(self, number: int, when: dt.datetime) -> dict[str, Any]:
         return {
@@ -106,8 +109,8 @@ class Stripe(RestApi):
 class Zendesk(RestApi):
     """Ticket events from ``start_time`` to the present, ten on a page.
 
-    A page goes on at the second at which the one before it ended, so what lies there comes twice; and the last page
-    has a link, too.
+    A page starts at the second in which the previous one ended, so these events come twice. The last page has a link
+    too.
     """
 
     def __init__(self) -> None:
@@ -116,12 +119,12 @@ class Zendesk(RestApi):
 
     def _api(self, request: Request) -> Answer:
         start = int(request.first("start_time"))
-        found = [each for each in self.events if each["timestamp"] >= start]
-        page = found[: self.page_size]
+        matching = [event for event in self.events if event["timestamp"] >= start]
+        page = matching[: self.page_size]
         end = page[-1]["timestamp"] if page else start
         link = f"http://127.0.0.1:{self.port}{request.path}?start_time={end}"
-        rest = {"count": len(page), "end_time": end, "end_of_stream": len(found) <= self.page_size}
-        return Answer({"ticket_events": page, "next_page": link, **rest})
+        counters = {"count": len(page), "end_time": end, "end_of_stream": len(matching) <= self.page_size}
+        return Answer({"ticket_events": page, "next_page": link, **counters})
 
     def _event(self, number: int, when: dt.datetime) -> dict[str, Any]:
         return {

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from airflow_provider_connect.clients.http.http_connection import Link
+from airflow_provider_connect.clients.http.http_connection import HttpConnection
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -37,9 +37,9 @@ class SentRequest(NamedTuple):
 def recorded_requests() -> Iterator[list[SentRequest]]:
     """Yield the list of all requests that are sent within the block."""
     sent: list[SentRequest] = []
-    send = Link.send
+    send = HttpConnection.send
 
-    def record(link: Link, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
+    def record(link: HttpConnection, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
         parts = urlsplit(target)
         query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         names = {name.lower(): value for name, value in headers.items()}
@@ -47,5 +47,5 @@ def recorded_requests() -> Iterator[list[SentRequest]]:
         send(link, method, target, headers, body)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Link, "send", record)
+        patch.setattr(HttpConnection, "send", record)
         yield sent

@@ -138,7 +138,7 @@ def test_a_wrong_declaration_is_refused(run: Run, declaration: str) -> None:
     Path(declaration).write_text(DECLARED.replace("empty_page", "no_such_rule"))
     code, _, err = rest(run, "preview", declaration)
     assert code == 78
-    assert "how the last page is known" in err
+    assert "declare the end rule" in err
 
 
 def test_what_is_proposed_of_an_answer_shows_its_rows_at_once(
@@ -163,7 +163,7 @@ def test_a_path_without_records_is_an_error_of_ours(run: Run, tmp_path: Path) ->
     document.write_text(json.dumps({"openapi": "3.0.0", "paths": {"/items": {"get": {"responses": {}}}}}))
     code, _, err = run("propose", "rest", "--path", "/items", "--openapi", str(document))
     assert code == 78
-    assert "describes no list of objects" in err
+    assert "has no list of objects" in err
 
 
 # SQL
@@ -315,7 +315,7 @@ def test_a_proposal_says_what_is_wrong_and_ends_with_its_code(run: Run, mixpanel
         (["propose", "sql"], "source 'sql' proposes nothing; these do: mixpanel, rest"),
         (["propose", "rest", "--records", "3"], "--records: source 'rest' takes --openapi, --path"),
         (["propose", "rest", "--path", "/a"], "--conn-id"),
-        (["propose", "rest", "--conn-id", "mixpanel_default"], "--path: name the request's path"),
+        (["propose", "rest", "--conn-id", "mixpanel_default"], "--path: set the request's path"),
         (["propose", "mixpanel", "--day", "yesterday"], "'yesterday' is no day"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -15,4 +15,4 @@ class ErpHook(SourceHook):
 def test_the_test_button_says_which_source_inspects_no_connection() -> None:
     is_fine, message = ErpHook("erp").test_connection()
     assert not is_fine
-    assert message.startswith("source 'sql' tests no connections")
+    assert message.startswith("source 'sql' cannot test a connection")

@@ -312,13 +312,13 @@ def test_every_connection_must_be_of_its_type(
     with pytest.raises(AirflowFailException) as caught:
         Task(ledger, sink=kafka).run()
     for said in (
-        "connection 'spark_default' is of type 'ftp'; Spark (argument conn_id) needs one of type 'spark'",
-        "connection 'tiny_default' is of type 'ftp'; TinySource (option conn_id) needs one of type 'tiny'",
-        "connection 'kafka_default' is of type 'ftp'; KafkaSink (option conn_id) needs one of type 'kafka'",
-        "connection 'registry' is of type 'ftp'; KafkaSink (option registry_conn_id) needs one of type 'http' or",
+        "connection 'spark_default' has type 'ftp'; Spark (argument conn_id) requires type 'spark'",
+        "connection 'tiny_default' has type 'ftp'; TinySource (option conn_id) requires type 'tiny'",
+        "connection 'kafka_default' has type 'ftp'; KafkaSink (option conn_id) requires type 'kafka'",
+        "connection 'registry' has type 'ftp'; KafkaSink (option registry_conn_id) requires type 'http' or",
     ):
         assert said in str(caught.value)
-    google = "'google_cloud_default' is of type 'ftp'; BigQuerySink .* needs one of type 'google_cloud_platform' or"
+    google = "'google_cloud_default' has type 'ftp'; BigQuerySink .* requires type 'google_cloud_platform' or"
     with pytest.raises(AirflowFailException, match=google):
         Task(ledger, sink=BigQuerySink(table="d.t")).run()
 

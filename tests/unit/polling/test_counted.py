@@ -44,11 +44,11 @@ def api_of(clock: NoTime, monkeypatch: pytest.MonkeyPatch) -> Make:
 def test_requests_are_counted_where_the_limits_are(api_of: Make) -> None:
     for limits, requests in ((RateLimits(per_hour=60), 2), (RateLimits(per_second=60), 0), (None, 0)):
         answers: Iterator[Said] = iter([Said({}, 503), OK])
-        told: list[int] = []
+        message: list[int] = []
         with AnsweringServer(lambda _, answers=answers: next(answers)) as server:
-            api_of(server, limits).ask(Call("a"), tally := Tally(), on_sent=lambda told=told: told.append(1))
+            api_of(server, limits).ask(Call("a"), tally := Tally(), on_sent=lambda message=message: message.append(1))
         assert tally.requests == len(tally.sent) == requests
-        assert (tally.wire_bytes, tally.raw_bytes, told) == (13, 13, [1, 1])
+        assert (tally.wire_bytes, tally.raw_bytes, message) == (13, 13, [1, 1])
 
 
 def test_several_threads_ask_at_once(api_of: Make) -> None:

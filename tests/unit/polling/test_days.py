@@ -30,19 +30,23 @@ def test_a_day_that_lies_ahead_is_a_mistake() -> None:
 
 
 def test_a_day_of_another_zone_is_a_mistake() -> None:
-    with pytest.raises(ConfigError, match="Asia/Tokyo; this source counts in UTC"):
+    with pytest.raises(ConfigError, match="Asia/Tokyo, but this source uses UTC"):
         require_over(DAY, "UTC", END)
 
 
 def test_a_snapshot_may_be_taken_while_its_day_lasts_and_not_before() -> None:
     require_begun(DAY, "Asia/Tokyo", DAY.start)
-    with pytest.raises(ConfigError, match="2026-10-05 lies ahead in Asia/Tokyo: it begins at 2026-10-04T15:00:00"):
+    with pytest.raises(
+        ConfigError, match="2026-10-05 is in the future in Asia/Tokyo: it begins at 2026-10-04T15:00:00"
+    ):
         require_begun(DAY, "Asia/Tokyo", DAY.start - SECOND)
-    with pytest.raises(ConfigError, match="Asia/Tokyo; this source counts in UTC"):
+    with pytest.raises(ConfigError, match="Asia/Tokyo, but this source uses UTC"):
         require_begun(DAY, "UTC", END)
 
 
 def test_what_there_is_now_is_what_a_day_left_for_a_day() -> None:
     require_recent(DAY, END + dt.timedelta(days=1), "the API has")
-    with pytest.raises(ConfigError, match="takes what the API has now, and the day ended more than a day ago"):
+    with pytest.raises(
+        ConfigError, match="stores the rows that the API has now, but the day ended more than a day ago"
+    ):
         require_recent(DAY, END + dt.timedelta(days=1) + SECOND, "the API has")

@@ -32,8 +32,8 @@ def test_times_are_as_rough_as_they_are_known(seconds: float, text: str) -> None
 
 def test_a_slow_begin_and_a_retry_do_not_spoil_the_pace() -> None:
     pace, expected = PollPace(), ExpectedTotal(1000, "day 2026-10-04 had 1,000 rows")
-    told = [pace.time_left_text(ProgressPoint(*at), expected) for at in [(60, 0), (65, 100), (75, 200)]]
-    assert told == ["", "", "about 80 s left, as day 2026-10-04 had 1,000 rows"]
+    message = [pace.time_left_text(ProgressPoint(*at), expected) for at in [(60, 0), (65, 100), (75, 200)]]
+    assert message == ["", "", "about 80 s left, as day 2026-10-04 had 1,000 rows"]
     assert pace.time_left_text(ProgressPoint(80, 10), expected) == ""
     assert pace.time_left_text(ProgressPoint(90, 510), expected).startswith("about 10 s left")
     assert pace.time_left_text(ProgressPoint(99, 900), None) == ""

@@ -1,1 +1,1 @@
-"""Asks an API whose rules are declared: what an answer means, when to ask again, how often at all, and where not to."""
+"""Calls to a JSON API: error rules, retries, rate limits and allowed hosts."""

@@ -17,23 +17,23 @@ from airflow_provider_connect.values.json.slices import JsonSlicer
 _MOST_JSON_BYTES = 1 << 20
 
 Verdict = Literal["rows", "empty", "ignored"]
-"""What an answer is: rows to read; known to be none; or nothing to be had, by a declared rule or by ``allowed``."""
+"""``rows``: rows to read. ``empty``: no rows. ``ignored``: no answer, by a declared rule or by ``allowed``."""
 
 
 @dataclass(frozen=True)
 class Call:
     """One request.
 
-    :param url: a path under the connection's base URL; or an address, such as a next link, which has to lie on the
-        connection's own host or on one that it names.
-    :param method: by default GET, or POST if there is a body.
-    :param params: added to the query, in this order; in pairs, a name may come more than once.
-    :param headers: beside those of the credentials, which win.
+    :param url: path below the connection's base URL, or an address such as a next link, on the connection's own host or
+        an allowed one.
+    :param method: by default GET, or POST with a body.
+    :param params: added to the query in this order. As pairs, a name may repeat.
+    :param headers: sent in addition to those of the credentials, which take precedence.
     :param body: of a POST, PUT or PATCH: see ``json_body`` and ``form_body``.
-    :param allowed: statuses beside 2xx that are an answer, too: one that is ``ignored``.
-    :param is_repeatable: whether it may be asked again alone after a failure that may pass; else such a failure is
-        raised, and the poll begins again. By default a GET or HEAD may.
-    :param about: what it asks for, for messages: no secret and no record's value.
+    :param allowed: statuses besides 2xx that count as an ``ignored`` answer.
+    :param is_repeatable: whether the call may be repeated alone after a temporary failure. Otherwise the failure is
+        raised and the poll starts again. By default only GET and HEAD are repeatable.
+    :param about: description for messages, without secrets and record values.
     """
 
     url: str
@@ -52,19 +52,19 @@ class Call:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether it may be sent twice."""
+        """True if the call may be sent twice."""
         return self.verb in ("GET", "HEAD") if self.is_repeatable is None else self.is_repeatable
 
 
 @dataclass(frozen=True)
 class Reply:
-    """One whole answer, and who gave it to whom.
+    """One whole answer.
 
-    :param headers: their names in small letters.
-    :param body: inflated. Of a status 2xx it is whole, else its beginning; b"" if the verdict is not ``rows``.
-    :param url: where it came from at last: what a relative link in it is relative to.
-    :param is_cut: whether the body is not all of it: then it may end inside a secret.
-    :param secrets: the texts that no message may quote.
+    :param headers: with names in small letters.
+    :param body: inflated. Complete for a status 2xx, else only the beginning. b"" if the verdict is not ``rows``.
+    :param url: final address, base of relative links.
+    :param is_cut: whether the body is incomplete and may end inside a secret.
+    :param secrets: texts that no message may quote.
     """
 
     status: int
@@ -77,45 +77,46 @@ class Reply:
 
     @property
     def host(self) -> str:
-        """Who answered, as messages name it."""
+        """The answering server, for messages."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
     @property
     def is_success(self) -> bool:
-        """Whether the status says that all is well."""
+        """True for a status 2xx."""
         return 200 <= self.status < 300
 
     @property
     def text(self) -> str:
-        """The body as text; what is not UTF-8 is U+FFFD."""
+        """The body as text. Bytes that are not UTF-8 become U+FFFD."""
         return self.body.decode("utf-8", "replace")
 
     @property
     def document(self) -> Any:
         """The JSON document in the body.
 
-        :raises RetriableError: it is none.
+        :raises RetriableError: the body is not JSON.
         """
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):  # its text would be part of the message
             raise RetriableError(
-                f"{self.host} sent no whole JSON document ({len(self.body)} bytes); a proxy or a login page may answer"
+                f"{self.host} sent no complete JSON document ({len(self.body)} bytes). Check for a proxy or a login "
+                "page"
             ) from None
 
     def header(self, name: str) -> str:
-        """Return a header's value; '' if there is none."""
+        """Return a header's value, or ''."""
         return self.headers.get(name.lower(), "")
 
-    def at(self, place: str) -> Any:
-        """Return what stands at a place in the JSON body; ``MISSING`` if nothing does, or it is no JSON.
+    def at(self, path: str) -> Any:
+        """Return the value at a path of the JSON body, or ``MISSING``.
 
-        Of a page of rows no more is decoded than what stands there.
+        Of a page of rows only this value is decoded.
         """
         try:
             if len(self.body) <= ERROR_TEXT_BYTES:
-                return value_at(json.loads(self.body), place)
-            value = JsonSlicer().value_at(self.body.strip(), path_steps(place))
+                return value_at(json.loads(self.body), path)
+            value = JsonSlicer().value_at(self.body.strip(), path_steps(path))
             return value if value is MISSING else _decoded(bytes(value))
         except (ValueError, RecursionError):
             return MISSING

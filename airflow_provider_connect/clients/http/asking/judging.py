@@ -1,4 +1,4 @@
-"""What an answer means, by the declared rules and then by the defaults, and how long it says to wait."""
+"""Classifies answers by the declared rules, then by the defaults, and reads requested pauses."""
 
 from __future__ import annotations
 
@@ -10,74 +10,80 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from airflow_provider_connect.clients.http.asking.call import Reply
-from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, Then, TimeFormat
+from airflow_provider_connect.clients.http.asking.rules import ErrorRule, Moment, RuleAction, TimeFormat
 from airflow_provider_connect.clients.http.client import ERROR_TEXT_BYTES, retry_after_seconds
 from airflow_provider_connect.values.json.paths import MISSING
 
 LONGEST_WAIT_SECONDS = 3600.0
-"""The most that an answer may ask to be left alone for, in one go."""
+"""Longest pause accepted from an answer."""
 
-_FOR_NOW = (408, 425, 429)
+_TEMPORARY_STATUSES = (408, 425, 429)
 _NO_BODY = (204, 205)
 _SECONDS_BELOW = 1e8  # three years; no moment since 1973 is less, in seconds or milliseconds
 _EPOCH_SECONDS_BELOW = 1e11
 
-_REFUSED = {
-    400: "it does not understand the request: check the declared path, parameters and body",
-    401: "it refuses the credentials: check the connection's login, password and auth",
+_REFUSAL_REASONS = {
+    400: "the request is invalid: check the declared path, parameters and body",
+    401: "the API refuses the credentials: check the connection's login, password and auth",
     402: "the account's plan does not include this",
-    403: "the credentials have no right to this: ask for it, or check what is asked for",
-    404: "there is nothing at that path: check it, and the connection's host",
-    405: "it does not take this method: check the declared one",
-    410: "what was there is gone for good",
-    422: "it refuses what was asked for: check the declared parameters and body",
+    403: "the credentials lack the permission: request it from the service, or check the request",
+    404: "the path does not exist: check it, and the connection's host",
+    405: "the method is not allowed: check the declared method",
+    410: "the resource was removed permanently",
+    422: "the API refuses the request: check the declared parameters and body",
 }
 
 
 class Judgement(NamedTuple):
-    """What to do about an answer.
+    """Classification of an answer.
 
-    :param wait_seconds: how long it asks to be left alone; None if it does not say.
-    :param why: what a refusal means and what to do, in our own words.
-    :param said: what the answer itself says of it: of one that could hold rows, only what stands at the rule's place.
-    :param is_declared: whether a rule says so, not a default.
+    :param wait_seconds: requested pause, or None.
+    :param reason: cause and remedy of a refusal, in our own words.
+    :param server_text: text of the answer. From an answer that may hold rows, only the value at the rule's path.
+    :param is_declared: whether a declared rule applied, not a default.
     """
 
-    then: Then | Literal["rows"]
+    action: RuleAction | Literal["rows"]
     wait_seconds: float | None = None
-    why: str = ""
-    said: str = ""
+    reason: str = ""
+    server_text: str = ""
     is_declared: bool = False
 
 
-def judge(reply: Reply, rules: Sequence[ErrorRule], now: dt.datetime) -> Judgement:
-    """Say what an answer means.
+def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> Judgement:
+    """Classify an answer.
 
-    :param now: our own clock; where the answer says what time it is, moments are counted from that.
+    :param current_time: our own clock. If the answer has a ``Date``, moments are relative to that instead.
     """
-    rule = next((rule for rule in rules if _fits(rule, reply)), None)
-    asked = retry_after_seconds(reply.header("Retry-After"), _clock(reply, now), LONGEST_WAIT_SECONDS)
+    rule = next((rule for rule in rules if _rule_matches(rule, reply)), None)
+    retry_after = retry_after_seconds(reply.header("Retry-After"), _clock(reply, current_time), LONGEST_WAIT_SECONDS)
     if rule is not None:
-        said = wait_seconds(rule.until, reply, now) if rule.until is not None else None
-        return Judgement(rule.then, asked if said is None else said, rule.why, _said(reply, rule.at), is_declared=True)
+        declared_wait = wait_seconds(rule.until, reply, current_time) if rule.until is not None else None
+        return Judgement(
+            rule.then,
+            retry_after if declared_wait is None else declared_wait,
+            rule.why,
+            _server_text(reply, rule.at),
+            is_declared=True,
+        )
     if reply.status in _NO_BODY:
         return Judgement("empty")
     if reply.is_success:
         return Judgement("rows")
-    if reply.status >= 500 or reply.status in _FOR_NOW:
-        return Judgement("retry", asked, "it cannot serve this now", _said(reply))
-    why = _REFUSED.get(reply.status, "which nothing declares: say in errors what it means")
-    return Judgement("refuse", None, why, _said(reply))
+    if reply.status >= 500 or reply.status in _TEMPORARY_STATUSES:
+        return Judgement("retry", retry_after, "the service is unavailable now", _server_text(reply))
+    reason = _REFUSAL_REASONS.get(reply.status, "no rule declares this status: add one to errors")
+    return Judgement("refuse", None, reason, _server_text(reply))
 
 
-def _said(reply: Reply, at: str | None = None) -> str:
+def _server_text(reply: Reply, at: str | None = None) -> str:
     if not reply.is_success:
         return reply.text
     value = MISSING if at is None else reply.at(at)
     return "" if value is MISSING or isinstance(value, bool | bytes) else json.dumps(value)[:ERROR_TEXT_BYTES]
 
 
-def _fits(rule: ErrorRule, reply: Reply) -> bool:
+def _rule_matches(rule: ErrorRule, reply: Reply) -> bool:
     statuses = rule.status
     if statuses is not None and not {str(reply.status), f"{reply.status // 100}xx"} & set(statuses):
         return False
@@ -90,28 +96,28 @@ def _fits(rule: ErrorRule, reply: Reply) -> bool:
             return False
         if rule.text.lower() not in reply.body[:ERROR_TEXT_BYTES].decode("utf-8", "replace").lower():
             return False
-    return rule.at is None or _stands(rule, reply.at(rule.at))
+    return rule.at is None or _value_matches(rule, reply.at(rule.at))
 
 
-def _stands(rule: ErrorRule, value: Any) -> bool:
+def _value_matches(rule: ErrorRule, value: Any) -> bool:
     if value is MISSING:
         return False
     if rule.values is None:
         return bool(value)
-    # True is not 1 here, though Python says so.
-    return any(isinstance(value, bool) is isinstance(each, bool) and value == each for each in rule.values)
+    # In JSON true differs from 1, unlike in Python.
+    return any(isinstance(value, bool) is isinstance(expected, bool) and value == expected for expected in rule.values)
 
 
-def wait_seconds(moment: Moment, reply: Reply, now: dt.datetime) -> float | None:
-    """Return how long an answer says to wait, from 0 to an hour; None if it does not say so in a way to read."""
+def wait_seconds(moment: Moment, reply: Reply, current_time: dt.datetime) -> float | None:
+    """Return the requested pause, from 0 to an hour, or None if it is missing or unreadable."""
     value = reply.headers.get(moment.header.lower()) if moment.header is not None else reply.at(moment.at or "")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    seconds = _seconds(str(value).strip(), moment.format, _clock(reply, now))
+    seconds = _seconds(str(value).strip(), moment.format, _clock(reply, current_time))
     return None if seconds is None else min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
 
 
-def _seconds(text: str, form: TimeFormat, now: dt.datetime) -> float | None:
+def _seconds(text: str, form: TimeFormat, current_time: dt.datetime) -> float | None:
     if re.fullmatch(r"-?[0-9]{1,20}(\.[0-9]{1,9})?", text, flags=re.ASCII):
         number = float(text)
         if form == "date":
@@ -120,20 +126,19 @@ def _seconds(text: str, form: TimeFormat, now: dt.datetime) -> float | None:
             form = "seconds" if number < _SECONDS_BELOW else "epoch_s" if number < _EPOCH_SECONDS_BELOW else "epoch_ms"
         if form == "seconds":
             return number
-        return number / (1000 if form == "epoch_ms" else 1) - now.timestamp()
+        return number / (1000 if form == "epoch_ms" else 1) - current_time.timestamp()
     if form not in ("auto", "date"):
         return None
     date = _date(text)
-    return None if date is None else (date - now).total_seconds()
+    return None if date is None else (date - current_time).total_seconds()
 
 
-def _clock(reply: Reply, now: dt.datetime) -> dt.datetime:
-    """Return what time it is where moments come from: their clock may differ from ours."""
-    return _date(reply.header("Date")) or now
+def _clock(reply: Reply, current_time: dt.datetime) -> dt.datetime:
+    """Return the server's time if the answer has it, because its clock may differ from ours."""
+    return _date(reply.header("Date")) or current_time
 
 
 def _date(text: str) -> dt.datetime | None:
-    """Read an HTTP date, or one of ISO 8601."""
     for read in (dt.datetime.fromisoformat, email.utils.parsedate_to_datetime):
         try:
             date = read(text)

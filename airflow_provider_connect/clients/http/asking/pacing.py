@@ -1,4 +1,4 @@
-"""How fast one process asks an API: its part of the limits, kept from one poll to the next."""
+"""Request pace of one process: its share of the limits, kept between polls."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from airflow_provider_connect.clients.http.asking.rules import RateLimits
 from airflow_provider_connect.patience import Clock
 
 
-class Pace:
-    """One process's part of the limits of one API. For several threads at once.
+class RequestPace:
+    """One process's share of the limits of one API. Thread-safe.
 
-    :param share: by how many processes a job's part is shared.
+    :param share: number of processes that share a job's limits.
     """
 
     def __init__(self, limits: RateLimits, share: int) -> None:
@@ -25,66 +25,68 @@ class Pace:
             for most, seconds in ((limits.per_second, 1.0), (limits.per_minute, 60.0))
             if most is not None
         ]
-        self._lanes = threading.BoundedSemaphore(max(1, limits.at_once // share)) if limits.at_once else None
-        self._rests_until = -math.inf
+        self._slots = threading.BoundedSemaphore(max(1, limits.at_once // share)) if limits.at_once else None
+        self._paused_until = -math.inf
 
-    def wait_seconds(self, now: float) -> float:
-        """Return how long until a request may be sent; at 0, one is counted as sent."""
+    def wait_seconds(self, clock_seconds: float) -> float:
+        """Return the time until the next request may be sent. At 0, a request is counted as sent."""
         with self._lock:
-            wait = max([self._rests_until - now, 0.0, *(span.wait_seconds(now) for span in self._spans)])
+            wait = max(
+                [self._paused_until - clock_seconds, 0.0, *(span.wait_seconds(clock_seconds) for span in self._spans)]
+            )
             if wait <= 0:
                 for span in self._spans:
-                    span.sent.append(now)
+                    span.send_times.append(clock_seconds)
             return wait
 
-    def rests_seconds(self, now: float) -> float:
-        """Return how long the API wants to be left alone yet."""
+    def pause_seconds_left(self, clock_seconds: float) -> float:
+        """Return the rest of the pause that the API requested."""
         with self._lock:
-            return max(self._rests_until - now, 0.0)
+            return max(self._paused_until - clock_seconds, 0.0)
 
-    def rest(self, until: float) -> None:
-        """Send nothing before an instant, as the API has said."""
+    def pause_until(self, until: float) -> None:
+        """Send nothing before an instant."""
         with self._lock:
-            self._rests_until = max(self._rests_until, until)
+            self._paused_until = max(self._paused_until, until)
 
     @contextmanager
-    def lane(self, clock: Clock, give_up: Callable[[], None]) -> Iterator[None]:
-        """Have no more than so many requests under way while the block runs.
+    def concurrency_slot(self, clock: Clock, raise_if_ended: Callable[[], None]) -> Iterator[None]:
+        """Hold one of the concurrent requests while the block runs.
 
-        :param give_up: raises if the wait is over.
+        :param raise_if_ended: called during the wait. Raises if the poll has ended.
         """
-        if self._lanes is None:
+        if self._slots is None:
             yield
             return
-        while not self._lanes.acquire(blocking=False):
+        while not self._slots.acquire(blocking=False):
             clock.sleep(0.01)
-            give_up()
+            raise_if_ended()
         try:
             yield
         finally:
-            self._lanes.release()
+            self._slots.release()
 
 
 class _Span:
-    """So many requests in so many seconds; where they are no whole number, the next smaller one in less time."""
+    """A number of requests in a number of seconds. A fraction is rounded down, in proportionally less time."""
 
     def __init__(self, most: float, seconds: float) -> None:
         self._most = max(1, math.floor(most))
         self._seconds = seconds * self._most / most
-        self.sent: deque[float] = deque(maxlen=self._most)
+        self.send_times: deque[float] = deque(maxlen=self._most)
 
-    def wait_seconds(self, now: float) -> float:
-        if len(self.sent) < self._most:
+    def wait_seconds(self, clock_seconds: float) -> float:
+        if len(self.send_times) < self._most:
             return 0.0
-        return self.sent[0] + self._seconds - now
+        return self.send_times[0] + self._seconds - clock_seconds
 
 
-_paces: dict[tuple[object, ...], Pace] = {}
+_paces: dict[tuple[object, ...], RequestPace] = {}
 _paces_lock = threading.Lock()
 
 
-def pace_of(name: str, url: str, limits: RateLimits, share: int) -> Pace:
-    """Return this process's pace for an API and who asks it: the same for every poll that runs here."""
+def request_pace(name: str, url: str, limits: RateLimits, share: int) -> RequestPace:
+    """Return this process's pace for an API and connection, shared by all polls of the process."""
     key = name, url, limits, share
     with _paces_lock:
-        return _paces.setdefault(key, Pace(limits, share))
+        return _paces.setdefault(key, RequestPace(limits, share))

@@ -1,8 +1,8 @@
-"""What the answers of an API mean and how often it may be asked, as it is declared. DAG files import this.
+"""Declared error rules and rate limits of an API. DAG files import this.
 
-A rule names answers, by status, header, text or a value in the JSON body, and says what to do about them. The first
-rule that fits counts; then come the defaults, which are right for most APIs: 408, 425, 429 and 5xx are asked again,
-204 and 205 are empty, every other 2xx has rows, and all else is refused.
+A rule matches answers by status, header, text or a value in the JSON body, and names the action. The first matching
+rule applies. The defaults suit most APIs: 408, 425, 429 and 5xx are retried, 204 and 205 are empty, every other 2xx has
+rows, and all others are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from airflow_provider_connect.values.json.paths import FieldPath
 
-Then = Literal["retry", "wait", "refuse", "ignore", "empty"]
+RuleAction = Literal["retry", "wait", "refuse", "ignore", "empty"]
 TimeFormat = Literal["auto", "seconds", "epoch_s", "epoch_ms", "date"]
 
 _STATUS = re.compile(r"[1-5](?:[0-9]{2}|xx)")
@@ -32,10 +32,10 @@ def _as_values(value: Any) -> Any:
 def _as_statuses(value: Any) -> Any:
     if value is None:
         return None
-    found = [str(each).lower() for each in _as_list(value)]
-    if not all(_STATUS.fullmatch(each) for each in found):
-        raise ValueError("give statuses such as 403 or '5xx', or a list of them")
-    return found
+    statuses = [str(status).lower() for status in _as_list(value)]
+    if not all(_STATUS.fullmatch(status) for status in statuses):
+        raise ValueError("set statuses such as 403 or '5xx', or a list of them")
+    return statuses
 
 
 class Declared(BaseModel):
@@ -45,87 +45,86 @@ class Declared(BaseModel):
 
 
 class Moment(Declared):
-    """Where an answer says for how long, or until when, to leave the API alone."""
+    """Location of a requested pause in an answer, as a duration or as an end."""
 
-    header: str | None = Field(default=None, description="Name of the header that says it.")
-    at: FieldPath | None = Field(
-        default=None, description="Where it stands in the JSON body, such as /error/retry_after."
-    )
+    header: str | None = Field(default=None, description="Header with the pause.")
+    at: FieldPath | None = Field(default=None, description="Location in the JSON body, such as /error/retry_after.")
     format: TimeFormat = Field(
         default="auto",
-        description="seconds to wait, a moment as epoch_s, epoch_ms or date; auto tells them apart by their size.",
+        description="seconds: a duration. epoch_s, epoch_ms, date: an end. auto: distinguish them by size.",
     )
 
     @model_validator(mode="after")
-    def _is_somewhere(self) -> Moment:
+    def _has_one_location(self) -> Moment:
         if (self.header is None) == (self.at is None):
-            raise ValueError("give either header or at")
+            raise ValueError("set either header or at")
         return self
 
 
 class ErrorRule(Declared):
-    """Answers, and what to do about them. An answer has to fit all that the rule names of it."""
+    """A rule for answers. An answer must match all conditions of the rule."""
 
     status: Annotated[tuple[str, ...] | None, BeforeValidator(_as_statuses)] = Field(
         default=None,
-        description="Status or statuses, such as 403 or '5xx'. By default any; but a text alone is looked for in "
-        "errors only, as a row could hold it, too.",
+        description="Status or statuses, such as 403 or '5xx'. By default any. A text alone matches only errors, "
+        "because a row could contain it.",
     )
-    header: str | None = Field(default=None, description="Name of a header that the answer has.")
-    header_value: str | None = Field(default=None, description="The value of that header; by default any.")
+    header: str | None = Field(default=None, description="Name of a header in the answer.")
+    header_value: str | None = Field(default=None, description="Value of that header. By default any.")
     text: str | None = Field(
         default=None,
         min_length=1,
-        description="Text in the first 8 KiB of the body, in small letters or capitals.",
+        description="Text in the first 8 KiB of the body. Case is ignored.",
     )
     at: FieldPath | None = Field(
         default=None,
-        description="Place in the JSON body, such as error or /error/code. Something stands there that is neither "
-        "null, false, 0 nor empty; with values, one of these.",
+        description="Location in the JSON body, such as error or /error/code. Its value must not be null, false, 0 or "
+        "empty, or must be one of values.",
     )
     values: Annotated[tuple[Scalar, ...] | None, BeforeValidator(_as_values)] = Field(
-        default=None, description="What stands at that place: one of these."
+        default=None, description="Accepted values at that location."
     )
-    then: Then = Field(
-        description="retry: ask again, after a pause. wait: ask again when the answer says. refuse: end, a person must "
-        "act. ignore: nothing is to be had for this parent. empty: there are no rows."
+    then: RuleAction = Field(
+        description="retry: repeat after a pause. wait: repeat at the time in the answer. refuse: fail until a person "
+        "acts. ignore: skip this parent. empty: no rows."
     )
     until: Moment | None = Field(
-        default=None, description="Where the answer says how long to wait; by default in Retry-After."
+        default=None, description="Location of the pause in the answer. By default Retry-After."
     )
-    why: str = Field(default="", description="What it means and what to do, for the message of a refusal.")
+    why: str = Field(default="", description="Cause and remedy, for the message of a refusal.")
 
     @model_validator(mode="after")
-    def _names_something(self) -> ErrorRule:
+    def _has_a_condition(self) -> ErrorRule:
         if self.status is None and self.header is None and self.text is None and self.at is None:
-            raise ValueError("name the answers that are meant: by status, header, text or at")
+            raise ValueError("set at least one of status, header, text and at")
         if self.values is not None and self.at is None:
-            raise ValueError("values needs at, the place where they stand")
+            raise ValueError("values requires at, their location")
         if self.header_value is not None and self.header is None:
-            raise ValueError("header_value needs a header")
+            raise ValueError("header_value requires header")
         if self.until is not None and self.then not in ("retry", "wait"):
-            raise ValueError("until belongs to then='wait' or 'retry'")
+            raise ValueError("until requires then='wait' or 'retry'")
         return self
 
 
 class RateLimits(Declared):
-    """What all who name the connection share.
+    """Limits that all users of the connection share.
 
-    Limits for an hour or a minute are shared by all tasks: each reserves its part before it begins. A minute's counts
-    there as its sixtieth part of an hour, since no job begins and ends within a minute. For a second, a minute and at
-    once, the processes of one job share them; they know nothing of other jobs, whose requests the API may refuse for
-    now. That is waited for.
+    All tasks share the limits for an hour and a minute, and reserve their parts in advance. A minute's limit counts as
+    its 60-fold an hour, since no job lasts less than a minute. The processes of one job share the limits for a second,
+    a minute and concurrent requests. Other jobs are unknown to them, so the API may refuse a request, which is repeated
+    later.
     """
 
-    per_second: float | None = Field(default=None, gt=0, description="The most requests in a second.")
-    per_minute: int | None = Field(default=None, gt=0, description="The most requests in a minute.")
-    per_hour: int | None = Field(default=None, gt=0, description="The most requests in an hour.")
-    at_once: int | None = Field(default=None, gt=0, description="The most requests that may be under way.")
+    per_second: float | None = Field(default=None, gt=0, description="Largest number of requests in a second.")
+    per_minute: int | None = Field(default=None, gt=0, description="Largest number of requests in a minute.")
+    per_hour: int | None = Field(default=None, gt=0, description="Largest number of requests in an hour.")
+    at_once: int | None = Field(default=None, gt=0, description="Largest number of concurrent requests.")
     remaining: str | None = Field(
         default=None,
-        description="Header that tells how many requests are left, such as x-ratelimit-remaining. At 0 nothing is sent "
-        "until reset, and a status 403 is waited for like a 429.",
+        description="Header with the remaining requests, such as x-ratelimit-remaining. At 0 nothing is sent until "
+        "reset, and a status 403 counts as a 429.",
     )
     reset: Moment | None = Field(
-        default=None, description="Where an answer tells when there are more: for remaining, and for a status 429."
+        default=None,
+        description="Location of the time at which requests are available again, for remaining and for a status 429.",
     )

@@ -1,1 +1,1 @@
-"""Proposes a declaration: a person reads it, mends it, and tries it before it loads anything."""
+"""Proposes a declaration for a person to correct and try."""

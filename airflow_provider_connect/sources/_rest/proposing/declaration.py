@@ -1,4 +1,4 @@
-"""Proposes a declaration, by the API's own description or one answer: of each guess a comment says what to check."""
+"""Proposes a declaration from an OpenAPI document or one answer. A comment marks each guess."""
 
 from __future__ import annotations
 
@@ -14,53 +14,58 @@ from airflow_provider_connect.clients.http.json_api import JsonApi
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.findings import ProposalRequest
-from airflow_provider_connect.sources._rest.files import read
+from airflow_provider_connect.sources._rest.files import read_declaration
 from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi
-from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, Shape, place, shape_of
+from airflow_provider_connect.sources._rest.proposing.response_shape import (
+    Parameter,
+    ResponseShape,
+    detect_shape,
+    pointer_to,
+)
 
-_PATIENCE_SECONDS = 20.0  # somebody waits
+_PATIENCE_SECONDS = 20.0  # a person waits
 
 
-def proposed(request: ProposalRequest, connection: Connection | None) -> str:
-    """Return a declaration, YAML, of a document or else of one answer.
+def propose_declaration(request: ProposalRequest, connection: Connection | None) -> str:
+    """Return a YAML declaration, from a document or from one answer.
 
-    :raises ConfigError: the path is missing, or not exactly one of document and connection is given.
-    :raises ConnectError: as a poll does.
+    :raises ConfigError: the path is missing, or not exactly one of document and connection is set.
+    :raises ConnectError: as in a poll.
     """
     if request.path is None:
-        raise ConfigError("--path: name the request's path, such as /v1/events")
+        raise ConfigError("--path: set the request's path, such as /v1/events")
     if (request.openapi is None) == (connection is None):
-        raise ConfigError("give --conn-id, whose API is asked for one answer, or --openapi, the API's own description")
+        raise ConfigError("set --conn-id to request one answer, or --openapi for the API's own description")
     if request.openapi is not None:
-        return proposed_by_document(request.path, request.openapi)
-    assert connection is not None, "one of them is given"
-    return proposed_by_answer(request.path, connection)
+        return propose_from_document(request.path, request.openapi)
+    assert connection is not None, "the check above"
+    return propose_from_answer(request.path, connection)
 
 
-def proposed_by_document(path: str, document: Path) -> str:
-    """Return a declaration, YAML, of what an OpenAPI 3 document says of ``GET path``. No network.
+def propose_from_document(path: str, document: Path) -> str:
+    """Return a YAML declaration for ``GET path`` of an OpenAPI 3 document. No network.
 
-    :raises ConfigError: it says nothing of that, or is no such document.
+    :raises ConfigError: the document is not OpenAPI 3, or lacks the path.
     """
-    return declaration(path, *OpenApi(read(document)).described(path))
+    return declaration_yaml(path, *OpenApi(read_declaration(document)).describe_get(path))
 
 
-def proposed_by_answer(path: str, connection: Connection) -> str:
-    """Return a declaration, YAML, of what one answer looks like: one request, whose values are not kept.
+def propose_from_answer(path: str, connection: Connection) -> str:
+    """Return a YAML declaration from one request. The answer's values are not kept.
 
-    :raises ConnectError: as a poll does; :class:`.DataError` if the answer holds no records.
+    :raises ConnectError: as in a poll. :class:`.DataError` if the answer has no records.
     """
     with JsonApi(connection, patience_seconds=_PATIENCE_SECONDS) as api:
         reply = api.ask(Call(path))
-    return declaration(path, [], shape_of(reply.body, reply.headers))
+    return declaration_yaml(path, [], detect_shape(reply.body, reply.headers))
 
 
-_STARTS = re.compile(
+_START_NAMES = re.compile(
     r"since|(from|start|after|begin)([_-]?(date|time|at))?|(start|from|since)[_-]?\w*|\w+[_-](after|since|from)"
     r"|\w+\[(gte?|after)\]|min[_-]\w*(time|date)\w*",
     re.IGNORECASE,
 )
-_ENDS = re.compile(
+_END_NAMES = re.compile(
     r"until|(to|end|before)([_-]?(date|time|at))?|(end|until)[_-]?\w*|\w+[_-](before|until|to)|\w+\[(lte?|before)\]"
     r"|max[_-]\w*(time|date)\w*",
     re.IGNORECASE,
@@ -87,23 +92,23 @@ _OFFSETS = ("offset", "skip", "startAt", "start_at")
 _DAYS = ("created_at", "created", "updated_at", "timestamp", "time", "date", "occurred_at", "createdAt", "updatedAt")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TAKEN = ("document", "record_key", "day")
-_CHECK_END = "check what the API says on its last page: rows are lost if this is wrong"
+_RESERVED_NAMES = ("document", "record_key", "day")
+_CHECK_END = "check the API's last page: rows are lost if this is wrong"
 
 
 class _Guess(NamedTuple):
     value: Any
-    why: str
+    reason: str
 
 
-def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str:
-    """Return the declaration as YAML, which :meth:`.RestSource.from_file` takes as it is.
+def declaration_yaml(path: str, parameters: Sequence[Parameter], shape: ResponseShape) -> str:
+    """Return the declaration as YAML for :meth:`.RestSource.from_file`.
 
-    :raises DataError: the records have no field that could be a column.
+    :raises DataError: no field of the records can be a column.
     """
     columns = _columns(shape)
     if not columns:
-        raise DataError("the records have no plain fields: declare their columns by hand")
+        raise DataError("the records have no scalar fields: declare their columns by hand")
     names = {parameter.name: parameter for parameter in parameters}
     params, bounds = _params(names)
     paging = _paging(names, shape)
@@ -112,70 +117,70 @@ def declaration(path: str, parameters: Sequence[Parameter], shape: Shape) -> str
     key, day = _key(columns), _day(columns)
     stream = re.sub(r"[^A-Za-z0-9_.-]+", "_", path.rstrip("/").rpartition("/")[2]).strip("_.-") or "records"
     lines = [
-        "# Proposed from what could be seen. Every guess says so: check it against the API's reference, then try it:",
+        "# A proposal. Comments mark guesses: check them against the API's reference, then try it:",
         "# airflow connect preview --source rest --options FILE --conn-id ID --day YYYY-MM-DD",
-        f"stream: {_text(stream)}",
+        f"stream: {_yaml(stream)}",
         "request:",
-        f"  path: {_text(path)}",
+        f"  path: {_yaml(path)}",
     ]
     if params:
         lines += [
             "  params:",
-            *(f"    {_text(name)}: {_text(guess.value)}  # {guess.why}" for name, guess in params.items()),
+            *(f"    {_yaml(name)}: {_yaml(guess.value)}  # {guess.reason}" for name, guess in params.items()),
         ]
     if not bounds:
         lines += [
-            "snapshot: replace  # guess: no parameter was seen that asks for a day, so all there is replaces what",
-            "# was there. Is there one? Then no snapshot, and: request: {params: {since: '{day.start}'}}",
+            "snapshot: replace  # guess: no parameter selects a day, so each run replaces everything.",
+            "# If there is one, remove snapshot and set: request: {params: {since: '{day.start}'}}",
         ]
     else:
         lines += [
-            "bounds: {start: inclusive, end: exclusive}  # guess: if the end is included: inclusive, and granularity"
+            "bounds: {start: inclusive, end: exclusive}  # guess: if the API includes the end: inclusive, with "
+            "granularity"
         ]
-    lines += [f"paging: {_text(paging.value)}  # guess: {paging.why}", "records:"]
-    lines += [f"  at: {_text(shape.at)}"] if shape.at else []
-    lines += [f"  key: {_text([key.value])}  # guess: {key.why}", "  columns:"]
-    lines += [f"    {_text(name)}: {_column(name, *field)}" for name, field in columns.items()]
+    lines += [f"paging: {_yaml(paging.value)}  # guess: {paging.reason}", "records:"]
+    lines += [f"  at: {_yaml(shape.at)}"] if shape.at else []
+    lines += [f"  key: {_yaml([key.value])}  # guess: {key.reason}", "  columns:"]
+    lines += [f"    {_yaml(name)}: {_column(name, *field)}" for name, field in columns.items()]
     if day is not None and bounds:
-        lines += [
-            f"  day: {_text(day)}  # guess: the time that the bounds ask for; a record of another day fails the load"
-        ]
+        lines += [f"  day: {_yaml(day)}  # guess: the time of the bounds. A record of another day fails the load"]
     return "\n".join(lines) + "\n"
 
 
-def _text(value: Any) -> str:
-    """Return a value as YAML: as JSON, but for characters that YAML takes only if they are escaped."""
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+def _yaml(value: Any) -> str:
+    """Return a value as YAML: JSON, with escapes for characters that YAML does not allow."""
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
-def _columns(shape: Shape) -> dict[str, tuple[str, str]]:
-    """Return field and type by column; sinks do not tell case apart, so no two columns differ in that alone."""
+def _columns(shape: ResponseShape) -> dict[str, tuple[str, str]]:
+    """Return field and type by column name. Names differ in more than case, because sinks ignore case."""
     columns: dict[str, tuple[str, str]] = {}
-    taken = {*_TAKEN}
+    taken_names = {*_RESERVED_NAMES}
     for field, kind in shape.columns.items():
         plain = re.sub(r"[^A-Za-z0-9_]", "_", field)
         plain = plain if _NAME.fullmatch(plain) else f"_{plain}"
         names = chain([plain], (f"{plain}_{number}" for number in count(2)))
-        name = next(name for name in names if name.lower() not in taken)
-        taken.add(name.lower())
+        name = next(name for name in names if name.lower() not in taken_names)
+        taken_names.add(name.lower())
         columns[name] = (field, kind)
     return columns
 
 
 def _column(name: str, field: str, kind: str) -> str:
-    declared: Any = kind if name == field else {"type": kind, "at": place(field)}
-    note = "  # guess: if it is money, decimal(18,2) is exact" if kind == "double" else ""
-    return f"{_text(declared)}{note}"
+    declared: Any = kind if name == field else {"type": kind, "at": pointer_to(field)}
+    note = "  # guess: for money, decimal(18,2) is exact" if kind == "double" else ""
+    return f"{_yaml(declared)}{note}"
 
 
 def _key(columns: Mapping[str, tuple[str, str]]) -> _Guess:
     plain = [name for name, (_, kind) in columns.items() if kind in ("string", "bigint")]
-    found = next((name for name in plain if name.lower() in ("id", "uuid", "guid", "key")), None)
-    found = found or next((name for name in plain if name.lower().endswith("id")), None)
-    if found is not None:
-        return _Guess(found, "its name; does it identify a record?")
+    key = next((name for name in plain if name.lower() in ("id", "uuid", "guid", "key")), None)
+    key = key or next((name for name in plain if name.lower().endswith("id")), None)
+    if key is not None:
+        return _Guess(key, "by name: does it identify a record?")
     return _Guess(
-        next(iter(plain or columns)), "the first column, as none is named like a key: name what identifies one"
+        next(iter(plain or columns)),
+        "the first column, because no name looks like a key: set the columns that identify a record",
     )
 
 
@@ -185,74 +190,71 @@ def _day(columns: Mapping[str, tuple[str, str]]) -> str | None:
 
 
 def _params(names: Mapping[str, Parameter]) -> tuple[dict[str, _Guess], bool]:
-    """Return the parameters to send, and whether the day's bounds are among them."""
-    found = {}
-    for edge, pattern in (("start", _STARTS), ("end", _ENDS)):
-        fitting = [each for name, each in names.items() if name not in _TOKENS and pattern.fullmatch(name)]
-        for parameter in fitting[:1]:
-            way = {"date": ":date", "date-time": ""}.get(
+    params = {}
+    for edge, pattern in (("start", _START_NAMES), ("end", _END_NAMES)):
+        matching = [candidate for name, candidate in names.items() if name not in _TOKENS and pattern.fullmatch(name)]
+        for parameter in matching[:1]:
+            format_suffix = {"date": ":date", "date-time": ""}.get(
                 parameter.format, ":epoch_s" if parameter.type == "integer" else ""
             )
-            found[parameter.name] = _Guess(
-                f"{{day.{edge}{way}}}", f"guess: its name; does it ask for the day's {edge}?"
+            params[parameter.name] = _Guess(
+                f"{{day.{edge}{format_suffix}}}", f"guess by name: is this the day's {edge}?"
             )
     size = next((names[name] for name in _SIZES if name in names), None)
     if size is not None:
-        found[size.name] = _Guess(
-            size.most or 100, "the largest page" if size.most else "guess: how large may a page be?"
+        params[size.name] = _Guess(
+            size.maximum or 100, "the largest page" if size.maximum else "guess: check the largest page size"
         )
-    return found, any("{day." in str(each.value) for each in found.values())
+    return params, any("{day." in str(candidate.value) for candidate in params.values())
 
 
-def _paging(names: Mapping[str, Parameter], shape: Shape) -> _Guess:
+def _paging(names: Mapping[str, Parameter], shape: ResponseShape) -> _Guess:
     return next(_pagings(names, shape))
 
 
-def _pagings(names: Mapping[str, Parameter], shape: Shape) -> Iterator[_Guess]:
-    """Yield how pages could follow each other, the surest first."""
+def _pagings(names: Mapping[str, Parameter], shape: ResponseShape) -> Iterator[_Guess]:
+    """Yield possible pagings, the most certain first."""
     if shape.has_next_link:
-        yield _Guess({"kind": "link_header", "ends": "no_token"}, f"the answer has a Link header; {_CHECK_END}")
-    more = _beside(shape, _HAS_MORE, "boolean")
+        yield _Guess({"kind": "link_header", "ends": "no_token"}, f"the answer has a Link header. {_CHECK_END}")
+    more = _first_field_matching(shape, _HAS_MORE, "boolean")
     flag = {"rule": "flag", "at": more, "last": False} if more else None
-    for where in _named(shape, _NEXT_LINK, "link"):
+    for path in _fields_matching(shape, _NEXT_LINK, "link"):
         yield _Guess(
-            {"kind": "next_link", "at": where, "ends": flag or "no_token"}, f"a link beside the records; {_CHECK_END}"
+            {"kind": "next_link", "at": path, "ends": flag or "no_token"}, f"a link next to the records. {_CHECK_END}"
         )
     token = next((name for name in _TOKENS if name in names), None)
-    for where in _named(shape, _NEXT_TOKEN, "string", "null"):
-        param = token or where.rpartition("/")[2]
-        asked = "" if token else "the parameter's name is guessed, too; "
+    for path in _fields_matching(shape, _NEXT_TOKEN, "string", "null"):
+        param = token or path.rpartition("/")[2]
+        guess_note = "" if token else "the parameter's name is guessed too. "
         yield _Guess(
-            {"kind": "cursor", "at": where, "param": param, "ends": flag or "no_token"},
-            f"a token beside the records; {asked}{_CHECK_END}",
+            {"kind": "cursor", "at": path, "param": param, "ends": flag or "no_token"},
+            f"a token next to the records. {guess_note}{_CHECK_END}",
         )
     if flag and token:
         yield _Guess(
-            {"kind": "last_key", "param": token, "ends": flag}, f"a flag and a parameter of this name; {_CHECK_END}"
+            {"kind": "last_key", "param": token, "ends": flag}, f"a flag and a parameter of this name. {_CHECK_END}"
         )
-    total = _beside(shape, _TOTAL, "integer")
+    total = _first_field_matching(shape, _TOTAL, "integer")
     ends: Any = flag or ({"rule": "total", "at": total} if total else "empty_page")
     size = next((names[name] for name in _SIZES if name in names), None)
-    for known, kind, sizes in (
+    for known_names, kind, sizes in (
         (_OFFSETS, "offset", ("limit_param", "limit")),
         (_PAGES, "page_number", ("size_param", "size")),
     ):
-        for name in known:
+        for name in known_names:
             if name in names:
-                asked_size = {sizes[0]: size.name, sizes[1]: size.most or 100} if size else {}
+                asked_size = {sizes[0]: size.name, sizes[1]: size.maximum or 100} if size else {}
                 yield _Guess(
-                    {"kind": kind, "param": name, **asked_size, "ends": ends}, f"a parameter of this name; {_CHECK_END}"
+                    {"kind": kind, "param": name, **asked_size, "ends": ends}, f"a parameter of this name. {_CHECK_END}"
                 )
-    yield _Guess(
-        {"kind": "single"}, "nothing was seen that leads to a next page; if there is one, all but the first are lost"
-    )
+    yield _Guess({"kind": "single"}, "no next page was found. If there is one, all pages after the first are lost")
 
 
-def _named(shape: Shape, pattern: re.Pattern[str], *kinds: str) -> Iterator[str]:
-    for where, kind in shape.beside.items():
-        if kind in kinds and pattern.fullmatch(where.rpartition("/")[2]):
-            yield where
+def _fields_matching(shape: ResponseShape, pattern: re.Pattern[str], *kinds: str) -> Iterator[str]:
+    for path, kind in shape.other_fields.items():
+        if kind in kinds and pattern.fullmatch(path.rpartition("/")[2]):
+            yield path
 
 
-def _beside(shape: Shape, pattern: re.Pattern[str], kind: str) -> str | None:
-    return next(_named(shape, pattern, kind), None)
+def _first_field_matching(shape: ResponseShape, pattern: re.Pattern[str], kind: str) -> str | None:
+    return next(_fields_matching(shape, pattern, kind), None)

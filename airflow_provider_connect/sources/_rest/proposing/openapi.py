@@ -1,4 +1,4 @@
-"""Reads parameters and the shape of an answer from an OpenAPI 3 document: https://spec.openapis.org/oas/v3.1.0."""
+"""Reads parameters and an answer's shape from an OpenAPI 3 document: https://spec.openapis.org/oas/v3.1.0."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, Shape, place
+from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, ResponseShape, pointer_to
 
 _DEEPEST = 3
 _MOST_REFERENCES = 50
@@ -16,113 +16,118 @@ _FORMATS = {"date-time": "timestamp", "date": "date"}
 
 
 class OpenApi:
-    """A document, whose references lead into itself.
+    """An OpenAPI document with internal references.
 
-    :raises ConfigError: it is none of OpenAPI 3.
+    :raises ConfigError: the document is not OpenAPI 3.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         if not str(document.get("openapi", "")).startswith("3") or not isinstance(document.get("paths"), dict):
-            raise ConfigError("the file is no OpenAPI 3 document: it has no 'openapi: 3.…' and 'paths'")
+            raise ConfigError("the file is not an OpenAPI 3 document: 'openapi: 3.…' and 'paths' are missing")
         self._document = document
 
-    def described(self, path: str) -> tuple[list[Parameter], Shape]:
-        """Return the parameters of the query and the answer of ``GET path``.
+    def describe_get(self, path: str) -> tuple[list[Parameter], ResponseShape]:
+        """Return the query parameters and the answer's shape of ``GET path``.
 
-        :raises ConfigError: the document describes no such request, or an answer without a list of objects.
+        :raises ConfigError: the document lacks the request, or its answer has no list of objects.
         """
         paths = self._document["paths"]
         if path not in paths:
-            raise ConfigError(f"the document describes no path {path!r}; {suggest_nearest(path, paths)}")
+            raise ConfigError(f"the document has no path {path!r}; {suggest_nearest(path, paths)}")
         item = self._resolved(paths[path])
         operation = self._resolved(item.get("get"))
         if not operation:
-            raise ConfigError(f"the document describes no GET of {path!r}: declare it by hand")
-        given = [self._resolved(each) for each in [*item.get("parameters", ()), *operation.get("parameters", ())]]
+            raise ConfigError(f"the document has no GET of {path!r}: declare it by hand")
+        parameters = [
+            self._resolved(parameter) for parameter in [*item.get("parameters", ()), *operation.get("parameters", ())]
+        ]
         answers = [
             self._resolved(answer) for status, answer in operation.get("responses", {}).items() if _is_good(status)
         ]
         schemas = [schema for answer in answers if (schema := _json_schema(answer)) is not None]
-        lists = [found for schema in schemas for found in self._lists(schema, ())]
+        lists = [record_list for schema in schemas for record_list in self._lists(schema, ())]
         if not lists:
-            raise ConfigError(
-                f"the document describes no list of objects in the answer of GET {path!r}: declare it by hand"
-            )
-        names, fields = min(lists, key=lambda found: len(found[0]))
-        shape = Shape(
-            at=place(*names) if names else "",
+            raise ConfigError(f"the document has no list of objects in the answer of GET {path!r}: declare it by hand")
+        names, fields = min(lists, key=lambda record_list: len(record_list[0]))
+        shape = ResponseShape(
+            at=pointer_to(*names) if names else "",
             columns={name: kind for name, schema in fields.items() if (kind := self._column(schema))},
-            beside={where: kind for schema in schemas for where, kind in self._beside(schema, ())},
+            other_fields={
+                field_path: kind for schema in schemas for field_path, kind in self._other_fields(schema, ())
+            },
             has_next_link=any("link" in map(str.lower, answer.get("headers", {})) for answer in answers),
         )
-        return [self._parameter(each) for each in given if each.get("in") == "query"], shape
+        return [self._parameter(parameter) for parameter in parameters if parameter.get("in") == "query"], shape
 
     def _resolved(self, value: Any) -> dict[str, Any]:
-        """Return an object, behind its reference if it is one."""
         for _ in range(_MOST_REFERENCES):
             if not isinstance(value, dict) or not isinstance(value.get("$ref"), str):
                 return value if isinstance(value, dict) else {}
             if not value["$ref"].startswith("#/"):
-                raise ConfigError(
-                    f"the document refers to another one ({value['$ref']!r}): bundle it into one file first"
-                )
-            found: Any = self._document
+                raise ConfigError(f"the document refers to another one ({value['$ref']!r}): bundle both into one file")
+            target: Any = self._document
             for name in value["$ref"][2:].split("/"):
                 name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
-                found = found.get(name) if isinstance(found, dict) else None
-            value = found
-        raise ConfigError("the document's references lead in a circle")
+                target = target.get(name) if isinstance(target, dict) else None
+            value = target
+        raise ConfigError("the document's references form a circle")
 
     def _properties(self, schema: Any) -> dict[str, Any]:
-        found = self._resolved(schema)
-        parts = [self._resolved(part) for part in found.get("allOf", ())]
+        resolved = self._resolved(schema)
+        parts = [self._resolved(part) for part in resolved.get("allOf", ())]
         every: dict[str, Any] = {}
-        for part in [*parts, found]:
+        for part in [*parts, resolved]:
             if isinstance(part.get("properties"), dict):
                 every |= part["properties"]
         return every
 
     def _lists(self, schema: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-        found = self._resolved(schema)
-        if "array" in _types(found):
-            if fields := self._properties(found.get("items")):
+        resolved = self._resolved(schema)
+        if "array" in _types(resolved):
+            if fields := self._properties(resolved.get("items")):
                 yield names, fields
         elif len(names) < _DEEPEST:
-            for name, inner in self._properties(found).items():
+            for name, inner in self._properties(resolved).items():
                 yield from self._lists(inner, (*names, name))
 
-    def _beside(self, schema: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        for name, each in self._properties(schema).items():
-            inner = self._resolved(each)
+    def _other_fields(self, schema: Any, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        for name, schema_of_field in self._properties(schema).items():
+            inner = self._resolved(schema_of_field)
             types = _types(inner) - {"null"}
             if types & {"string", "integer", "number", "boolean"}:
                 is_link = inner.get("format") in ("uri", "url", "uri-reference")
-                yield place(*names, name), "link" if is_link else min(types)
+                yield pointer_to(*names, name), "link" if is_link else min(types)
             elif len(names) < _DEEPEST - 1 and "array" not in types:
-                yield from self._beside(inner, (*names, name))
+                yield from self._other_fields(inner, (*names, name))
 
     def _column(self, schema: Any) -> str | None:
-        found = self._resolved(schema)
-        types = _types(found) - {"null"}
+        resolved = self._resolved(schema)
+        types = _types(resolved) - {"null"}
         if len(types) != 1:
             return None
         (kind,) = types
-        return _FORMATS.get(found.get("format", ""), _TYPES.get(kind)) if kind == "string" else _TYPES.get(kind)
+        return _FORMATS.get(resolved.get("format", ""), _TYPES.get(kind)) if kind == "string" else _TYPES.get(kind)
 
-    def _parameter(self, given: dict[str, Any]) -> Parameter:
-        schema = self._resolved(given.get("schema"))
+    def _parameter(self, parameter: dict[str, Any]) -> Parameter:
+        schema = self._resolved(parameter.get("schema"))
         most = schema.get("maximum")
         return Parameter(
-            name=str(given.get("name", "")),
+            name=str(parameter.get("name", "")),
             type=min(_types(schema) - {"null"}, default="string"),
             format=str(schema.get("format", "")),
-            most=most if isinstance(most, int) else None,
+            maximum=most if isinstance(most, int) else None,
         )
 
 
 def _types(schema: dict[str, Any]) -> set[str]:
-    given = schema.get("type")
-    return {given} if isinstance(given, str) else {str(each) for each in given} if isinstance(given, list) else set()
+    declared = schema.get("type")
+    return (
+        {declared}
+        if isinstance(declared, str)
+        else {str(type_name) for type_name in declared}
+        if isinstance(declared, list)
+        else set()
+    )
 
 
 def _is_good(status: Any) -> bool:
@@ -131,4 +136,4 @@ def _is_good(status: Any) -> bool:
 
 def _json_schema(answer: dict[str, Any]) -> Any:
     content = answer.get("content", {})
-    return next((each.get("schema") for kind, each in content.items() if "json" in kind), None)
+    return next((media.get("schema") for kind, media in content.items() if "json" in kind), None)

@@ -1,4 +1,4 @@
-"""What is known of an API before anything is declared; and the shape of an answer, from one that came."""
+"""Detects the shape of an API's answer, and describes its parameters, for a proposal."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from airflow_provider_connect.errors import DataError
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of the query.
+    """One query parameter.
 
-    :param type: as in JSON Schema: string, integer, number or boolean.
-    :param format: as there, such as date or date-time; "" if there is none.
-    :param most: the largest value that is allowed; None if nobody says.
+    :param type: JSON Schema type: string, integer, number or boolean.
+    :param format: JSON Schema format, such as date or date-time, or "".
+    :param maximum: largest allowed value, or None.
     """
 
     name: str
     type: str = "string"
     format: str = ""
-    most: int | None = None
+    maximum: int | None = None
 
 
 @dataclass(frozen=True)
-class Shape:
-    """An answer, without any value of it.
+class ResponseShape:
+    """Structure of an answer, without its values.
 
-    :param at: where the list of records stands, as a place.
-    :param columns: the columns that scalar fields of a record could become: the field, and the column's type.
-    :param beside: scalar fields of the answer beside that list: their places, and ``string``, ``link``, ``integer``,
-        ``boolean``, ``null`` or ``number``.
+    :param at: path of the list of records.
+    :param columns: column type by scalar field of a record.
+    :param other_fields: scalar fields outside that list, by path: ``string``, ``link``, ``integer``, ``boolean``,
+        ``null`` or ``number``.
     :param has_next_link: whether a header Link named a next page.
     """
 
     at: str
     columns: Mapping[str, str]
-    beside: Mapping[str, str] = field(default_factory=dict)
+    other_fields: Mapping[str, str] = field(default_factory=dict)
     has_next_link: bool = False
 
 
-def place(*names: str) -> str:
-    """Return a path of names as a place: one name as it is, more as a JSON Pointer."""
-    if len(names) == 1 and names[0] and not names[0].startswith("/"):
-        return names[0]
-    return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in names)
+def pointer_to(*keys: str) -> str:
+    """Return keys as a path: a single key unchanged, several as a JSON Pointer."""
+    if len(keys) == 1 and keys[0] and not keys[0].startswith("/"):
+        return keys[0]
+    return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in keys)
 
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)")
@@ -57,48 +57,45 @@ _DEEPEST = 3
 _LONG = 2**63
 
 
-def shape_of(body: bytes, headers: Mapping[str, str]) -> Shape:
+def detect_shape(body: bytes, headers: Mapping[str, str]) -> ResponseShape:
     """Return the shape of an answer.
 
     :param headers: with lower-case names.
-    :raises DataError: it is no JSON, or holds no list of objects.
+    :raises DataError: the answer is not JSON, or has no list of objects.
     """
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        raise DataError("the answer is no JSON document: nothing can be proposed from it") from None
-    lists = sorted(_lists(answer, ()), key=lambda found: (-len(found[1]), len(found[0])))
+        raise DataError("the answer is not JSON, so no declaration can be proposed") from None
+    lists = sorted(_lists(answer, ()), key=lambda candidate: (-len(candidate[1]), len(candidate[0])))
     if not lists:
-        raise DataError(
-            "the answer holds no list of objects: ask for a path, and perhaps a day, that has some, or declare it by "
-            "hand"
-        )
+        raise DataError("the answer has no list of objects: use a path, or a day, with records, or declare it by hand")
     names, records = lists[0]
     fields = dict.fromkeys(name for record in records for name in record)
     columns = {name: kind for name in fields if (kind := _column([record.get(name) for record in records]))}
-    return Shape(
-        at=place(*names) if names else "",
+    return ResponseShape(
+        at=pointer_to(*names) if names else "",
         columns=columns,
-        beside=dict(_beside(answer, ())) if isinstance(answer, dict) else {},
+        other_fields=dict(_other_fields(answer, ())) if isinstance(answer, dict) else {},
         has_next_link=_NEXT.search(headers.get("link", "")) is not None,
     )
 
 
 def _lists(value: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[dict[str, Any]]]]:
     if isinstance(value, list):
-        if value and all(isinstance(each, dict) for each in value):
+        if value and all(isinstance(item, dict) for item in value):
             yield names, value
     elif isinstance(value, dict) and len(names) < _DEEPEST:
         for name, inner in value.items():
             yield from _lists(inner, (*names, name))
 
 
-def _beside(value: dict[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _other_fields(value: dict[str, Any], names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for name, inner in value.items():
         if isinstance(inner, dict) and len(names) < _DEEPEST - 1:
-            yield from _beside(inner, (*names, name))
+            yield from _other_fields(inner, (*names, name))
         elif not isinstance(inner, dict | list):
-            yield place(*names, name), _kind(inner)
+            yield pointer_to(*names, name), _kind(inner)
 
 
 def _kind(value: Any) -> str:
@@ -114,7 +111,7 @@ def _kind(value: Any) -> str:
 
 
 def _column(values: list[Any]) -> str | None:
-    """Return the narrowest type that takes every value; None for fields without any, and for nested ones."""
+    """Return the narrowest type for all values, or None for empty and nested fields."""
     kinds = {_type(value) for value in values if value is not None}
     if not kinds or "nested" in kinds:
         return None

@@ -52,34 +52,34 @@ def test_host_schema_and_port_are_put_together_as_airflow_s_http_hook_does(field
         ({"extra": {"allowed_hosts": ["ftp://a.example:21"]}}, "'allowed_hosts' must be a list of names"),
         ({"host": "https://me:canary@api.example"}, "without user or query"),
         ({"host": "https://api.example?key=canary"}, "without user or query"),
-        ({"host": "https://api.example:443", "port": 8443}, "two different ports"),
+        ({"host": "https://api.example:443", "port": 8443}, "another port than the field port"),
         ({"host": "https://"}, "host must be"),
-        ({"path": "http", "login": "me", "password": "canary"}, "plain http, which would show the credentials"),
-        ({"path": "http", "extra": {"headers": {"X-Key": "canary"}}}, "plain http, which would show the credentials"),
+        ({"path": "http", "login": "me", "password": "canary"}, "plain http, which would expose the credentials"),
+        ({"path": "http", "extra": {"headers": {"X-Key": "canary"}}}, "plain http, which would expose the credentials"),
         (
             {
                 "login": "me",
                 "password": "canary",
                 "extra": {"auth": "oauth2_client_credentials", "auth_url": "http://else.example/token"},
             },
-            "'auth_url' names plain http",
+            "'auth_url' uses plain http",
         ),
-        ({"password": "canary"}, "a password and no login, and nothing says how to send it"),
-        ({"login": "a:b", "password": "canary"}, "login holds a colon"),
-        ({"extra": {"auth": "bearer"}}, "password is empty; auth 'bearer' needs it"),
+        ({"password": "canary"}, "a password without a login: set 'auth'"),
+        ({"login": "a:b", "password": "canary"}, "login contains a colon"),
+        ({"extra": {"auth": "bearer"}}, "password is empty; auth 'bearer' requires it"),
         ({"extra": {"auth": "canary-token"}}, "'auth' is not one of none, basic, bearer, api_key"),
-        ({"password": "canary", "extra": {"auth": "api_key"}}, "extra has no 'send_as', which auth 'api_key' needs"),
+        ({"password": "canary", "extra": {"auth": "api_key"}}, "extra lacks 'send_as', which auth 'api_key' requires"),
         (
             {"password": "canary", "extra": {"auth": "api_key", "send_as": "k", "send_in": "canary"}},
             "'send_in' is not one of header, query, cookie",
         ),
         ({"extra": {"auth_kind": "bearer"}}, "unknown extra field 'auth_kind'; did you mean 'auth_"),
         ({"extra": {"proxi": "canary"}}, "unknown extra field 'proxi'; did you mean 'proxy'?"),
-        ({"extra": {"scope": "a"}}, "'scope' has no use here: it belongs to auth 'oauth2_client_credentials' or"),
+        ({"extra": {"scope": "a"}}, "'scope' has no effect here. It belongs to auth 'oauth2_client_credentials' or"),
         ({"extra": {"proxy": "canary"}}, "'proxy' is not an http or https URL"),
         ({"extra": {"ca_bundle": "canary"}}, "ca_bundle must be an absolute path"),
-        ({"extra": {"headers": "canary"}}, "'headers' must be an object of texts"),
-        ({"extra": {"headers": {"Accept-encoding": "canary"}}}, "'Accept-encoding' is set by the client itself"),
+        ({"extra": {"headers": "canary"}}, "'headers' must map names to texts"),
+        ({"extra": {"headers": {"Accept-encoding": "canary"}}}, "'Accept-encoding' is set by the client"),
         ({"extra": {"allowed_hosts": ["https://a.example/canary"]}}, "'allowed_hosts' must be a list of names"),
         ({"extra": {"allowed_hosts": {"canary": 1}}}, "'allowed_hosts' must be a list of names"),
         ({"extra": {"auth": ["canary"]}}, "extra field 'auth' must be text"),
@@ -104,7 +104,7 @@ def sent(**fields: Any) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
     return auth.headers, auth.params
 
 
-def test_credentials_that_stand_in_the_connection() -> None:
+def test_credentials_of_the_connection_are_sent_as_declared() -> None:
     key = {"password": "k-1"}
     assert sent() == ({}, ())
     assert sent(login="me", password="p") == ({"Authorization": "Basic bWU6cA=="}, ())
@@ -120,4 +120,4 @@ def test_hosts_that_links_may_lead_to_are_https_unless_they_say_otherwise() -> N
     named = {"allowed_hosts": "files.example, http://127.0.0.1:8080,"}
     assert problem(extra=named)  # an empty name is none
     access = HttpAccess.read_connection(connection(extra={"allowed_hosts": ["files.example", "http://127.0.0.1:8080"]}))
-    assert access.also == {("https", "files.example", 443), ("http", "127.0.0.1", 8080)}
+    assert access.allowed_origins == {("https", "files.example", 443), ("http", "127.0.0.1", 8080)}

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import NO_AUTH
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
-from airflow_provider_connect.clients.http.network import Reach, zone_of
+from airflow_provider_connect.clients.http.network import AddressPolicy, address_zone
 from airflow_provider_connect.errors import ConfigError
 from tests.equipment.http.answering import AnsweringServer, Said
 from tests.equipment.http.sending import request
@@ -41,26 +41,26 @@ LIMITS = HttpTimeouts(connect_timeout_seconds=5, read_timeout_seconds=5, deadlin
         ("fe80::1%eth0", "link-local"),
     ],
 )
-def test_whose_network_an_address_belongs_to(address: str, zone: str) -> None:
-    assert zone_of(address) == zone
+def test_each_address_has_its_zone(address: str, zone: str) -> None:
+    assert address_zone(address) == zone
 
 
 def found(*addresses: str) -> list[Any]:
     return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80)) for address in addresses]
 
 
-def permitted(reach: Reach, host: str, *addresses: str) -> list[str]:
-    return [each[4][0] for each in reach.permitted(host, found(*addresses))]
+def permitted(reach: AddressPolicy, host: str, *addresses: str) -> list[str]:
+    return [each[4][0] for each in reach.allowed_addresses(host, found(*addresses))]
 
 
 def test_the_connection_s_own_host_may_be_a_private_one_from_the_start() -> None:
-    reach = Reach(frozenset({"intranet.example"}))
+    reach = AddressPolicy(frozenset({"intranet.example"}))
     assert permitted(reach, "intranet.example", "10.0.0.1") == ["10.0.0.1"]
     assert permitted(reach, "intranet.example", "10.0.0.2") == ["10.0.0.2"]
 
 
 def test_a_name_that_was_public_and_is_private_all_of_a_sudden_is_refused() -> None:
-    reach = Reach(frozenset({"api.example"}))
+    reach = AddressPolicy(frozenset({"api.example"}))
     assert permitted(reach, "api.example", "8.8.8.8", "127.0.0.1") == ["8.8.8.8"]
     with pytest.raises(ConfigError, match=r"api\.example has an address in a private network"):
         permitted(reach, "api.example", "127.0.0.1")
@@ -68,13 +68,13 @@ def test_a_name_that_was_public_and_is_private_all_of_a_sudden_is_refused() -> N
 
 def test_a_host_that_the_connection_does_not_name_may_not_be_private() -> None:
     with pytest.raises(ConfigError, match="private network"):
-        permitted(Reach(frozenset({"intranet.example"})), "files.example", "10.0.0.1")
+        permitted(AddressPolicy(frozenset({"intranet.example"})), "files.example", "10.0.0.1")
 
 
 def test_a_name_never_leads_to_a_metadata_service_but_its_number_does_if_it_is_named() -> None:
     with pytest.raises(ConfigError, match="link-local network"):
-        permitted(Reach(frozenset({"api.example"})), "api.example", "169.254.169.254")
-    named = Reach(frozenset({"169.254.169.254"}))
+        permitted(AddressPolicy(frozenset({"api.example"})), "api.example", "169.254.169.254")
+    named = AddressPolicy(frozenset({"169.254.169.254"}))
     assert permitted(named, "169.254.169.254", "169.254.169.254") == ["169.254.169.254"]
 
 
@@ -89,8 +89,8 @@ def test_the_address_that_was_looked_at_is_connected_to(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(socket, "getaddrinfo", bent)
     with AnsweringServer(lambda _: Said({})) as server:
-        reach = Reach(frozenset({"api.example"}))
-        reach.permitted("api.example", found("8.8.8.8"))
+        reach = AddressPolicy(frozenset({"api.example"}))
+        reach.allowed_addresses("api.example", found("8.8.8.8"))
         with pytest.raises(ConfigError, match="private network"):
             request(f"http://api.example:{server.port}/", {}, NO_AUTH, LIMITS, reach=reach)
         assert asked == ["api.example"]
@@ -99,6 +99,6 @@ def test_the_address_that_was_looked_at_is_connected_to(monkeypatch: pytest.Monk
 
 def test_what_a_proxy_may_reach_is_the_proxy_s_to_say() -> None:
     with AnsweringServer(lambda _: Said({})) as proxy:
-        reach = Reach(frozenset())
+        reach = AddressPolicy(frozenset())
         with request("http://10.9.9.9/", {}, NO_AUTH, LIMITS, reach=reach, proxy=SecretStr(proxy.url)) as answer:
             assert answer.status == 200

@@ -34,7 +34,7 @@ AUTH = basic_auth(SecretStr("user"), SecretStr("canary&1 é"))
         ("tomorrow", None),
     ],
 )
-def test_retry_after(value, seconds):
+def test_retry_after_is_read_as_seconds_or_date_and_capped(value, seconds):
     assert retry_after_seconds(value, NOW) == seconds
 
 
@@ -55,7 +55,7 @@ def test_excerpt_holds_no_credentials_and_no_control_characters_and_is_short():
         ("http://name.invalid/path?key=canary", RetriableError, "name service"),
     ],
 )
-def test_unreachable(url, type_, text):
+def test_an_unreachable_server_raises_the_matching_error(url, type_, text):
     with pytest.raises(type_, match=text) as caught:
         request(url, {"secret": "canary"}, AUTH, LIMITS)
     assert "canary" not in str(caught.value)

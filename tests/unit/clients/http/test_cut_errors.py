@@ -102,7 +102,7 @@ def test_no_cut_shows_the_beginning_of_a_secret_in_any_form(inner: str, outer: s
         assert said in ("before ***", "before"), (echo[:end], said)
 
 
-def test_what_is_cut_elsewhere_stays() -> None:
+def test_a_cut_outside_a_secret_changes_nothing() -> None:
     assert excerpt("no such project", Secrets(["hush"]), is_cut=True) == "no such project"
     assert excerpt("the end", Secrets(["d0or"]), is_cut=True) == "the en***"
     assert excerpt("the end", Secrets(["d0or"])) == "the end"

@@ -44,7 +44,7 @@ def test_a_redirect_to_itself_to_plain_http_or_to_nowhere_is_asked_once(to: str)
         peer.say(f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode())
 
     with RawServer(move) as server:
-        with pytest.raises(ConfigError, match="redirects are not followed"):
+        with pytest.raises(ConfigError, match="Redirects are not followed"):
             ask(server.url)
         assert len(server.peers) == 1
 

@@ -23,7 +23,7 @@ def test_reads_all_members_however_cut(size, members):
 
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=5), st.integers(1, 50))
-def test_members_of_any_content(members, size):
+def test_gzip_members_of_any_content_are_decoded(members, size):
     stream = b"".join(map(gzip.compress, members))
     assert b"".join(gunzip(cut(stream, size))) == b"".join(members)
 

@@ -15,7 +15,7 @@ import pytest
 
 from airflow_provider_connect.clients.http import auth as auth_module
 from airflow_provider_connect.clients.http.access import HttpAccess
-from airflow_provider_connect.clients.http.auth import Auth, Fetched, Fresh
+from airflow_provider_connect.clients.http.auth import Auth, FetchedAuth, FetchedCredentials
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from tests.equipment.clock import NoTime
@@ -30,7 +30,7 @@ SESSION = {"auth": "session", "auth_url": "login"}
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port may come twice, and with it what another test fetched there."""
-    monkeypatch.setattr(auth_module, "_held", {})
+    monkeypatch.setattr(auth_module, "_login_states", {})
 
 
 def access(server: AnsweringServer, extra: dict[str, Any]) -> HttpAccess:
@@ -78,7 +78,10 @@ def test_a_refresh_token_that_stays_the_same_is_used(again: dict[str, str]) -> N
 
 def test_h21_a_service_that_rotates_refresh_tokens_is_refused_with_the_reason() -> None:
     error = fails(Said({"access_token": "t", "refresh_token": "canary-next"}), REFRESH, ConfigError)
-    assert "it rotates them. Airflow gives a task no way to write its connection" in str(error)
+    assert (
+        "rotates refresh tokens: it sent a new one with the access token. An Airflow task cannot write its connection"
+        in str(error)
+    )
 
 
 def test_h21_many_threads_fetch_one_token_and_polls_after_them_none() -> None:
@@ -98,7 +101,7 @@ def test_h21_a_token_that_the_api_refuses_is_fetched_anew_once_for_all_who_had_i
         own = [access(server, OAUTH).credentials for _ in range(4)]
         refused = own[0].auth()
         with ThreadPoolExecutor(4) as pool:
-            again = [future.result() for future in [pool.submit(each.renewed, refused) for each in own]]
+            again = [future.result() for future in [pool.submit(each.renew, refused) for each in own]]
         assert {auth.headers["Authorization"] for auth in again if auth is not None} == {"Bearer t-1"}
         assert len(server.heard) == 2
 
@@ -115,12 +118,12 @@ def fetches() -> list[float]:
     return []
 
 
-def fetched(fetches: list[float], clock: NoTime, lasts: float | None, name: str) -> Fetched:
-    def fetch() -> Fresh:
+def fetched(fetches: list[float], clock: NoTime, lasts: float | None, name: str) -> FetchedCredentials:
+    def fetch() -> FetchedAuth:
         fetches.append(clock.seconds)
-        return Fresh(Auth({"Authorization": f"Bearer {len(fetches)}"}), lasts)
+        return FetchedAuth(Auth({"Authorization": f"Bearer {len(fetches)}"}), lasts)
 
-    return Fetched((name, id(fetches)), fetch, clock)
+    return FetchedCredentials((name, id(fetches)), fetch, clock)
 
 
 @pytest.mark.parametrize(("lasts", "until"), [(3600.0, 3540.0), (100.0, 90.0), (1.0, 0.9)])
@@ -142,18 +145,18 @@ def test_a_token_without_an_end_is_kept_until_it_is_refused(fetches: list[float]
     first = ours.auth()
     clock.seconds = 1e9
     assert ours.auth() == first
-    assert ours.renewed(first) != first
+    assert ours.renew(first) != first
     assert len(fetches) == 2
 
 
 def test_a_login_that_was_refused_is_not_asked_again_for_a_minute() -> None:
     clock, asked = NoTime(), []
 
-    def refuse() -> Fresh:
+    def refuse() -> FetchedAuth:
         asked.append(clock.seconds)
         raise ConfigError("wrong password")
 
-    ours = Fetched(("locked", id(asked)), refuse, clock)
+    ours = FetchedCredentials(("locked", id(asked)), refuse, clock)
     for seconds in (0.0, 30.0, 59.0, 60.0):
         clock.seconds = seconds
         with pytest.raises(ConfigError, match="wrong password"):
@@ -162,7 +165,7 @@ def test_a_login_that_was_refused_is_not_asked_again_for_a_minute() -> None:
 
 
 @pytest.mark.parametrize("lasts", [None, "soon", -1, 0, True, [], "1e999", 10**400])
-def test_an_end_that_says_nothing_is_none(lasts: Any) -> None:
+def test_an_unreadable_expiry_counts_as_none(lasts: Any) -> None:
     with AnsweringServer(lambda _: Said({"access_token": "t", "expires_in": lasts})) as server:
         credentials = access(server, OAUTH).credentials
         credentials.auth()
@@ -196,7 +199,7 @@ def test_an_endless_answer_to_a_login_ends() -> None:
 def test_a_login_is_not_sent_where_a_redirect_points_to() -> None:
     with AnsweringServer(lambda _: Said({})) as elsewhere:
         moved = Said(b"", 307, {"Location": elsewhere.url})
-        with AnsweringServer(lambda _: moved) as server, pytest.raises(ConfigError, match="redirects are not followed"):
+        with AnsweringServer(lambda _: moved) as server, pytest.raises(ConfigError, match="Redirects are not followed"):
             access(server, OAUTH).credentials.auth()
         assert elsewhere.heard == []
 
@@ -228,7 +231,7 @@ def test_a_session_goes_in_the_header_that_is_named() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 302])
-def test_a_session_of_cookies(status: int) -> None:
+def test_cookies_of_a_login_are_the_session(status: int) -> None:
     cookie = {"Set-Cookie": "sid=s-1; Path=/; HttpOnly", "set-cookie": "b=2"}
     headers, _ = session(lambda _: Said({}, status, cookie | {"Location": "/home"}), {})
     assert headers == {"Cookie": "sid=s-1; b=2"}
@@ -245,23 +248,23 @@ def test_a_session_of_cookies(status: int) -> None:
         (Said(b"<html>"), {"auth_result": "id"}, RetriableError),
     ],
 )
-def test_a_session_that_did_not_come(answer: Said, extra: dict[str, Any], kind: type[ConnectError]) -> None:
+def test_a_login_without_a_session_is_refused(answer: Said, extra: dict[str, Any], kind: type[ConnectError]) -> None:
     fails(answer, SESSION | extra, kind)
 
 
-def test_who_waits_for_a_fetch_that_fails_fetches_himself() -> None:
+def test_a_thread_waiting_for_a_failed_fetch_fetches_itself() -> None:
     """A thread that had trouble must not leave the others without a token, nor with half of one."""
     began, failed, tries = threading.Event(), threading.Event(), []
 
-    def fetch() -> Fresh:
+    def fetch() -> FetchedAuth:
         tries.append(1)
         if len(tries) == 1:
             began.set()
             failed.wait(5)
             raise RetriableError("away")
-        return Fresh(Auth({"Authorization": "Bearer 2"}), None)
+        return FetchedAuth(Auth({"Authorization": "Bearer 2"}), None)
 
-    ours = Fetched(("fails once", id(tries)), fetch)
+    ours = FetchedCredentials(("fails once", id(tries)), fetch)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(ours.auth)
         began.wait(5)

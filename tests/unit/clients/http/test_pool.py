@@ -14,9 +14,9 @@ from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http import pool as pooling
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.http_connection import HttpTimeouts, Link
-from airflow_provider_connect.clients.http.network import Reach
-from airflow_provider_connect.clients.http.pool import Pool
+from airflow_provider_connect.clients.http.http_connection import HttpConnection, HttpTimeouts
+from airflow_provider_connect.clients.http.network import AddressPolicy
+from airflow_provider_connect.clients.http.pool import ConnectionPool
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from tests.equipment.http.authority import Authority
 from tests.equipment.http.raw_server import GIVE_UP_SECONDS, Peer, RawServer
@@ -31,8 +31,8 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0
 
 
 @pytest.fixture
-def pool() -> Iterator[Pool]:
-    made = Pool()
+def pool() -> Iterator[ConnectionPool]:
+    made = ConnectionPool()
     yield made
     made.close()
 
@@ -53,7 +53,7 @@ def saying(*answers: bytes) -> Callable[[Peer], None]:
 
 
 @contextmanager
-def serving(pool: Pool, answer: Callable[[Peer], None], **options: Any) -> Iterator[RawServer]:
+def serving(pool: ConnectionPool, answer: Callable[[Peer], None], **options: Any) -> Iterator[RawServer]:
     """Serve while the block runs; the server waits for its connections to be closed."""
     with RawServer(answer, **options) as server:
         try:
@@ -62,19 +62,19 @@ def serving(pool: Pool, answer: Callable[[Peer], None], **options: Any) -> Itera
             pool.close()
 
 
-def read(url: str, pool: Pool | None, **options: Any) -> bytes:
+def read(url: str, pool: ConnectionPool | None, **options: Any) -> bytes:
     with request(f"{url}/", {}, AUTH, LIMITS, pool=pool, **options) as answer:
         return b"".join(answer.chunks())
 
 
 @pytest.mark.parametrize("whole", [WHOLE, CHUNKED], ids=["length", "chunks"])
-def test_requests_go_over_one_connection(whole: bytes, pool: Pool) -> None:
+def test_requests_go_over_one_connection(whole: bytes, pool: ConnectionPool) -> None:
     with serving(pool, saying(whole, whole, whole)) as server:
         assert [read(server.url, pool) for _ in range(3)] == [b"hello"] * 3
         assert len(server.peers) == 1
 
 
-def test_so_do_those_over_tls(pool: Pool, tmp_path: Path) -> None:
+def test_tls_requests_go_over_one_connection(pool: ConnectionPool, tmp_path: Path) -> None:
     ours = Authority("ours")
     with serving(pool, saying(WHOLE, WHOLE, WHOLE), tls=ours.server(tmp_path)) as server:
         assert [read(server.url, pool, ca_bundle=ours.pem) for _ in range(3)] == [b"hello"] * 3
@@ -84,7 +84,9 @@ def test_so_do_those_over_tls(pool: Pool, tmp_path: Path) -> None:
         assert len(server.peers) == 2
 
 
-def test_what_tls_has_decrypted_behind_an_answer_is_no_answer_to_the_next_request(pool: Pool, tmp_path: Path) -> None:
+def test_what_tls_has_decrypted_behind_an_answer_is_no_answer_to_the_next_request(
+    pool: ConnectionPool, tmp_path: Path
+) -> None:
     """The first answer ends where a read ends, so what is behind it in the same record has not been read yet."""
     ours = Authority("ours")
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
@@ -98,7 +100,7 @@ def test_what_tls_has_decrypted_behind_an_answer_is_no_answer_to_the_next_reques
         assert len(server.peers) == 2
 
 
-def test_without_a_pool_each_request_has_its_own(pool: Pool) -> None:
+def test_without_a_pool_each_request_has_its_own(pool: ConnectionPool) -> None:
     with serving(pool, saying(WHOLE, WHOLE)) as server:
         assert [read(server.url, None) for _ in range(2)] == [b"hello"] * 2
         assert len(server.peers) == 2
@@ -115,14 +117,14 @@ def test_without_a_pool_each_request_has_its_own(pool: Pool) -> None:
     ],
     ids=["it says so", "it says so among others", "HTTP/1.0", "an answer that nobody asked for", "a stray byte"],
 )
-def test_a_connection_that_may_not_be_kept_is_not(first: bytes, pool: Pool) -> None:
+def test_a_connection_that_may_not_be_kept_is_not(first: bytes, pool: ConnectionPool) -> None:
     with serving(pool, saying(first, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong")) as server:
         for number in (1, 2):
             assert read(server.url, pool) == b"hello"
             assert len(server.peers) == number
 
 
-def test_an_answer_that_comes_late_is_none_to_the_next_request(pool: Pool) -> None:
+def test_an_answer_that_comes_late_is_none_to_the_next_request(pool: ConnectionPool) -> None:
     said = threading.Event()
 
     def answer(peer: Peer) -> None:
@@ -140,7 +142,7 @@ def test_an_answer_that_comes_late_is_none_to_the_next_request(pool: Pool) -> No
         assert read(server.url, pool) == b"hello"
 
 
-def test_an_answer_that_was_not_read_to_its_end_is_not_kept(pool: Pool) -> None:
+def test_an_answer_that_was_not_read_to_its_end_is_not_kept(pool: ConnectionPool) -> None:
     with serving(pool, saying(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!", WHOLE)) as server:
         for number in (1, 2):
             with request(f"{server.url}/", {}, AUTH, LIMITS, pool=pool):
@@ -148,7 +150,7 @@ def test_an_answer_that_was_not_read_to_its_end_is_not_kept(pool: Pool) -> None:
             assert len(server.peers) == number
 
 
-def test_an_interrupted_answer_is_not_kept_even_if_it_has_come_whole(pool: Pool) -> None:
+def test_an_interrupted_answer_is_not_kept_even_if_it_has_come_whole(pool: ConnectionPool) -> None:
     with serving(pool, saying(WHOLE, WHOLE)) as server:
         with request(f"{server.url}/", {}, AUTH, LIMITS, pool=pool) as answer:
             assert b"".join(answer.chunks()) == b"hello"
@@ -158,7 +160,7 @@ def test_an_interrupted_answer_is_not_kept_even_if_it_has_come_whole(pool: Pool)
 
 
 @pytest.mark.parametrize("hears", [True, False])
-def test_what_the_server_has_closed_meanwhile_is_replaced_at_once(hears: bool, pool: Pool) -> None:
+def test_what_the_server_has_closed_meanwhile_is_replaced_at_once(hears: bool, pool: ConnectionPool) -> None:
     """Whether it closes before the request or when it has heard it; each sending counts."""
     sent: list[None] = []
 
@@ -170,13 +172,13 @@ def test_what_the_server_has_closed_meanwhile_is_replaced_at_once(hears: bool, p
 
     with serving(pool, answer) as server:
         for _ in range(2):
-            assert read(server.url, pool, sent=lambda: sent.append(None)) == b"hello"
+            assert read(server.url, pool, on_sent=lambda: sent.append(None)) == b"hello"
             time.sleep(0.05)
         assert len(server.peers) == 2
         assert len(sent) == 3 if hears else 2
 
 
-def test_a_request_whose_answer_has_begun_is_not_sent_again(pool: Pool) -> None:
+def test_a_request_whose_answer_has_begun_is_not_sent_again(pool: ConnectionPool) -> None:
     with serving(pool, saying(WHOLE, b"H")) as server:
         read(server.url, pool)
         with pytest.raises(RetriableError, match="broke off inside the headers"):
@@ -184,20 +186,20 @@ def test_a_request_whose_answer_has_begun_is_not_sent_again(pool: Pool) -> None:
         assert len(server.peers) == 1
 
 
-def test_a_new_connection_that_is_closed_without_an_answer_is_an_error(pool: Pool) -> None:
+def test_a_new_connection_that_is_closed_without_an_answer_is_an_error(pool: ConnectionPool) -> None:
     with serving(pool, lambda _: None) as server:
         with pytest.raises(RetriableError, match="closed the connection without an answer"):
             read(server.url, pool)
         assert len(server.peers) == 1
 
 
-def test_every_new_connection_is_checked_and_no_other_reach_uses_it(pool: Pool) -> None:
-    class Counting(Reach):
+def test_every_new_connection_is_checked_and_no_other_reach_uses_it(pool: ConnectionPool) -> None:
+    class Counting(AddressPolicy):
         asked = 0
 
-        def permitted(self, host: str, found: list[Any]) -> list[Any]:
+        def allowed_addresses(self, host: str, found: list[Any]) -> list[Any]:
             self.asked += 1
-            return super().permitted(host, found)
+            return super().allowed_addresses(host, found)
 
     reach = Counting(frozenset({"127.0.0.1"}))
     with serving(pool, saying(WHOLE, WHOLE)) as server:
@@ -206,11 +208,11 @@ def test_every_new_connection_is_checked_and_no_other_reach_uses_it(pool: Pool) 
             time.sleep(0.02)
         assert reach.asked == len(server.peers) == 2
         read(server.url, pool, reach=reach)
-        with pytest.raises(ConfigError, match="is not spoken to"):
-            read(server.url, pool, reach=Reach(frozenset()))
+        with pytest.raises(ConfigError, match="Such addresses are refused"):
+            read(server.url, pool, reach=AddressPolicy(frozenset()))
 
 
-def test_a_kept_request_has_a_deadline_of_its_own(pool: Pool) -> None:
+def test_a_kept_request_has_a_deadline_of_its_own(pool: ConnectionPool) -> None:
     def answer(peer: Peer) -> None:
         peer.say(WHOLE)
         peer.request = b""
@@ -225,7 +227,7 @@ def test_a_kept_request_has_a_deadline_of_its_own(pool: Pool) -> None:
         assert len(server.peers) == 1
 
 
-def test_one_that_rested_too_long_is_closed(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_rested_too_long_is_closed(pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pooling, "IDLE_SECONDS", 0.0)
     with serving(pool, saying(WHOLE, WHOLE)) as server:
         for number in (1, 2):
@@ -233,7 +235,7 @@ def test_one_that_rested_too_long_is_closed(pool: Pool, monkeypatch: pytest.Monk
             assert len(server.peers) == number
 
 
-def test_a_closed_pool_keeps_nothing(pool: Pool) -> None:
+def test_a_closed_pool_keeps_nothing(pool: ConnectionPool) -> None:
     with serving(pool, saying(WHOLE, WHOLE)) as server:
         read(server.url, pool)
         pool.close()
@@ -242,9 +244,9 @@ def test_a_closed_pool_keeps_nothing(pool: Pool) -> None:
             assert len(server.peers) == number
 
 
-def test_what_waits_for_its_answer_can_be_interrupted_and_is_not_sent_again(pool: Pool) -> None:
+def test_what_waits_for_its_answer_can_be_interrupted_and_is_not_sent_again(pool: ConnectionPool) -> None:
     heard = threading.Event()
-    links: list[Link] = []
+    links: list[HttpConnection] = []
     errors: list[BaseException] = []
 
     def answer(peer: Peer) -> None:
@@ -256,7 +258,7 @@ def test_what_waits_for_its_answer_can_be_interrupted_and_is_not_sent_again(pool
 
     def ask() -> None:
         try:
-            read(server.url, pool, opened=links.append)
+            read(server.url, pool, on_opened=links.append)
         except RetriableError as error:
             errors.append(error)
 
@@ -271,8 +273,8 @@ def test_what_waits_for_its_answer_can_be_interrupted_and_is_not_sent_again(pool
         assert len(server.peers) == 1
 
 
-def test_what_is_interrupted_before_it_is_open_is_not_asked(pool: Pool) -> None:
+def test_what_is_interrupted_before_it_is_open_is_not_asked(pool: ConnectionPool) -> None:
     with serving(pool, saying(WHOLE)) as server:
         with pytest.raises(RetriableError, match="given up"):
-            read(server.url, None, opened=lambda link: link.interrupt())
+            read(server.url, None, on_opened=lambda link: link.interrupt())
         assert server.peers == []

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from airflow_provider_connect.clients.http.access import HttpAccess, connection_problems
 from airflow_provider_connect.clients.http.auth import NO_AUTH, proxy_auth
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
-from airflow_provider_connect.clients.http.network import Reach
+from airflow_provider_connect.clients.http.network import AddressPolicy
 from airflow_provider_connect.clients.http.proxies import ENVIRONMENT, proxy_for
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
@@ -42,7 +42,7 @@ def hello(peer: Peer) -> None:
     peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
 
 
-def read(url: str, proxy: SecretStr | None, **options: Reach) -> bytes:
+def read(url: str, proxy: SecretStr | None, **options: AddressPolicy) -> bytes:
     with request(url, {}, NO_AUTH, LIMITS, proxy=proxy, **options) as answer:
         return b"".join(answer.chunks())
 
@@ -54,7 +54,7 @@ def test_a_request_goes_through_the_environments_proxy_where_the_connection_says
     with RawServer(hello) as proxy:
         for name in names:
             monkeypatch.setenv(name, proxy.url.replace("://", "://someone:canary@"))
-        assert read("http://behind.example/", FROM_ENVIRONMENT, reach=Reach(frozenset())) == b"hello"
+        assert read("http://behind.example/", FROM_ENVIRONMENT, reach=AddressPolicy(frozenset())) == b"hello"
         heard = proxy.peers[0].request
     assert heard.startswith(b"GET http://behind.example/ HTTP/1.1\r\n")
     assert b"Proxy-Authorization: Basic c29tZW9uZTpjYW5hcnk=" in heard
@@ -82,8 +82,8 @@ def test_no_proxy_exempts_hosts_whose_addresses_are_then_looked_at(
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", exempt.format(port=server.port))
         assert read(f"{server.url}/", FROM_ENVIRONMENT) == b"hello"
-        with pytest.raises(ConfigError, match="is not spoken to"):
-            read(f"{server.url}/", FROM_ENVIRONMENT, reach=Reach(frozenset()))
+        with pytest.raises(ConfigError, match="Such addresses are refused"):
+            read(f"{server.url}/", FROM_ENVIRONMENT, reach=AddressPolicy(frozenset()))
         assert proxy.peers == []
 
 

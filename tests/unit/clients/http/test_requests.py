@@ -121,9 +121,9 @@ def test_basic_credentials_are_secret_in_every_form() -> None:
 
 
 def test_a_proxys_credentials_come_out_of_its_url() -> None:
-    told = proxy_auth(SecretStr("http://m%20e:p%C3%BC@proxy:3128"))
-    assert told.headers == {"Proxy-Authorization": f"Basic {base64.b64encode('m e:pü'.encode()).decode()}"}
-    assert told.secrets[:2] == ("m e", "pü")
+    message = proxy_auth(SecretStr("http://m%20e:p%C3%BC@proxy:3128"))
+    assert message.headers == {"Proxy-Authorization": f"Basic {base64.b64encode('m e:pü'.encode()).decode()}"}
+    assert message.secrets[:2] == ("m e", "pü")
     assert proxy_auth(SecretStr("http://proxy:3128")) == NO_AUTH == proxy_auth(None)
 
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from airflow_provider_connect.clients.http.auth import basic_auth
-from airflow_provider_connect.clients.http.certificates import client_context
+from airflow_provider_connect.clients.http.certificates import tls_context
 from airflow_provider_connect.clients.http.http_connection import HttpTimeouts
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
@@ -78,9 +78,9 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return context
 
     monkeypatch.setattr("ssl.create_default_context", create_strict)
-    client_context.cache_clear()
+    tls_context.cache_clear()
     yield
-    client_context.cache_clear()
+    tls_context.cache_clear()
 
 
 def test_an_authority_without_key_identifiers_is_trusted_where_it_is_named(strict: None, tmp_path: Path) -> None:
@@ -100,12 +100,12 @@ def test_all_else_is_looked_at_as_before(strict: None, host: str, days: int, pem
 
 
 def test_strictness_is_given_up_for_nobody_else(strict: None) -> None:
-    assert client_context(None).verify_flags & ssl.VERIFY_X509_STRICT
-    assert not client_context(OURS.pem).verify_flags & ssl.VERIFY_X509_STRICT
+    assert tls_context(None).verify_flags & ssl.VERIFY_X509_STRICT
+    assert not tls_context(OURS.pem).verify_flags & ssl.VERIFY_X509_STRICT
 
 
 def test_the_public_authorities_stay_trusted() -> None:
-    with_ours, without = client_context(OURS.pem), client_context(None)
+    with_ours, without = tls_context(OURS.pem), tls_context(None)
     for context in (with_ours, without):
         assert context.verify_mode is ssl.CERT_REQUIRED
         assert context.check_hostname
@@ -120,9 +120,9 @@ def test_the_public_authorities_stay_trusted() -> None:
         ("/", "cannot read (Is a directory"),
         ("/dev/null", "no certificate"),
         ("-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----", "no certificate"),
-        ("-----BEGIN CERTIFICATE-----\ncanary\n-----END CERTIFICATE-----", "cannot be read"),
+        ("-----BEGIN CERTIFICATE-----\ncanary\n-----END CERTIFICATE-----", "contains an unreadable certificate"),
         (OURS.pem[:-60], "no certificate"),
-        ("/\0canary", "no path"),
+        ("/\0canary", "not a path"),
         (["canary"], "text"),
     ],
     ids=["relative", "not there", "folder", "empty", "a key", "no base64", "cut", "no path", "no text"],

@@ -72,7 +72,7 @@ def test_the_limit_is_never_passed_and_everybody_comes_to_the_end(
 
 def test_a_look_before_the_hold_alone_would_pass_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the second look is for, and that the world above finds it out."""
-    monkeypatch.setattr(Turns, "_left_beside", lambda self, hold: 0)
+    monkeypatch.setattr(Turns, "_room_next_to", lambda self, hold: 0)
     scene = Scene()
     for _ in range(20):
         scene.add(1, delays=(0.3,))
@@ -250,7 +250,7 @@ def test_at_once_is_kept_too() -> None:
 def test_keys_of_others_and_broken_ones_are_passed_over() -> None:
     keys = ["hold/x", "hold/x/1/2", "sent/x/1@", "sent/y/", "wait/a/b/c/d/e", "new/1", "", "said/1/2/3"]
     book = QuotaBook.read(QUOTA, [f"connect_quota/{QUOTA.name}/{key}" for key in keys])
-    assert (book.used_requests(0), book.waiting, book.said, book.over(9e9)) == (0, [], [], [])
+    assert (book.used_requests(0), book.waiting, book.said, book.expired_names(9e9)) == (0, [], [], [])
 
 
 @pytest.mark.parametrize(("look", "order"), list(itertools.product([0, 1], [0, 1])))

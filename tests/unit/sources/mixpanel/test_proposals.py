@@ -182,5 +182,5 @@ def test_a_proposal_does_without_a_count_that_cannot_be_reached_and_says_so(ther
     keys = Keys()
     monkeypatch.setattr(keys, "keys", gone)
     assert proposed_of(there, ProposalRequest(records=1), store=keys).records == 1
-    assert "the count of requests cannot be reached (OSError)" in caplog.text
+    assert "the count of requests is unreachable (OSError)" in caplog.text
     assert "hush-hush" not in caplog.text

@@ -14,7 +14,7 @@ from airflow_provider_connect.clients.http.network import Network
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._rest.rows import RowMaker
+from airflow_provider_connect.sources._rest.rows import RowBuilder
 from airflow_provider_connect.sources.rest import LastKey, PageNumber, RestSource
 from tests.equipment.rest_api.items import DATE, items_of
 from tests.equipment.rest_api.reading import DAY, declared, ids, read
@@ -56,14 +56,14 @@ def hanging() -> Iterator[Callable[[Request], Answer | None]]:
 def test_rows_are_made_while_the_next_page_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     has_come = threading.Event()
     alone: list[int] = []
-    rows = RowMaker.rows
+    rows = RowBuilder.build_rows
 
-    def late(self: RowMaker, *args: Any) -> Any:
+    def late(self: RowBuilder, *args: Any) -> Any:
         if not has_come.wait(SOON_SECONDS):
             alone.append(len(args[0].records))
         return rows(self, *args)
 
-    monkeypatch.setattr(RowMaker, "rows", late)
+    monkeypatch.setattr(RowBuilder, "build_rows", late)
     with RestApi() as api:
         api.faults.append(second(lambda: has_come.set() or Answer(items_of(DATE, 3, 50))))  # type: ignore[func-returns-value]
         assert len(ids(read(api, NUMBERED))) == 13

@@ -21,7 +21,7 @@ OAUTH = {"auth": "oauth2_client_credentials", "auth_url": "/token"}
 
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auth, "_held", {})
+    monkeypatch.setattr(auth, "_login_states", {})
 
 
 class Api:
@@ -80,7 +80,7 @@ def test_a_refresh_token_that_is_good_once_is_refused_and_no_run_is_locked_out()
 
     with AnsweringServer(rotates) as server:
         for _ in range(2):
-            with pytest.raises(ConfigError, match="it rotates them") as caught:
+            with pytest.raises(ConfigError, match="rotates refresh tokens") as caught:
                 read(server, {"auth": "oauth2_refresh_token", "auth_url": "/token", "refresh_token": CANARY})
             assert CANARY not in str(caught.value)
         assert [heard.path for heard in server.heard] == ["/token"], "a refusal is not asked for again"
@@ -88,7 +88,7 @@ def test_a_refresh_token_that_is_good_once_is_refused_and_no_run_is_locked_out()
 
 def test_a_token_that_is_refused_at_once_is_a_person_s_matter() -> None:
     api = Api(0)
-    with AnsweringServer(api) as server, pytest.raises(ConfigError, match="it refuses the credentials") as caught:
+    with AnsweringServer(api) as server, pytest.raises(ConfigError, match="the API refuses the credentials") as caught:
         read(server)
     assert api.tokens == 2
     assert CANARY not in str(caught.value)
@@ -99,5 +99,5 @@ def test_a_next_link_that_is_no_address_is_told(link: str) -> None:
     def answer(_: Heard) -> Said:
         return Said({"items": [{"id": 1, "at": f"{DATE}T12:00:00Z", "name": "a"}], "next": link})
 
-    with AnsweringServer(answer) as server, pytest.raises(RetriableError, match="page 1 links to a next page whose"):
+    with AnsweringServer(answer) as server, pytest.raises(RetriableError, match="page 1 has a link to a next page"):
         read(server, {})

@@ -105,18 +105,18 @@ def test_a_file_is_found_beside_the_file_that_names_it(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
-        ("a.yaml", "stream: a\nstream: b\n", "stream: stands twice"),
-        ("a.json", '{"stream": "a", "stream": "b"}', "stream: stands twice"),
-        ("a.yaml", "- a\n", "is to be one object"),
-        ("a.yaml", "a: [", "it is no YAML at line"),
-        ("a.yaml", "a: !!python/object:os.system x", "it is no YAML"),
+        ("a.yaml", "stream: a\nstream: b\n", "stream: repeated in one object"),
+        ("a.json", '{"stream": "a", "stream": "b"}', "stream: repeated in one object"),
+        ("a.yaml", "- a\n", "is not an object with options"),
+        ("a.yaml", "a: [", "it is not valid YAML at line"),
+        ("a.yaml", "a: !!python/object:os.system x", "it is not valid YAML"),
     ],
 )
-def test_a_file_that_is_wrong_is_named(tmp_path: Path, name: str, text: str, told: str) -> None:
+def test_a_file_that_is_wrong_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         RestSource.from_file(tmp_path / name, conn_id="api")
     with pytest.raises(ConfigError, match="cannot be read: FileNotFoundError"):
         RestSource.from_file(tmp_path / "none.yaml")
@@ -144,51 +144,54 @@ def test_the_schema_for_editors_knows_every_kind_and_its_short_forms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"paging": {"kind": "page_number"}}, "paging.page_number.ends: required"),
-        ({"paging": {"kind": "pages", "ends": "empty_page"}}, "say how pages follow each other"),
-        ({"paging": {"kind": "page_number", "ends": "sometime"}}, "say how the last page is known"),
-        ({"paging": {"kind": "page_number", "ends": "no_token"}}, "'no_token' tells nothing about this paging"),
-        ({"paging": {"kind": "cursor", "ends": "no_token", "at": "c"}}, "give one of param, send_header and put"),
-        ({"request": {"path": "https://elsewhere/x"}}, "the connection names the host"),
-        ({"request": {"path": "/x?a=1"}}, "stands in params"),
-        ({"request": {"path": "/x", "body": {}}}, "belong to method='POST'"),
-        ({"records": {"key": ["di"], "columns": {"id": "bigint"}}}, "'di' is no column; did you mean 'id'?"),
+        ({"paging": {"kind": "pages", "ends": "empty_page"}}, "declare the paging: Single()"),
+        ({"paging": {"kind": "page_number", "ends": "sometime"}}, "declare the end rule: 'empty_page'"),
+        ({"paging": {"kind": "page_number", "ends": "no_token"}}, "'no_token' does not fit this paging"),
+        ({"paging": {"kind": "cursor", "ends": "no_token", "at": "c"}}, "set one of param, send_header and put"),
+        ({"request": {"path": "https://elsewhere/x"}}, "which the connection names"),
+        ({"request": {"path": "/x?a=1"}}, "to params"),
+        ({"request": {"path": "/x", "body": {}}}, "require method='POST'"),
+        ({"records": {"key": ["di"], "columns": {"id": "bigint"}}}, "'di' is not a column; did you mean 'id'?"),
         ({"records": {"key": ["id"], "columns": {"id": "bigit"}}}, "unknown type; did you mean 'bigint'?"),
-        ({"records": {"key": ["id"], "columns": {"id": "bigint", "ID": "string"}}}, "stands twice"),
-        ({"records": {"key": ["id"], "columns": {"id": "bigint", "document": "json"}}}, "is a column of ours"),
-        ({"records": {"key": ["id"], "columns": {"id": "bigint", "a b": "json"}}}, "'a b' is no name"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigint", "ID": "string"}}}, "occurs twice"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigint", "document": "json"}}}, "is a reserved name"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigint", "a b": "json"}}}, "'a b' is not a valid name"),
         ({"records": {"key": ["id"], "columns": {"id": "bigint"}, "day": "id"}}, "neither timestamp nor date"),
-        ({"records": {"key": ["id"], "columns": {"id": "bigint"}, "outside": "drop"}}, "needs day"),
-        ({"bounds": {"end": "inclusive"}}, "bounds.granularity: {day.end} is asked one step earlier"),
-        ({"bounds": {"start": "exclusive"}}, "bounds.granularity: {day.start} is asked one step earlier"),
+        ({"records": {"key": ["id"], "columns": {"id": "bigint"}, "outside": "drop"}}, "requires day"),
+        ({"bounds": {"end": "inclusive"}}, "bounds.granularity: required for {day.end}"),
+        ({"bounds": {"start": "exclusive"}}, "bounds.granularity: required for {day.start}"),
         (
             {
                 "bounds": {"end": "inclusive", "format": "date"},
                 "count": {"request": {"path": "/n/{day.end:iso}"}, "at": "n"},
             },
-            "bounds.granularity: {day.end} is asked",
+            "bounds.granularity: required for {day.end}",
         ),
         ({"records": {"at": "/a~2", "key": ["id"], "columns": {"id": "bigint"}}}, "'~' is written as '~0'"),
         ({"zone": "Mars/Base"}, "unknown time zone 'Mars/Base'"),
-        ({"snapshot": "replace"}, "but the request names a day"),
-        ({"partitions": 2}, "only parents"),
+        ({"snapshot": "replace"}, "but the request selects a day"),
+        ({"partitions": 2}, "Only parents"),
         ({"request": {"path": "/x/{day.start}", "headers": {"X-Api-Key": "k"}}}, "'X-Api-Key' is a credential"),
         ({"request": {"path": "/x/{day.start}", "params": {"access_token": "k"}}}, "'access_token' is a credential"),
-        ({"request": {"path": "/x/{day.start}", "params": {"page": 1}}}, "request.params.page: the paging sends it"),
+        (
+            {"request": {"path": "/x/{day.start}", "params": {"page": 1}}},
+            "request.params.page: already sent by the paging",
+        ),
         (
             {"paging": {"kind": "cursor", "ends": "no_token", "at": "c", "put": "c"}},
-            "paging.put: needs request.method='POST'",
+            "paging.put: requires request.method='POST'",
         ),
-        ({"errors": [{"status": 404, "then": "ignore"}]}, "leaves out a parent, and there is none"),
-        ({"parent_columns": {"a": "id"}}, "needs a parent"),
+        ({"errors": [{"status": 404, "then": "ignore"}]}, "'ignore' requires a parent"),
+        ({"parent_columns": {"a": "id"}}, "requires a parent"),
     ],
 )
-def test_a_wrong_declaration_is_refused_with_what_to_do(changes: dict[str, Any], told: str) -> None:
+def test_a_wrong_declaration_is_refused_with_what_to_do(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         RestSource(**MINIMAL | changes)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def one_bound(**changes: Any) -> RestSource:
@@ -196,18 +199,18 @@ def one_bound(**changes: Any) -> RestSource:
 
 
 @pytest.mark.parametrize(
-    ("request_", "told"),
+    ("request_", "message"),
     [
-        ({"path": "/x", "params": {"since": "{day.start}"}}, "all since then would load the same rows each day"),
-        ({"path": "/x", "method": "POST", "body": {"q": ["to:{day.end:epoch_s}"]}}, "all up to then"),
-        ({"path": "/x", "headers": {"If-Modified-Since": "{day.start}"}}, "{day.start} is its only bound"),
+        ({"path": "/x", "params": {"since": "{day.start}"}}, "each day would load all records since then"),
+        ({"path": "/x", "method": "POST", "body": {"q": ["to:{day.end:epoch_s}"]}}, "all records up to then"),
+        ({"path": "/x", "headers": {"If-Modified-Since": "{day.start}"}}, "{day.start} is the only bound"),
     ],
 )
 def test_a_request_with_one_bound_is_refused_before_each_day_has_the_rows_of_all(
-    request_: dict[str, Any], told: str
+    request_: dict[str, Any], message: str
 ) -> None:
     (problem,) = one_bound(request=request_).check(CONNECTION)
-    assert told in problem
+    assert message in problem
     assert "records.day with outside='drop'" in problem
 
 
@@ -233,27 +236,27 @@ def test_how_fine_an_api_compares_is_asked_for_where_it_matters(bounds: dict[str
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
-        ({"request": {"path": "/parents", "params": {"since": "{day.start}"}}}, "names no {parent.…}"),
+        ({"request": {"path": "/parents", "params": {"since": "{day.start}"}}}, "no {parent.…}"),
         ({"request": {"path": "/x/{parent.idd}"}}, "unknown {parent.idd}; did you mean 'parent.id'?"),
-        ({"request": {"path": "/x/{parent.rank}/{day.start}"}}, "{parent.rank} is of type double"),
+        ({"request": {"path": "/x/{parent.rank}/{day.start}"}}, "{parent.rank} has type double"),
         ({"parent_columns": {"p": "nr"}}, "the parent has no column 'nr'"),
-        ({"parent_columns": {"ID": "id"}}, "'ID' is a column already"),
-        ({"partitions": 2}, "it needs one of parent_columns"),
+        ({"parent_columns": {"ID": "id"}}, "'ID' is already a column"),
+        ({"partitions": 2}, "add one of parent_columns"),
         (
             {"request": {"path": "/x/{parent.id}"}, "snapshot": "replace", "parent": OF_A_DAY},
-            "a snapshot has the children of all parents",
+            "a snapshot needs the children of all parents",
         ),
-        ({"parent": PARENT | {"errors_tolerance": "all"}}, "would leave out its children"),
-        ({"parent": PARENT | {"conn_id": "other"}}, "share one connection"),
-        ({"count": {"at": "total"}}, "none for the day"),
+        ({"parent": PARENT | {"errors_tolerance": "all"}}, "would lose its children"),
+        ({"parent": PARENT | {"conn_id": "other"}}, "must be the same as conn_id"),
+        ({"count": {"at": "total"}}, "not per day"),
     ],
 )
-def test_parents_that_do_not_fit_are_refused(changes: dict[str, Any], told: str) -> None:
+def test_parents_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         RestSource(**with_children(**changes))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
@@ -273,7 +276,7 @@ def test_each_parents_children_are_in_one_partition(partitions: int) -> None:
 
 def test_a_parent_that_is_no_row_fails_the_day_for_its_children_would_be_missing() -> None:
     odd = {"records": {"key": ["id"], "columns": {"id": "bigint"}}}
-    with RestApi() as api, pytest.raises(DataError, match="parents, page 1: record 0 of those read is no row"):
+    with RestApi() as api, pytest.raises(DataError, match="parents, page 1: record 0 is rejected"):
         read(api, RestSource(**with_children(parent=PARENT | odd)))
 
 
@@ -293,10 +296,10 @@ def test_a_daily_snapshot_is_never_taken_for_a_day_that_is_long_over(monkeypatch
     """What the API has today is not what it had in March: catchup must not make it so."""
     with RestApi() as api:
         poller = snapshot("daily").open(api.connection, PollContext())
-        monkeypatch.setattr(polling, "now", lambda: DAY.end + dt.timedelta(hours=23))
+        monkeypatch.setattr(polling, "current_time", lambda: DAY.end + dt.timedelta(hours=23))
         assert len(poller.plan([DAY])) == 1
-        monkeypatch.setattr(polling, "now", lambda: DAY.end + dt.timedelta(hours=25))
-        with pytest.raises(ConfigError, match="cannot be had any more"):
+        monkeypatch.setattr(polling, "current_time", lambda: DAY.end + dt.timedelta(hours=25))
+        with pytest.raises(ConfigError, match="Its old state is gone"):
             poller.plan([DAY])
 
 
@@ -307,7 +310,7 @@ def test_a_daily_snapshot_is_never_taken_for_a_day_that_is_long_over(monkeypatch
         Count(header="X-Total"),
     ],
 )
-def test_the_apis_own_count_of_a_day(count: Count) -> None:
+def test_the_apis_own_count_of_a_day_is_read(count: Count) -> None:
     source = declared("/pages", PageNumber(ends="empty_page"), count=count)
     assert source.count_problems() == []
     with RestApi([*items_of(DATE, 35), *items_of(DATE + dt.timedelta(days=1), 7, 100)]) as api:

@@ -49,7 +49,7 @@ def _paces(monkeypatch: pytest.MonkeyPatch) -> None:
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the pauses that would have been made: time passes without them."""
     pauses: list[float] = []
-    monkeypatch.setattr(json_api._Waits, "now", lambda _: CLOCK.now() + sum(pauses))
+    monkeypatch.setattr(json_api._PollClock, "now", lambda _: CLOCK.now() + sum(pauses))
     monkeypatch.setattr(OpenResponses, "sleep", lambda _, seconds: pauses.append(seconds))
     return pauses
 
@@ -158,7 +158,7 @@ def test_a_day_without_stripe_events_is_empty_and_a_429_without_a_time_is_asked_
 def test_stripe_s_answer_without_has_more_is_no_end() -> None:
     with Stripe() as api:
         once(api, Answer({"object": "list", "data": api.events[2:5]}), at_request=2)
-        with pytest.raises(RetriableError, match="page 2 has nothing at 'has_more'"):
+        with pytest.raises(RetriableError, match="page 2 has no value at 'has_more'"):
             read(api, source("stripe_events_daily", "events", retry_budget_seconds=0))
 
 

@@ -40,7 +40,7 @@ PAGED = PageNumber(ends="empty_page")
 def clock(monkeypatch: pytest.MonkeyPatch) -> NoTime:
     """Return the clock of all pauses; a port may come twice, and with it what another test left in this process."""
     clock = NoTime()
-    monkeypatch.setattr(json_api, "_Waits", lambda _: clock)
+    monkeypatch.setattr(json_api, "_PollClock", lambda _: clock)
     monkeypatch.setattr(pacing, "_paces", {})
     return clock
 
@@ -129,7 +129,7 @@ def test_a_page_that_fails_once_costs_a_page_and_no_row(fault: str, clock: NoTim
 def test_a_page_that_always_fails_is_no_end_of_the_day(fault: str, clock: NoTime) -> None:
     """dlt #4036: and no wait of 0 burns all tries in a moment."""
     api = Api(FAULTS[fault])
-    with RawServer(api) as server, pytest.raises(RetriableError, match=r"asked \d+ times in \d+ s") as caught:
+    with RawServer(api) as server, pytest.raises(RetriableError, match=r"\d+ tries in \d+ s") as caught:
         read(server.url)
     assert 3 <= len(api.asked) <= 20
     assert clock.seconds > 100
@@ -192,7 +192,7 @@ def test_h13_a_page_that_trickles_ends_at_its_deadline(monkeypatch: pytest.Monke
         peer.trickle(b" ")
 
     hurried(monkeypatch, deadline_seconds=0.3)
-    with RawServer(Api(trickle)) as server, pytest.raises(RetriableError, match="had not finished its answer"):
+    with RawServer(Api(trickle)) as server, pytest.raises(RetriableError, match="did not finish its answer"):
         read(server.url, AT_ONCE)
 
 
@@ -231,7 +231,7 @@ def test_h15_a_redirect_to_another_host_gets_neither_key_nor_headers(status: int
         moved = Said(b"", status, {"Location": f"{elsewhere.url}/items?page=1"})
         with AnsweringServer(lambda _: moved) as server:
             extra = {"auth": "api_key", "send_as": "X-Key", "send_in": key, "headers": {"X-Tenant": CANARY}}
-            with pytest.raises(ConfigError, match=f"leads to {elsewhere.url}, which is not asked"):
+            with pytest.raises(ConfigError, match=f"leads to {elsewhere.url}, which .* so no request is sent"):
                 read(server.url, extra=extra)
         assert elsewhere.heard == []
 

@@ -41,10 +41,10 @@ def test_pages_that_end_at_a_cap_without_a_word_go_on_from_the_last_record(path:
     items = items_of(DATE, 35)
     for number in (20, 21):  # the cap falls among records of one moment: they must all come, and each once
         items[number]["at"] = items[19]["at"]
-    with RestApi(items, quirks=["ends_at_20"]) as there:
-        polled = read(there, declared(path, paging, at="items", params={"state": "all"}))
-        begun = {request.first("since") for request in there.asked}
-        assert all(sorted(name for name, _ in each.query).count("since") == 1 for each in there.asked)
+    with RestApi(items, quirks=["ends_at_20"]) as server:
+        polled = read(server, declared(path, paging, at="items", params={"state": "all"}))
+        begun = {request.first("since") for request in server.asked}
+        assert all(sorted(name for name, _ in each.query).count("since") == 1 for each in server.asked)
     assert sorted(ids(polled)) == ALL
     assert begun == {"2026-10-05T00:00:00Z", items[19]["at"]}
     assert counts(polled)["duplicates"] == 1
@@ -53,42 +53,48 @@ def test_pages_that_end_at_a_cap_without_a_word_go_on_from_the_last_record(path:
 @pytest.mark.parametrize("count", [20, 35])
 def test_a_listing_that_reached_its_cap_is_no_whole_day_where_nothing_says_how_to_go_on(count: int) -> None:
     paging = NextLink(at="/links/next", ends="no_token", cap=Cap(records=20))
-    with RestApi(items_of(DATE, count), quirks=["ends_at_20"]) as there:
-        with pytest.raises(ConfigError, match="20 records came, and the API lists 20 at the most: what lies beyond is"):
-            read(there, declared("/linked", paging, at="items"))
-        there.items = items_of(DATE, 19)
-        assert ids(read(there, declared("/linked", paging, at="items"))) == ALL[:19]
+    with RestApi(items_of(DATE, count), quirks=["ends_at_20"]) as server:
+        with pytest.raises(
+            ConfigError, match=r"20 records were received, and the API lists at most 20\. The other records are"
+        ):
+            read(server, declared("/linked", paging, at="items"))
+        server.items = items_of(DATE, 19)
+        assert ids(read(server, declared("/linked", paging, at="items"))) == ALL[:19]
 
 
 def test_more_records_of_one_moment_than_a_listing_has_are_told_and_not_lost() -> None:
     noon = dt.datetime.combine(DATE, dt.time(12), dt.UTC)
     source = declared("/linked", CAPPED[0][1], at="items")
-    with RestApi([item(number, noon) for number in ALL], quirks=["ends_at_20"]) as there:
-        with pytest.raises(ConfigError, match=r"listing 2: 20 records came, .* they end with the same 'at'"):
-            read(there, source)
-        assert len(there.asked) == 4
+    with RestApi([item(number, noon) for number in ALL], quirks=["ends_at_20"]) as server:
+        with pytest.raises(
+            ConfigError, match=r"listing 2: 20 records were received, .* The listing ends with the same 'at'"
+        ):
+            read(server, source)
+        assert len(server.asked) == 4
 
 
 def test_a_last_record_that_does_not_say_where_to_go_on_is_told() -> None:
     paging = LinkHeader(ends="no_token", cap=Cap(records=20, param="since", field="changed"))
     with (
-        RestApi(items_of(DATE, 35), quirks=["ends_at_20"]) as there,
+        RestApi(items_of(DATE, 35), quirks=["ends_at_20"]) as server,
         pytest.raises(RetriableError, match=r"page 2 has neither text .* at 'changed'"),
     ):
-        read(there, declared("/linked", paging, at="items"))
+        read(server, declared("/linked", paging, at="items"))
 
 
 def test_an_error_at_the_cap_that_means_the_end_costs_no_row() -> None:
     """The same API answers a page beyond its cap with a 400: with the cap declared, that page is never asked for."""
-    with RestApi(items_of(DATE, 35), quirks=["ends_at_20", "past_the_end_is_400"]) as there:
+    with RestApi(items_of(DATE, 35), quirks=["ends_at_20", "past_the_end_is_400"]) as server:
         source = declared("/pages", PageNumber(ends="empty_page", cap=AT_CAP), errors=(PAST_THE_CAP,))
-        assert sorted(ids(read(there, source))) == ALL
+        assert sorted(ids(read(server, source))) == ALL
 
 
 def test_an_api_that_ends_without_a_word_at_its_cap_does_not_make_a_short_day() -> None:
     """airbyte #66592, Pardot: the answers end at a cap, with an error that is declared as empty, or with a 400."""
     source = declared("/pages/totals", PageNumber(ends=Flag(at="more", last=False)), at="items", errors=(PAST_THE_CAP,))
-    with RestApi(items_of(DATE, 35)) as there:
-        there.faults.append(lambda asked: Answer({"code": "invalid_page"}, 400) if asked.first("page") == "3" else None)
-        with pytest.raises(RetriableError, match=r"page 3 is an answer without records .* said that there is more"):
-            read(there, source)
+    with RestApi(items_of(DATE, 35)) as server:
+        server.faults.append(
+            lambda asked: Answer({"code": "invalid_page"}, 400) if asked.first("page") == "3" else None
+        )
+        with pytest.raises(RetriableError, match=r"page 3 is empty by a rule .* announced more"):
+            read(server, source)

@@ -20,26 +20,26 @@ ALL = list(range(1, 36))
 
 def test_children_of_all_parents_are_read_not_only_of_those_on_the_first_page() -> None:
     """airbyte #40734."""
-    with RestApi(items_of(DATE, 35)) as there:
-        polled = read(there, children())
+    with RestApi(items_of(DATE, 35)) as server:
+        polled = read(server, children())
         assert sorted(ids(polled)) == ALL
         assert counts(polled)["parents"] == len(parents())
 
 
 def test_the_first_child_is_asked_for_before_the_second_page_of_parents() -> None:
     """airbyte PR #46343: all parents read before the first child, and time-outs."""
-    with RestApi(items_of(DATE, 35)) as there:
-        read(there, children())
-        paths = [(request.path, request.first("page")) for request in there.asked]
+    with RestApi(items_of(DATE, 35)) as server:
+        read(server, children())
+        paths = [(request.path, request.first("page")) for request in server.asked]
     assert paths.index(("/parents", "2")) > paths.index(("/parents/p%2F0/items", "1"))
 
 
 def test_an_ignored_answer_ends_one_parents_children_not_the_reading() -> None:
     """dlt: an ignored reply ends the whole paging."""
     gone = ErrorRule(status=404, then="ignore")
-    with RestApi(items_of(DATE, 35)) as there:
-        there.faults.append(lambda asked: Answer("gone", 404) if "p%2F3" in asked.path else None)
-        polled = read(there, children(errors=(gone,)))
+    with RestApi(items_of(DATE, 35)) as server:
+        server.faults.append(lambda asked: Answer("gone", 404) if "p%2F3" in asked.path else None)
+        polled = read(server, children(errors=(gone,)))
     assert sorted(ids(polled)) == [number for number in ALL if number % 7 != 3]
     assert counts(polled)["ignored_parents"] == 1
 
@@ -47,19 +47,19 @@ def test_an_ignored_answer_ends_one_parents_children_not_the_reading() -> None:
 def test_an_ignored_answer_may_be_empty() -> None:
     """dlt #1849: the log parsed its body as JSON."""
     gone = ErrorRule(status=404, then="ignore")
-    with RestApi(items_of(DATE, 35)) as there:
-        there.faults.append(lambda asked: Answer(status=404, raw=b"") if "p%2F3" in asked.path else None)
-        assert len(ids(read(there, children(errors=(gone,))))) == 30
+    with RestApi(items_of(DATE, 35)) as server:
+        server.faults.append(lambda asked: Answer(status=404, raw=b"") if "p%2F3" in asked.path else None)
+        assert len(ids(read(server, children(errors=(gone,))))) == 30
 
 
 def test_a_parent_that_vanishes_between_two_pages_of_its_children_is_not_half_loaded() -> None:
     gone = ErrorRule(status=404, then="ignore")
-    with RestApi(items_of(DATE, 35)) as there:
-        there.faults.append(
+    with RestApi(items_of(DATE, 35)) as server:
+        server.faults.append(
             lambda asked: Answer("gone", 404) if "p%2F3" in asked.path and asked.first("page") == "2" else None
         )
-        with pytest.raises(RetriableError, match="page 2 is an answer without records by a rule of errors"):
-            read(there, children(errors=(gone,)))
+        with pytest.raises(RetriableError, match="page 2 is empty by a rule of errors"):
+            read(server, children(errors=(gone,)))
 
 
 def test_a_parent_that_vanishes_between_two_listings_of_its_children_is_not_half_loaded() -> None:
@@ -68,24 +68,24 @@ def test_a_parent_that_vanishes_between_two_listings_of_its_children_is_not_half
     whole = children()
     paging = PageNumber(ends="empty_page", cap=Cap(records=2, param="since", field="at"))
     source = RestSource(**whole.serialize() | {"paging": paging, "errors": (gone,)})
-    with RestApi(items_of(DATE, 35)) as there:
-        assert sorted(ids(read(there, source))) == ALL
-        there.faults.append(
+    with RestApi(items_of(DATE, 35)) as server:
+        assert sorted(ids(read(server, source))) == ALL
+        server.faults.append(
             lambda asked: (
                 Answer("gone", 404)
                 if "p%2F3" in asked.path and asked.first("since") != "2026-10-05T00:00:00Z"
                 else None
             )
         )
-        with pytest.raises(RetriableError, match="listing 2: page 1 is an answer without records by a rule of errors"):
-            read(there, source)
+        with pytest.raises(RetriableError, match="listing 2: page 1 is empty by a rule of errors"):
+            read(server, source)
 
 
 def test_an_empty_day_because_all_parents_were_ignored_is_no_quiet_one() -> None:
     """A token that lost a right gets a 404 for each: the driver is told by these counts, and fails the day."""
-    with RestApi(items_of(DATE, 35)) as there:
-        there.faults.append(lambda asked: Answer("gone", 404) if asked.path.endswith("/items") else None)
-        polled = read(there, children(errors=(ErrorRule(status=404, then="ignore"),)))
+    with RestApi(items_of(DATE, 35)) as server:
+        server.faults.append(lambda asked: Answer("gone", 404) if asked.path.endswith("/items") else None)
+        polled = read(server, children(errors=(ErrorRule(status=404, then="ignore"),)))
     assert ids(polled) == []
     found = findings(
         DATE, PollResult(files=(), counts=counts(polled)), on_empty="fail", rules=Rules(), replaced=None, earlier=None
@@ -95,9 +95,9 @@ def test_an_empty_day_because_all_parents_were_ignored_is_no_quiet_one() -> None
 
 def test_children_are_asked_for_by_the_day_and_not_in_full() -> None:
     """airbyte #34337, #28278: all children were read each time, since the parent's state was not used."""
-    with RestApi([*items_of(DATE, 35), *items_of(DATE - dt.timedelta(days=1), 70, 100)]) as there:
-        assert sorted(ids(read(there, children()))) == ALL
-        of_children = [asked for asked in there.asked if asked.path.endswith("/items")]
+    with RestApi([*items_of(DATE, 35), *items_of(DATE - dt.timedelta(days=1), 70, 100)]) as server:
+        assert sorted(ids(read(server, children()))) == ALL
+        of_children = [asked for asked in server.asked if asked.path.endswith("/items")]
     assert {asked.first("since") for asked in of_children} == {"2026-10-05T00:00:00Z"}
 
 
@@ -105,15 +105,15 @@ def test_a_child_that_changed_is_found_though_its_parent_did_not() -> None:
     """airbyte PR #77040: no API has to touch a parent's time for a child, so all parents are asked."""
     old = DATE - dt.timedelta(days=400)
     mine = children()
-    with RestApi(items_of(DATE, 35)) as there:
-        there.faults.append(
+    with RestApi(items_of(DATE, 35)) as server:
+        server.faults.append(
             lambda asked: (
                 Answer([{"id": "p/1", "changed": f"{old}T00:00:00Z"}] if asked.first("page") == "1" else [])
                 if asked.path == "/parents"
                 else None
             )
         )
-        polled = read(there, mine)
+        polled = read(server, mine)
     assert sorted(ids(polled)) == [number for number in ALL if number % 7 == 1]
 
 
@@ -127,26 +127,26 @@ def test_children_whose_key_is_unique_within_their_parent_only_are_not_lost() ->
         items = [each | {"name": f"of {parent}"} for each in items_of(DATE, 3)]
         return Answer(items if asked.first("page") == "1" else [])
 
-    with RestApi() as there:
-        there.faults.append(counted_by_parent)
+    with RestApi() as server:
+        server.faults.append(counted_by_parent)
         for undeclared in ("json", "drop"):
             with pytest.raises(RetriableError, match=r"3 records have the key of another parent.*parent_columns"):
-                read(there, children(records=records(undeclared=undeclared)))
+                read(server, children(records=records(undeclared=undeclared)))
         keyed = children(parent_columns={"parent": "id"}, records=records(key=("parent", "id")))
-        assert sorted(ids(read(there, keyed))) == sorted([1, 2, 3] * len(parents()))
+        assert sorted(ids(read(server, keyed))) == sorted([1, 2, 3] * len(parents()))
 
 
 def test_the_same_record_under_two_parents_is_one_row() -> None:
-    with RestApi() as there:
+    with RestApi() as server:
         same = items_of(DATE, 25)
-        there.faults.append(
+        server.faults.append(
             lambda asked: (
                 Answer(same[(page := int(asked.first("page"))) * 5 - 5 : page * 5])
                 if asked.path.endswith("/items")
                 else None
             )
         )
-        polled = read(there, children())
+        polled = read(server, children())
     assert (ids(polled), counts(polled)["duplicates"]) == (ALL[:25], 25 * (len(parents()) - 1))
 
 
@@ -156,15 +156,15 @@ def test_a_child_that_changes_while_its_parent_is_read_is_a_duplicate(*, is_next
     before, after = items_of(DATE, 20), [item | {"name": "changed"} for item in items_of(DATE, 20)[:10]]
     pages = {"1": before, "2": after} if is_next_page else {"1": [*before, *after]}
 
-    with RestApi() as there:
-        there.faults.append(
+    with RestApi() as server:
+        server.faults.append(
             lambda asked: (
                 Answer(pages.get(asked.first("page"), []) if "p%2F3" in asked.path else [])
                 if asked.path.endswith("/items")
                 else None
             )
         )
-        polled = read(there, children())
+        polled = read(server, children())
     assert (ids(polled), counts(polled)["duplicates"]) == (ALL[:20], 10)
 
 

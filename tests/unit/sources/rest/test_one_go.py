@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.sources._rest.page_parser import Cut, PageCutter
-from airflow_provider_connect.sources._rest.record_decoder import Decoded, Decoder
+from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
+from airflow_provider_connect.sources._rest.record_decoder import DecodedRecords, RecordDecoder
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.slices import JsonSlicer
 
@@ -69,28 +69,28 @@ def test_a_page_is_cut_as_level_by_level(body: bytes, at: str, places: list[str]
     records = Records(at=at, key=("id",), columns={"id": "bigint"})  # type: ignore[arg-type]
     found = []
     for is_framed in (True, False):
-        cutter = PageCutter(records, places)
+        cutter = PageParser(records, places)
         if not is_framed:
-            cutter._frame = None
+            cutter._fast_decoder = None
         try:
-            cut = cutter.cut(body, "page")
-            found.append((list(map(bytes, cut.records)), cut.listed, repr(cut.head)))
+            cut = cutter.parse(body, "page")
+            found.append((list(map(bytes, cut.records)), cut.records_json, repr(cut.page_values)))
         except ConnectError as error:
             found.append((type(error).__name__, str(error)))  # type: ignore[arg-type]
     assert found[0] == found[1]
 
 
 def test_a_page_of_the_declared_form_needs_no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    cutter = PageCutter(
+    cutter = PageParser(
         Records(at="/of/data", key=("id",), columns={"id": "bigint"}),  # type: ignore[arg-type]
         ["/of/next", "more", "gone", "/lost/too"],
     )
     monkeypatch.setattr(JsonSlicer, "members", None)
-    cut = cutter.cut(b' {"x":[{}],"of":{"next":"n","data":[ {"id": 1.0} ,2]},"more":false}\n', "page")
+    cut = cutter.parse(b' {"x":[{}],"of":{"next":"n","data":[ {"id": 1.0} ,2]},"more":false}\n', "page")
     assert list(map(bytes, cut.records)) == [b'{"id": 1.0}', b"2"]
-    assert json.loads(cut.listed) == [{"id": 1.0}, 2]
-    assert (cut.head["/of/next"], cut.head["more"]) == ("n", False)
-    assert repr([cut.head["gone"], cut.head["/lost/too"]]) == "[MISSING, MISSING]"
+    assert json.loads(cut.records_json) == [{"id": 1.0}, 2]
+    assert (cut.page_values["/of/next"], cut.page_values["more"]) == ("n", False)
+    assert repr([cut.page_values["gone"], cut.page_values["/lost/too"]]) == "[MISSING, MISSING]"
 
 
 @pytest.mark.parametrize("undeclared", ["json", "drop", "fail"])
@@ -114,24 +114,24 @@ def test_a_page_of_the_declared_form_needs_no_second_look(monkeypatch: pytest.Mo
 def test_records_are_decoded_as_one_by_one(undeclared: Any, pages: list[bytes]) -> None:
     """Page after page: what the first ones have more than is declared is known when the next come."""
     declared = Records(key=("id",), columns=COLUMNS, undeclared=undeclared)
-    cutter = PageCutter(declared, [])
-    quick, slow = Decoder(declared, cutter.slices), Decoder(declared, cutter.slices)
+    cutter = PageParser(declared, [])
+    quick, slow = RecordDecoder(declared, cutter.slices), RecordDecoder(declared, cutter.slices)
     for page in pages:
         with suppress(ConnectError):  # what is no page is no decoder's matter
-            cut = cutter.cut(page, "page")
-            slow._quick._decoder = None
+            cut = cutter.parse(page, "page")
+            slow._fast_decoder._decoder = None
             assert _shown(quick.decode(cut)) == _shown(slow.decode(cut))
 
 
-def _shown(decoded: Decoded) -> tuple[Any, ...]:
-    return repr(decoded.values), decoded.bad, decoded.surrogates, decoded.undeclared
+def _shown(decoded: DecodedRecords) -> tuple[Any, ...]:
+    return repr(decoded.values), decoded.unreadable, decoded.lone_surrogates, decoded.undeclared
 
 
 def test_other_fields_are_known_after_the_page_that_brought_them(monkeypatch: pytest.MonkeyPatch) -> None:
     declared = Records(key=("id",), columns={"id": "bigint"}, undeclared="drop")  # type: ignore[arg-type]
-    decoder = Decoder(declared, JsonSlicer())
+    decoder = RecordDecoder(declared, JsonSlicer())
     records = [b'{"id":1,"x":[1]}', b'{"id":2}', b'{"y":0,"id":3,"x":""}']
-    cut = Cut(records, b"[" + b",".join(records) + b"]", {})
+    cut = PageParts(records, b"[" + b",".join(records) + b"]", {})
     first = decoder.decode(cut).undeclared
     monkeypatch.setattr(JsonSlicer, "members", None)
     assert decoder.decode(cut).undeclared == first == (2, ["x", "y"])
@@ -139,8 +139,8 @@ def test_other_fields_are_known_after_the_page_that_brought_them(monkeypatch: py
 
 def test_records_that_never_have_the_same_fields_are_not_learned_for_ever() -> None:
     declared = Records(key=("id",), columns={"id": "bigint"}, undeclared="drop")  # type: ignore[arg-type]
-    decoder = Decoder(declared, JsonSlicer())
+    decoder = RecordDecoder(declared, JsonSlicer())
     for number in range(0, 300, 3):
         records = [b'{"id":1,"n%d":1}' % (number + more) for more in range(3)]
-        assert decoder.decode(Cut(records, b"[" + b",".join(records) + b"]", {})).undeclared.records == 3
-    assert decoder._quick._decoder is None
+        assert decoder.decode(PageParts(records, b"[" + b",".join(records) + b"]", {})).undeclared.records == 3
+    assert decoder._fast_decoder._decoder is None

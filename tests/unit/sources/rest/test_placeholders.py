@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._rest.bounds import bound
-from airflow_provider_connect.sources._rest.placeholders import asked
+from airflow_provider_connect.sources._rest.bounds import day_bound
+from airflow_provider_connect.sources._rest.placeholders import fill_request
 from airflow_provider_connect.sources.rest import Bounds, PageNumber, Request
 from airflow_provider_connect.window import Day
 from tests.equipment.rest_api.reading import DAY, declared, records
@@ -23,7 +23,7 @@ ZONES = ["UTC", "US/Pacific", "Asia/Kolkata", "Australia/Lord_Howe", "Europe/Lon
 
 
 def path_of(value: str) -> str:
-    return asked(Request(path="/a/{parent.id}/b"), DAY, Bounds(), {"id": value}).path
+    return fill_request(Request(path="/a/{parent.id}/b"), DAY, Bounds(), {"id": value}).path
 
 
 @given(st.text(min_size=1))
@@ -38,7 +38,7 @@ def test_what_is_put_into_a_path_stays_one_step_of_it(value: str) -> None:
 
 def test_a_whole_place_in_a_body_is_a_number_where_its_format_is_one() -> None:
     body = {"since": "{day.start:epoch_ms}", "text": "from {day.start:epoch_s}", "query": "query { items { id } }"}
-    made = asked(Request(path="/x", method="POST", body=body), DAY, Bounds(), {})
+    made = fill_request(Request(path="/x", method="POST", body=body), DAY, Bounds(), {})
     seconds = int(DAY.start.timestamp())
     assert made.body == {"since": seconds * 1000, "text": f"from {seconds}", "query": "query { items { id } }"}
 
@@ -53,15 +53,15 @@ def test_all_wrong_places_are_named_at_once_with_the_nearest_name() -> None:
     }
     with pytest.raises(ConfigError) as caught:
         declared("", PageNumber(ends="empty_page"), request=request)
-    for told in (
+    for message in (
         "request.path: unknown {parnt.id}",
         "request.params.a: unknown {day.strt}; did you mean 'day.start'?",
         "request.params.b: unknown format 'epochms' of {day.end}; did you mean 'epoch_ms'?",
-        "request.params.c: '{ day.start }' is none of {day.start}, {day.end}",
+        "request.params.c: '{ day.start }' is not one of {day.start}, {day.end}",
         "request.headers.X-Until: unknown {day.end.iso}; did you mean 'day.end'?",
         "request.body.deep.0: unknown {parent.id}; no parent is declared",
     ):
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 def instant_of(value: str | int) -> dt.datetime:
@@ -87,7 +87,7 @@ def test_nothing_of_a_day_is_left_out_and_nothing_beyond_it_comes_in_silence(mic
     bounds = Bounds(
         start=options["start"], end=options["end"], granularity=fine, format=options["form"], zone=options["written_in"]
     )
-    low, high = bound(day, "start", bounds), bound(day, "end", bounds)
+    low, high = day_bound(day, "start", bounds), day_bound(day, "end", bounds)
     since, until = instant_of(low.value), instant_of(high.value)
     micro = dt.timedelta(microseconds=1)
     edges = [day.start - micro, day.start, day.start + micro, day.end - micro, day.end, day.end + micro]
@@ -100,9 +100,9 @@ def test_nothing_of_a_day_is_left_out_and_nothing_beyond_it_comes_in_silence(mic
             assert after, (moment, since)
             assert before, (moment, until)
         elif moment < day.start:
-            assert not after or low.is_wide
+            assert not after or low.includes_other_days
         else:
-            assert not before or high.is_wide
+            assert not before or high.includes_other_days
 
 
 def _offset(moment: dt.datetime, options: Any) -> dt.timedelta:
@@ -129,24 +129,24 @@ def _cut(moment: dt.datetime, seconds: int, offset: dt.timedelta) -> dt.datetime
         ("epoch_ms", {}, (1_791_158_400_000, 1_791_244_800_000)),
     ],
 )  # fmt: skip
-def test_bounds_as_apis_want_them(form: str, bounds: dict[str, Any], sent: tuple[Any, Any]) -> None:
+def test_bounds_are_written_in_the_declared_format(form: str, bounds: dict[str, Any], sent: tuple[Any, Any]) -> None:
     made = Bounds(format=form, **bounds)
-    assert (bound(DAY, "start", made).value, bound(DAY, "end", made).value) == sent
-    assert not bound(DAY, "start", made).is_wide
-    assert not bound(DAY, "end", made).is_wide
+    assert (day_bound(DAY, "start", made).value, day_bound(DAY, "end", made).value) == sent
+    assert not day_bound(DAY, "start", made).includes_other_days
+    assert not day_bound(DAY, "end", made).includes_other_days
 
 
 def test_an_end_that_is_written_coarser_than_the_api_compares_is_wide_and_not_short() -> None:
-    found = bound(DAY, "end", Bounds(end="inclusive", granularity="millisecond", format="iso"))
-    assert (found.value, found.is_wide) == ("2026-10-06T00:00:00Z", True)
+    found = day_bound(DAY, "end", Bounds(end="inclusive", granularity="millisecond", format="iso"))
+    assert (found.value, found.includes_other_days) == ("2026-10-06T00:00:00Z", True)
 
 
 def test_a_local_time_that_comes_twice_is_moved_outward() -> None:
     """01:00 in London on 25 October 2026 is midnight in UTC, and one hour later again."""
     day = Day(date=dt.date(2026, 10, 25))
     bounds = Bounds(format="iso_local", zone="Europe/London")
-    assert bound(day, "start", bounds) == ("2026-10-25T00:00:00", True)
-    assert bound(Day(date=dt.date(2026, 10, 24)), "end", bounds) == ("2026-10-25T02:00:00", True)
+    assert day_bound(day, "start", bounds) == ("2026-10-25T00:00:00", True)
+    assert day_bound(Day(date=dt.date(2026, 10, 24)), "end", bounds) == ("2026-10-25T02:00:00", True)
 
 
 @pytest.mark.parametrize("outside", ["fail", "count", "drop"])

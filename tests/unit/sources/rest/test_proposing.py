@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, DataError
-from airflow_provider_connect.sources._rest.proposing.declaration import declaration
+from airflow_provider_connect.sources._rest.proposing.declaration import declaration_yaml
 from airflow_provider_connect.sources._rest.proposing.openapi import OpenApi
-from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, Shape, shape_of
+from airflow_provider_connect.sources._rest.proposing.response_shape import Parameter, ResponseShape, detect_shape
 from airflow_provider_connect.sources.rest import RestSource
 
 RECORD = {"id": 7, "name": "a", "created_at": "2026-03-01T10:00:00Z", "price": 1.5, "tags": ["x"], "gone": None}
@@ -27,7 +27,7 @@ def loaded(text: str, folder: Path) -> RestSource:
 
 
 def by_answer(answer: Any, parameters: list[Parameter] | None = None, **headers: str) -> str:
-    return declaration("/v1/items", parameters or [], shape_of(json.dumps(answer).encode(), headers))
+    return declaration_yaml("/v1/items", parameters or [], detect_shape(json.dumps(answer).encode(), headers))
 
 
 def test_a_sample_gives_columns_key_and_the_place_of_the_records(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ OPENAPI: dict[str, Any] = {
 
 
 def test_an_openapi_document_gives_bounds_too(tmp_path: Path) -> None:
-    source = loaded(declaration("/issues", *OpenApi(OPENAPI).described("/issues")), tmp_path)
+    source = loaded(declaration_yaml("/issues", *OpenApi(OPENAPI).describe_get("/issues")), tmp_path)
     assert source.request.params == {"since": "{day.start}", "until": "{day.end:epoch_s}"}
     assert source.snapshot is None
     assert (source.records.key, source.records.day, source.records.at) == (("uuid",), "updated_at", "issues")
@@ -152,19 +152,19 @@ def test_an_openapi_document_gives_bounds_too(tmp_path: Path) -> None:
     [
         (OPENAPI, "/isues", "did you mean '/issues'"),
         (OPENAPI, "/none", "no GET"),
-        (OPENAPI, "/round", "in a circle"),
-        ({"swagger": "2.0"}, "/issues", "no OpenAPI 3"),
+        (OPENAPI, "/round", "form a circle"),
+        ({"swagger": "2.0"}, "/issues", "not an OpenAPI 3"),
     ],
 )
 def test_documents_that_say_nothing_are_refused(document: dict[str, Any], path: str, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
-        OpenApi(document).described(path)
+        OpenApi(document).describe_get(path)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"a": 1}', b"[1, 2]"])
 def test_an_answer_without_records_is_refused(body: bytes) -> None:
     with pytest.raises(DataError):
-        shape_of(body, {})
+        detect_shape(body, {})
 
 
 @given(
@@ -177,11 +177,11 @@ def test_whatever_fields_are_called_the_proposal_can_be_read(
     names: list[str], beside: dict[str, str], parameters: list[str], at: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Or it is refused with an error of ours; never a file that says something else than was meant."""
-    shape = Shape(at=at.replace("/", ""), columns=dict.fromkeys(names, "string"), beside=beside)
-    text = declaration("/a", [Parameter(name) for name in parameters if name], shape)
+    shape = ResponseShape(at=at.replace("/", ""), columns=dict.fromkeys(names, "string"), other_fields=beside)
+    text = declaration_yaml("/a", [Parameter(name) for name in parameters if name], shape)
     try:
         source = loaded(text, tmp_path_factory.mktemp("proposed"))
     except ConnectError as error:
-        assert "stands twice" in str(error) or "place" in str(error), text  # noqa: PT017
+        assert "repeated" in str(error) or "place" in str(error), text  # noqa: PT017
         return
     assert len(source.records.columns) == len(names)

@@ -72,7 +72,7 @@ def column(values: list[str], kind: Any) -> list[Any]:
         ({"type": "timestamp", "format": "epoch_s"}, ["1772323200.5"], [MARCH.replace(microsecond=500_000)]),
     ],
 )  # fmt: skip
-def test_values_of_each_type(kind: Any, values: list[str], found: list[Any]) -> None:
+def test_each_type_is_decoded(kind: Any, values: list[str], found: list[Any]) -> None:
     assert column(values, kind) == found
 
 
@@ -90,7 +90,7 @@ def test_values_of_each_type(kind: Any, values: list[str], found: list[Any]) -> 
 def test_a_value_that_does_not_fit_fails_the_day_or_is_set_aside(kind: Any, value: str) -> None:
     """H23: nothing is rounded, cut or guessed."""
     body = f'[{{"id":1,"x":null}},{{"id":2,"x":{value}}}]'.encode()
-    with pytest.raises(DataError, match="record 1 of those read is no row: its value of column 'x' is no "):
+    with pytest.raises(DataError, match="record 1 is rejected: its value of column 'x' is no "):
         polled(body, source({"x": kind}))
     found = polled(body, source({"x": kind}, errors_tolerance="all"))
     assert [row["id"] for row in rows(found)] == [1]
@@ -104,8 +104,8 @@ def test_a_value_that_does_not_fit_fails_the_day_or_is_set_aside(kind: Any, valu
         (b'{"id":2,"x":NaN}', "NaN is no JSON"),
         (b'{"id":2,"x":"\xff"}', "invalid UTF-8 at its byte 13"),
         (b'{"id":2,"other":"\xff"}', "invalid UTF-8 at its byte 17"),
-        (b'"text"', "it is no JSON object"),
-        (b"null", "it is no JSON object"),
+        (b'"text"', "it is not a JSON object"),
+        (b"null", "it is not a JSON object"),
         (b'{"x":"no id"}', "its key column 'id' is missing or null"),
     ],
 )
@@ -151,16 +151,16 @@ def test_of_a_key_that_comes_twice_the_last_counts() -> None:
     st.sampled_from([None, 1, "\t"]),
 )
 def test_a_document_is_kept_byte_for_byte(documents: list[dict[str, Any]], is_ascii: bool, indent: Any) -> None:
-    from airflow_provider_connect.sources._rest.page_parser import PageCutter
+    from airflow_provider_connect.sources._rest.page_parser import PageParser
 
     texts = [json.dumps({"id": at} | each, ensure_ascii=is_ascii, indent=indent) for at, each in enumerate(documents)]
     body = '{"a/b": {"": [' + " ,\n".join(texts) + "]}}"
-    cutter = PageCutter(source({}, at="/a~1b/").records, [])
-    cut = cutter.cut(body.encode("utf-8", "surrogatepass"), "p")
+    cutter = PageParser(source({}, at="/a~1b/").records, [])
+    cut = cutter.parse(body.encode("utf-8", "surrogatepass"), "p")
     assert [bytes(record) for record in cut.records] == [text.encode() for text in texts]
 
 
-def test_fields_that_no_column_names() -> None:
+def test_undeclared_fields_are_kept_dropped_or_refused() -> None:
     body = [{"id": 1, "user": {"id": 7, "name": "n"}}, {"id": 2, "odd": 1}, {"id": 3}]
     columns = {"user_id": {"type": "bigint", "at": "/user/id"}}
     kept = polled(body, source(columns))
@@ -169,12 +169,12 @@ def test_fields_that_no_column_names() -> None:
     dropped = polled(body, source(columns, undeclared="drop"))
     assert "document" not in dropped.schema.names
     assert counts(dropped)["undeclared_dropped"] == 1
-    with pytest.raises(DataError, match="fields that no column names: 'odd'"):
+    with pytest.raises(DataError, match="undeclared fields: 'odd'"):
         polled(body, source(columns, undeclared="fail"))
 
 
 @pytest.mark.parametrize(("outside", "kept"), [("count", [1, 2, 3]), ("drop", [1])])
-def test_records_of_other_days(outside: str, kept: list[int]) -> None:
+def test_records_of_other_days_are_kept_dropped_or_refused(outside: str, kept: list[int]) -> None:
     body = [
         {"id": 1, "at": "2026-10-05T23:59:59.999Z"},
         {"id": 2, "at": "2026-10-06"},

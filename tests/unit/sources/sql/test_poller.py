@@ -84,7 +84,7 @@ def test_a_day_that_is_not_over_and_a_snapshot_of_a_past_day_are_refused(
     read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pollers, "current_time", lambda: DAY.end + dt.timedelta(hours=25))
-    with pytest.raises(ConfigError, match="takes what the database has now, and the day ended more than a day ago"):
+    with pytest.raises(ConfigError, match="rows that the database has now, but the day ended more than a day ago"):
         read(EVENTS, table="events", snapshot="daily")
     monkeypatch.setattr(pollers, "current_time", lambda: DAY.end - dt.timedelta(hours=2))
     with pytest.raises(ConfigError, match="is not over yet"):

@@ -20,7 +20,7 @@ CANARY = "canary-7f"
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port may come twice, and with it what another test left in this process."""
-    monkeypatch.setattr(auth, "_held", {})
+    monkeypatch.setattr(auth, "_login_states", {})
     monkeypatch.setattr(pacing, "_paces", {})
 
 

@@ -22,21 +22,21 @@ Make = Callable[..., JsonApi]
 OK = Said({"rows": [1]})
 
 
-def test_who_counts_is_told_as_soon_as_a_request_is_sent_and_of_what_is_cut(asker_of: Make) -> None:
-    told: list[Any] = []
+def test_callbacks_report_each_sent_request_and_the_bytes_of_cut_answers(asker_of: Make) -> None:
+    message: list[Any] = []
     cut = Said(gzip.compress(b"x" * 9999)[:-9], 200, {"Content-Encoding": "gzip"})
 
     def answer(heard: Heard) -> Said:
-        told.append(f"heard {heard.path}")
+        message.append(f"heard {heard.path}")
         return next(said)
 
     said = iter([Said({}, 503), cut, OK])
     with AnsweringServer(answer) as server:
-        hooks = {"sent": lambda: told.append("sent"), "received": lambda *each: told.append(each)}
+        hooks = {"on_sent": lambda: message.append("sent"), "on_received": lambda *each: message.append(each)}
         asker_of(server).ask(Call("a"), **hooks)
-    assert sorted(map(str, told[:2])) == ["heard /a", "sent"]  # it need not be heard yet
-    assert told.count("sent") == 3
-    assert [each for each in told if isinstance(each, tuple)] == [(len(bytes(cut.body)), 0), (13, 13)]
+    assert sorted(map(str, message[:2])) == ["heard /a", "sent"]  # it need not be heard yet
+    assert message.count("sent") == 3
+    assert [each for each in message if isinstance(each, tuple)] == [(len(bytes(cut.body)), 0), (13, 13)]
 
 
 def test_no_two_threads_count_at_once(asker_of: Make) -> None:
@@ -55,7 +55,7 @@ def test_no_two_threads_count_at_once(asker_of: Make) -> None:
 
     with AnsweringServer(answer) as server:
         asker = asker_of(server)
-        asked = {"target": asker.ask, "args": (Call("a"),), "kwargs": {"sent": count, "received": count}}
+        asked = {"target": asker.ask, "args": (Call("a"),), "kwargs": {"on_sent": count, "on_received": count}}
         threads = [threading.Thread(**asked) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -65,10 +65,10 @@ def test_no_two_threads_count_at_once(asker_of: Make) -> None:
 
 
 @pytest.mark.parametrize("body", ['{"a": 1', "<html>", '{"a": 1} {', "[" * 100_000])
-def test_what_is_no_whole_document_is_none(asker_of: Make, body: str) -> None:
+def test_an_incomplete_document_is_refused(asker_of: Make, body: str) -> None:
     with AnsweringServer(lambda _: Said(body.encode())) as server:
         reply = asker_of(server).ask(Call("a"))
-        with pytest.raises(RetriableError, match=rf"sent no whole JSON document \({len(body)} bytes\)") as caught:
+        with pytest.raises(RetriableError, match=rf"sent no complete JSON document \({len(body)} bytes\)") as caught:
             _ = reply.document
     assert caught.value.__suppress_context__
 
@@ -95,17 +95,17 @@ def test_statuses_that_are_an_answer_are_returned(asker_of: Make) -> None:
             asker.ask(Call("/", allowed=(409,)))
 
 
-def test_redirects_are_refused_where_nobody_wants_them(asker_of: Make) -> None:
+def test_redirects_are_refused_without_follows_redirects(asker_of: Make) -> None:
     with AnsweringServer(lambda _: Said(b"", 302, {"Location": "/there"})) as server:
-        with pytest.raises(ConfigError, match=r"redirects \(status 302\) to another path; redirects are not followed"):
+        with pytest.raises(ConfigError, match=r"redirects \(status 302\) to another path. Redirects are not followed"):
             asker_of(server, follows_redirects=False).ask(Call("a"))
         assert len(server.heard) == 1
 
 
-def test_what_fails_is_asked_once_without_patience(clock: NoTime) -> None:
+def test_a_failure_is_not_retried_without_patience(clock: NoTime) -> None:
     with AnsweringServer(lambda _: Said({}, 503)) as server:
         api = JsonApi(Connection(conn_id="c", host=server.url), clock=clock)
-        with pytest.raises(RetriableError, match=r"answered 503: it cannot serve this now; it said: '\{\}'$"):
+        with pytest.raises(RetriableError, match=r"answered 503: the service is unavailable now. Its answer: '\{\}'$"):
             api.ask(Call("a"))
         assert (len(server.heard), clock.pauses) == (1, [])
 
@@ -120,7 +120,7 @@ def test_what_fails_is_asked_once_without_patience(clock: NoTime) -> None:
         (Call("a", is_repeatable=False), 1),
     ],
 )
-def test_what_writes_is_not_sent_twice_unless_it_may_be(asker_of: Make, call: Call, requests: int) -> None:
+def test_a_post_is_repeated_only_if_it_is_repeatable(asker_of: Make, call: Call, requests: int) -> None:
     with AnsweringServer(lambda _: Said(b"", 503)) as server:
         with pytest.raises(RetriableError):
             asker_of(server, patience_seconds=1.5).ask(call)

@@ -23,7 +23,7 @@ def seen(status: int = 200, body: Any = None, **headers: str) -> Reply:
 
 
 def then(answer: Reply, *rules: dict[str, Any]) -> str:
-    return judge(answer, [ErrorRule(**rule) for rule in rules], NOW).then
+    return judge(answer, [ErrorRule(**rule) for rule in rules], NOW).action
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def then(answer: Reply, *rules: dict[str, Any]) -> str:
     [(200, "rows"), (201, "rows"), (206, "rows"), (204, "empty"), (429, "retry"), (500, "retry"), (599, "retry"),
      (400, "refuse"), (401, "refuse"), (404, "refuse"), (499, "refuse")],
 )  # fmt: skip
-def test_defaults(status: int, expected: str) -> None:
+def test_statuses_without_a_rule_get_the_default_verdict(status: int, expected: str) -> None:
     assert then(seen(status)) == expected
 
 
@@ -52,8 +52,8 @@ def test_a_rate_limit_that_comes_as_a_403_is_told_by_its_header() -> None:
         "then": "wait",
         "until": {"header": "X-RateLimit-Reset"},
     }
-    told = judge(seen(403, x_ratelimit_remaining="0", x_ratelimit_reset=str(EPOCH + 90)), [ErrorRule(**rule)], NOW)
-    assert told[:2] == ("wait", 90)
+    message = judge(seen(403, x_ratelimit_remaining="0", x_ratelimit_reset=str(EPOCH + 90)), [ErrorRule(**rule)], NOW)
+    assert message[:2] == ("wait", 90)
     assert then(seen(403, x_ratelimit_remaining="7"), rule) == "refuse"
     assert then(seen(403), rule) == "refuse"
 
@@ -107,29 +107,29 @@ def test_a_text_alone_is_not_looked_for_among_rows() -> None:
     assert then(seen(200, "rate limit"), rule | {"status": 200}) == "wait"
 
 
-def test_what_a_page_says_of_its_error_is_quoted_and_no_row() -> None:
+def test_only_the_error_in_a_page_is_quoted_not_its_rows() -> None:
     rule = ErrorRule(at="error", then="refuse", why="ask the vendor")
-    told = judge(seen(200, {"error": {"code": 7}, "rows": ["private"]}), [rule], NOW)
-    assert (told.said, told.why) == ('{"code": 7}', "ask the vendor")
+    message = judge(seen(200, {"error": {"code": 7}, "rows": ["private"]}), [rule], NOW)
+    assert (message.server_text, message.reason) == ('{"code": 7}', "ask the vendor")
 
 
 @pytest.mark.parametrize(
     ("rule", "text"),
     [
-        ({"then": "retry"}, "name the answers that are meant"),
-        ({"status": 403, "values": [1], "then": "retry"}, "values needs at"),
-        ({"status": 403, "header_value": "0", "then": "retry"}, "header_value needs a header"),
-        ({"status": 4030, "then": "retry"}, "give statuses such as 403 or '5xx'"),
-        ({"status": "4x", "then": "retry"}, "give statuses such as 403 or '5xx'"),
-        ({"status": 403, "until": {"header": "a"}, "then": "refuse"}, "until belongs to"),
-        ({"status": 403, "until": {}, "then": "wait"}, "give either header or at"),
-        ({"status": 403, "until": {"header": "a", "at": "b"}, "then": "wait"}, "give either header or at"),
+        ({"then": "retry"}, "set at least one of status"),
+        ({"status": 403, "values": [1], "then": "retry"}, "values requires at"),
+        ({"status": 403, "header_value": "0", "then": "retry"}, "header_value requires header"),
+        ({"status": 4030, "then": "retry"}, "set statuses such as 403 or '5xx'"),
+        ({"status": "4x", "then": "retry"}, "set statuses such as 403 or '5xx'"),
+        ({"status": 403, "until": {"header": "a"}, "then": "refuse"}, "until requires"),
+        ({"status": 403, "until": {}, "then": "wait"}, "set either header or at"),
+        ({"status": 403, "until": {"header": "a", "at": "b"}, "then": "wait"}, "set either header or at"),
         ({"status": 403, "then": "panic"}, "'retry', 'wait', 'refuse', 'ignore' or 'empty'"),
         ({"at": "/a~2", "then": "retry"}, "in a JSON Pointer"),
         ({"stat": 403, "status": 403, "then": "retry"}, "Extra inputs are not permitted"),
     ],
 )
-def test_rules_that_cannot_be_meant(rule: dict[str, Any], text: str) -> None:
+def test_contradictory_rules_are_refused(rule: dict[str, Any], text: str) -> None:
     with pytest.raises(ValidationError, match=text):
         ErrorRule(**rule)
 
@@ -161,7 +161,7 @@ def test_rules_that_cannot_be_meant(rule: dict[str, Any], text: str) -> None:
         ("٣", "auto", None),
     ],
 )
-def test_until_when(value: str, form: Any, seconds: float | None) -> None:
+def test_a_moment_is_read_in_each_format(value: str, form: Any, seconds: float | None) -> None:
     assert wait_seconds(Moment(header="X-Reset", format=form), seen(429, x_reset=value), NOW) == seconds
     assert wait_seconds(Moment(at="/a/reset", format=form), seen(429, {"a": {"reset": value}}), NOW) == seconds
 
@@ -175,5 +175,5 @@ def test_a_moment_is_counted_from_the_clock_of_who_says_it() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, [], {}])
-def test_a_body_that_says_no_moment(value: Any) -> None:
+def test_a_body_without_a_readable_moment_gives_no_wait(value: Any) -> None:
     assert wait_seconds(Moment(at="reset"), seen(429, {"reset": value}), NOW) is None

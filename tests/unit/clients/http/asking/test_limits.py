@@ -27,7 +27,7 @@ EPOCH = int(NOW.timestamp())
 
 @pytest.fixture(autouse=True)
 def _now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_api, "now", lambda: NOW)
+    monkeypatch.setattr(json_api, "current_time", lambda: NOW)
 
 
 def asked_at(asker: JsonApi, clock: NoTime, count: int) -> list[float]:
@@ -106,7 +106,7 @@ def test_a_403_is_waited_for_if_nothing_is_left_and_else_refused(asker_of: Make,
         asker = asker_of(server, limits=RateLimits(**REMAINING))
         asker.ask(Call("a"))
         assert 40 <= clock.seconds <= 60
-        with pytest.raises(ConfigError, match="have no right to this"):
+        with pytest.raises(ConfigError, match="lack the permission"):
             asker.ask(Call("a"))
     declared = [ErrorRule(status=403, then="refuse", why="ask for it")]
     with AnsweringServer(lambda _: told(0, 40, 403)) as server, pytest.raises(ConfigError, match="answered 403: ask"):
@@ -142,7 +142,7 @@ def test_rules_say_what_becomes_of_an_answer(asker_of: Make) -> None:
     with AnsweringServer(said) as server:
         asker = asker_of(server, errors=rules)
         replies = [asker.ask(Call("a")) for _ in range(3)]
-        with pytest.raises(ConfigError, match=r"answered 200: ask for the right; it said: '\"no_right\"'") as caught:
+        with pytest.raises(ConfigError, match=r"answered 200: ask for the right. Its answer: '\"no_right\"'") as caught:
             asker.ask(Call("a"))
     assert [(reply.verdict, reply.body) for reply in replies] == [
         ("ignored", b""),

@@ -101,7 +101,7 @@ def test_a_key_in_the_query_that_the_server_linked_with_is_sent_once(asker_of: M
 
 def test_headers_of_the_message_itself_are_not_a_declaration_s_to_set(asker_of: Make) -> None:
     with AnsweringServer(lambda _: OK) as server:
-        with pytest.raises(ConfigError, match="'Accept-Encoding' is set by the client itself"):
+        with pytest.raises(ConfigError, match="'Accept-Encoding' is set by the client"):
             asker_of(server).ask(Call("a", headers={"Accept-Encoding": "br"}))
         assert server.heard == []
 
@@ -138,7 +138,7 @@ def test_h9_a_retry_after_of_0_or_in_the_past_does_not_burn_all_tries_in_a_momen
 ) -> None:
     """dlt #4036."""
     with AnsweringServer(lambda _: Said({}, 429, {"Retry-After": after})) as server:
-        with pytest.raises(RetriableError, match=r"asked \d+ times in \d+ s"):
+        with pytest.raises(RetriableError, match=r"\d+ tries in \d+ s"):
             asker_of(server, patience_seconds=300).ask(Call("a"))
         assert 5 <= len(server.heard) <= 20
     assert clock.seconds > 150
@@ -179,7 +179,10 @@ def test_h12_a_refusal_is_not_asked_again_and_quotes_no_secret(asker_of: Make, s
 
 
 def test_a_status_that_nobody_knows_says_where_to_declare_it(asker_of: Make) -> None:
-    with AnsweringServer(lambda _: Said({}, 499)) as server, pytest.raises(ConfigError, match="say in errors what it"):
+    with (
+        AnsweringServer(lambda _: Said({}, 499)) as server,
+        pytest.raises(ConfigError, match="no rule declares this status"),
+    ):
         asker_of(server).ask(Call("a"))
 
 
@@ -192,13 +195,13 @@ def test_a_status_that_nobody_knows_says_where_to_declare_it(asker_of: Make) -> 
         (Said(b"<html>Log in</html>", 200, {"Content-Type": "text/html; charset=utf-8"}), "a web page"),
         (Said(b""), "an empty body with status 200"),
         (Said(b"x", 200, {"Content-Encoding": "br"}), "unknown Content-Encoding"),
-        (Said(gzip.compress(b"x" * 9999)[:-9], 200, {"Content-Encoding": "gzip"}), "the gzip answer is cut"),
+        (Said(gzip.compress(b"x" * 9999)[:-9], 200, {"Content-Encoding": "gzip"}), "the gzip answer was cut"),
         (Said(gzip.compress(b"x")[:-5] + b"abcde", 200, {"Content-Encoding": "gzip"}), "gzip answer"),
         (Said(b"", 200, {"Content-Encoding": "gzip"}), "has no bytes"),
     ],
     ids=["H8 web page", "H8 empty", "not asked for", "H3 cut", "H4 checksum", "H3 empty gzip"],
 )
-def test_what_is_no_answer_is_tried_again(asker_of: Make, said: Said, text: str) -> None:
+def test_an_invalid_answer_is_retried(asker_of: Make, said: Said, text: str) -> None:
     with AnsweringServer(in_turn(said, OK)) as server:
         assert asker_of(server).ask(Call("a")).body == b'{"rows": [1]}'
         assert len(server.heard) == 2
@@ -225,7 +228,7 @@ def test_h24_a_bomb_ends_at_what_one_answer_may_hold(asker_of: Make, encoding: s
     body = b"0" * (8 << 20)
     said = Said(gzip.compress(body, 1) if encoding == "gzip" else body, 200, {"Content-Encoding": encoding})
     with AnsweringServer(lambda _: said) as server:
-        with pytest.raises(ConfigError, match="more than 1,000,000 bytes: ask for smaller pages"):
+        with pytest.raises(ConfigError, match="more than 1,000,000 bytes: request smaller pages"):
             asker_of(server, max_bytes=1_000_000).ask(Call("a"))
         assert len(server.heard) == 1
 
@@ -243,7 +246,7 @@ def test_h24_a_bomb_ends_at_what_one_answer_may_hold(asker_of: Make, encoding: s
 def test_a_body_whose_end_was_not_seen_is_none(clock: NoTime, head: bytes, body: bytes) -> None:
     with RawServer(lambda peer: peer.say(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n" + body)) as server:
         asker = JsonApi(Connection(conn_id="c", host=server.url), clock=clock, patience_seconds=3)
-        with pytest.raises(RetriableError, match=r"asked [23] times"):
+        with pytest.raises(RetriableError, match=r"[23] tries"):
             asker.ask(Call("a"))
         assert len(server.peers) in (2, 3)
 
@@ -256,7 +259,7 @@ def test_h13_an_answer_that_trickles_ends_at_its_deadline(clock: NoTime) -> None
     times = HttpTimeouts(connect_timeout_seconds=5, read_timeout_seconds=5, deadline_seconds=0.3)
     with RawServer(trickle) as server:
         asker = JsonApi(Connection(conn_id="c", host=server.url), clock=clock, timeouts=times, patience_seconds=0)
-        with pytest.raises(RetriableError, match="had not finished its answer"):
+        with pytest.raises(RetriableError, match="did not finish its answer"):
             asker.ask(Call("a"))
 
 

@@ -17,7 +17,7 @@ Make = Callable[..., JsonApi]
 CANARY = "canary-7f"
 
 
-def test_a_source_says_what_rules_cannot_and_leaves_them_the_rest(asker_of: Make, clock: NoTime) -> None:
+def test_a_source_names_errors_that_rules_cannot_describe(asker_of: Make, clock: NoTime) -> None:
     heard: list[Reply] = []
 
     def refusal(answer: Reply) -> ConnectError | None:
@@ -39,7 +39,7 @@ def test_a_source_says_what_rules_cannot_and_leaves_them_the_rest(asker_of: Make
     assert clock.pauses == []
 
 
-def test_what_a_source_refuses_is_not_asked_again_and_what_passes_is(asker_of: Make, clock: NoTime) -> None:
+def test_a_refusal_by_the_source_is_not_retried_and_a_temporary_error_is(asker_of: Make, clock: NoTime) -> None:
     said = iter([QuotaError("full", retry_after_seconds=30), ConfigError("a person must act")])
     with AnsweringServer(lambda _: Said({}, 429)) as server:
         asker = asker_of(server)

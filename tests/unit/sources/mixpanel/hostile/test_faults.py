@@ -81,7 +81,7 @@ RETRIABLE = {
     "zeros": "not an export",
     "error_document": "an error inside its answer",
     "cut_chunked": "closed the connection|broke off",
-    "short_length": "before the end it had announced",
+    "short_length": "before the announced end",
     "eof_delimited": "neither Content-Length nor chunks",
     "reset": "reset|broke off|closed",
     "refuse": "closed the connection without an answer|reset",
