@@ -139,8 +139,8 @@ def days_with_other_rows(
     :param rows: ledger rows. Rows without a definition are skipped, since they cannot be compared.
     :param definitions: the ledger's definitions, by digest.
     """
-    others = {digest for digest, published in definitions.items() if _has_other_rows(published, present)}
-    return [row.day for row in rows if row.definition in others]
+    other_digests = {digest for digest, published in definitions.items() if _has_other_rows(published, present)}
+    return [row.day for row in rows if row.definition in other_digests]
 
 
 def _has_other_rows(published: StreamDefinition, present: StreamDefinition) -> bool:
@@ -151,8 +151,8 @@ def _has_other_rows(published: StreamDefinition, present: StreamDefinition) -> b
 
 
 def _changes(earlier: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
-    both = [name for name in present if name in earlier and earlier[name] != present[name]]
-    return [f"{name} was {earlier[name]}, and is {present[name]}" for name in both]
+    changed_names = [name for name in present if name in earlier and earlier[name] != present[name]]
+    return [f"{name} was {earlier[name]}, and is {present[name]}" for name in changed_names]
 
 
 def _value(options: Mapping[str, Any], path: str) -> Any:
@@ -202,5 +202,5 @@ def _shown_host(host: str | None) -> str:
     nothing is shown.
     """
     text = _USER.sub("//", host or "")
-    shown = re.split(r"[?;#]", text, maxsplit=1)[0]
-    return "not shown" if _MAY_BE_A_PASSWORD.search(text) or "=" in shown else plain_part(shown)
+    without_query = re.split(r"[?;#]", text, maxsplit=1)[0]
+    return "not shown" if _MAY_BE_A_PASSWORD.search(text) or "=" in without_query else plain_part(without_query)

@@ -93,7 +93,7 @@ class Offset(BaseModel):
         """
         key = variable_key(source, sink)
         text = variables.read(key)
-        return None if text is None else _parse(key, text)
+        return None if text is None else _require_offset(key, text)
 
     @classmethod
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
@@ -114,8 +114,8 @@ class Offset(BaseModel):
     @classmethod
     def list(cls) -> _Offsets:
         """Return the offsets of all streams, sorted by their Variables' names."""
-        found = {key: variables.read(key) for key in variables.keys(PREFIX)}
-        return [_parse(key, text) for key, text in found.items() if text is not None]
+        texts = {key: variables.read(key) for key in variables.keys(PREFIX)}
+        return [_require_offset(key, text) for key, text in texts.items() if text is not None]
 
 
 _Offsets = list[Offset]  # inside the class ``list`` is the method
@@ -123,8 +123,8 @@ _Offsets = list[Offset]  # inside the class ``list`` is the method
 
 def stored_offsets() -> dict[str, Offset | None]:
     """Return all offsets by their Variables' names without :data:`PREFIX`; None for one that cannot be read."""
-    found = {key: variables.read(key) for key in variables.keys(PREFIX)}
-    return {key.removeprefix(PREFIX): parse_offset(text) for key, text in found.items() if text is not None}
+    texts = {key: variables.read(key) for key in variables.keys(PREFIX)}
+    return {key.removeprefix(PREFIX): parse_offset(text) for key, text in texts.items() if text is not None}
 
 
 def delete_variable(name: str) -> None:
@@ -158,38 +158,40 @@ def recompute(
     :raises RetriableError: if the ledger keeps moving, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)
-    published, before = ledger.days(), variables.read(key)
-    _warn_of_another_origin(key, before, origin)
-    first = parse_offset(before)
-    overruled = first.origin if origin is not None and first is not None and first.origin_is_set else None
+    published, text = ledger.days(), variables.read(key)
+    _warn_of_changed_origin(key, text, origin)
+    first_stored = parse_offset(text)
+    overruled = (
+        first_stored.origin if origin is not None and first_stored is not None and first_stored.origin_is_set else None
+    )
     for _ in range(_ROUNDS):
-        wanted = _origin(parse_offset(before), first_day, origin, overruled)
-        offset = Offset.from_published(source, sink, published, wanted[0], origin_is_set=wanted[1])
-        after = before
-        if not _says(before, offset):
-            _warn_of_lead(key, before, source, sink, published)
+        origin_in_force = _choose_origin(parse_offset(text), first_day, origin, overruled)
+        offset = Offset.from_published(source, sink, published, origin_in_force[0], origin_is_set=origin_in_force[1])
+        text_read_back = text
+        if not _holds(text, offset):
+            _warn_of_lead(key, text, source, sink, published)
             variables.write(key, offset.model_dump_json(), _DESCRIPTION)
-            after = variables.read(key)
-            if after is None:
+            text_read_back = variables.read(key)
+            if text_read_back is None:
                 raise RetriableError(f"Variable {key!r} was set, but cannot be read back")
             # Every text has its own instant, so one that reads as before was not written over.
-            if after == before:
-                raise ConfigError(_shadowed(key))
+            if text_read_back == text:
+                raise ConfigError(_shadowed_text(key))
         # If another task has written since, its days need no check, as it reads the ledger again, too. Its origin
         # does: that task may not have seen ours when it chose the earlier one.
-        stored = parse_offset(after)
-        stands = stored is not None and _origin(stored, first_day, origin, overruled) == (
+        stored = parse_offset(text_read_back)
+        origin_stands = stored is not None and _choose_origin(stored, first_day, origin, overruled) == (
             stored.origin,
             stored.origin_is_set,
         )
-        again = ledger.days()
-        if again == published and stands:
+        days_read_again = ledger.days()
+        if days_read_again == published and origin_stands:
             return offset
-        published, before = again, variables.read(key)
+        published, text = days_read_again, variables.read(key)
     raise RetriableError(f"offset {key!r}: the ledger moved {_ROUNDS} times while the offset was recomputed")
 
 
-def _origin(
+def _choose_origin(
     stored: Offset | None, start: dt.date | None, origin: dt.date | None, overruled: dt.date | None
 ) -> tuple[dt.date | None, bool]:
     """Return the origin that counts, given what is stored, and whether somebody has set it.
@@ -200,11 +202,11 @@ def _origin(
         return stored.origin, True
     if origin is not None:
         return origin, True
-    known = [each for each in (stored.origin if stored else None, start) if each is not None]
-    return min(known, default=None), False
+    candidates = [candidate for candidate in (stored.origin if stored else None, start) if candidate is not None]
+    return min(candidates, default=None), False
 
 
-def _says(text: str | None, offset: Offset) -> bool:
+def _holds(text: str | None, offset: Offset) -> bool:
     """Tell whether a Variable says the same as ``offset``, the time of writing aside."""
     stored = parse_offset(text)
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
@@ -217,15 +219,15 @@ def _warn_of_lead(key: str, text: str | None, source: Source, sink: Sink, publis
     if stored is None:
         _log.warning("offset %s did not hold an offset; it is written anew from the ledger", key)
         return
-    ahead = DaySet.from_dates(
+    surplus = DaySet.from_dates(
         set(stored.done) - set(Offset.from_published(source, sink, published, stored.origin).done)
     )
-    if len(ahead):
-        spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in ahead.ranges)
+    if len(surplus):
+        spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in surplus.ranges)
         _log.warning("offset %s held days that the sink's ledger does not have: %s; they are removed", key, spans)
 
 
-def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) -> None:
+def _warn_of_changed_origin(key: str, text: str | None, origin: dt.date | None) -> None:
     stored = parse_offset(text)
     if origin is not None and stored is not None and stored.origin_is_set and stored.origin != origin:
         _log.warning(
@@ -236,7 +238,7 @@ def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) 
         )
 
 
-def _parse(key: str, text: str) -> Offset:
+def _require_offset(key: str, text: str) -> Offset:
     offset = parse_offset(text)
     if offset is None:
         raise ConfigError(f"Variable {key!r} is not an offset: reset it, and the stream's next task makes it anew")
@@ -253,7 +255,7 @@ def parse_offset(text: str | None) -> Offset | None:
         return None
 
 
-def _shadowed(key: str) -> str:
+def _shadowed_text(key: str) -> str:
     return (
         f"Variable {key!r} was set and still reads as before: an environment variable (AIRFLOW_VAR_…) or a secrets "
         "backend has a Variable of this name, which hides the one in the database; remove it there"

@@ -41,8 +41,8 @@ class LoadPlan:
     def __str__(self) -> str:
         """Say it in words."""
         text = (
-            f"{_counted(self.days, 'day')} of {self.stream} {'costs' if self.days == 1 else 'cost'} at least "
-            f"{_counted(self.requests, 'request')}."
+            f"{_count_text(self.days, 'day')} of {self.stream} {'costs' if self.days == 1 else 'cost'} at least "
+            f"{_count_text(self.requests, 'request')}."
         )
         if self.quota is None:
             return f"{text} The source has no quota."
@@ -54,9 +54,9 @@ class LoadPlan:
                 "if nobody else asks meanwhile."
             )
         if self.count_quota is not None:
-            hours = _hours(self.counts, self.count_quota)
+            hours = _hours_between(self.counts, self.count_quota)
             text += (
-                f" To count the days first takes up to {_counted(self.counts, 'request')} of another quota, and at "
+                f" To count the days first takes up to {_count_text(self.counts, 'request')} of another quota, and at "
                 f"{self.count_quota.describe()} up to {hours:.1f} hours."
             )
         return text
@@ -69,21 +69,21 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
     :param connection: the source's; by default Airflow's, by the source's ``conn_id``.
     :raises ConfigError: if there is no such connection, or it is wrong.
     """
-    meant = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
-    found = connection or credentials.resolve_connection(source.conn_id)
-    quota = quota_of(source, found)
-    requests = requests_for(source, meant)
-    hours = _hours(requests, quota) if quota is not None else 0.0
+    day_list = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
+    source_connection = connection or credentials.resolve_connection(source.conn_id)
+    quota = quota_of(source, source_connection)
+    requests = requests_for(source, day_list)
+    hours = _hours_between(requests, quota) if quota is not None else 0.0
     counting = source.capability(Counts) or Counts()
-    count_quota = counting.count_quota(found) if counting.counts_first else None
-    counts = counting.requests_to_count(meant) if counting.counts_first else 0
-    return LoadPlan(source.stream_key, len(meant), requests, hours, quota, counts, count_quota)
+    count_quota = counting.count_quota(source_connection) if counting.counts_first else None
+    counts = counting.requests_to_count(day_list) if counting.counts_first else 0
+    return LoadPlan(source.stream_key, len(day_list), requests, hours, quota, counts, count_quota)
 
 
-def _hours(requests: int, quota: Quota) -> float:
+def _hours_between(requests: int, quota: Quota) -> float:
     """Return how long after the first request the last can be sent."""
     return max(0, math.ceil(requests / quota.requests) - 1) * quota.seconds / 3600
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

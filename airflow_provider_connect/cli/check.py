@@ -40,7 +40,7 @@ from airflow_provider_connect.window import Day
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 FINE, NOTE, PROBLEM, TRY_LATER, UNKNOWN = "ok", "note", "problem", "try later", "not checked"
 STATES: dict[Level, str] = {"ok": FINE, "note": NOTE, "problem": PROBLEM, "later": TRY_LATER, "unknown": UNKNOWN}
 
@@ -48,18 +48,18 @@ STATES: dict[Level, str] = {"ok": FINE, "note": NOTE, "problem": PROBLEM, "later
 @command
 def check(args: Namespace) -> int:
     """Print a line for each thing that was looked at, and end as the worst of them says."""
-    source, found = source_of_arguments(args), []
+    source, lines = source_of_arguments(args), []
     if source is not None:
         report = CheckReport(f"{source.name}/{source.stream_key}")
         check_source(source, args.day, report)
-        found = report.lines
+        lines = report.lines
     else:
         for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
             report = CheckReport(task.name)
             check_task(task, args.day, report)
-            found += report.lines
-    print_rows(found, args.output)
-    states = {line["state"] for line in found}
+            lines += report.lines
+    print_rows(lines, args.output)
+    states = {line["state"] for line in lines}
     if PROBLEM in states:
         return EXIT_PROBLEMS
     return RetriableError.exit_code if TRY_LATER in states else 0
@@ -76,7 +76,7 @@ class CheckReport:
         """Add a line."""
         self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
 
-    def run_step(self, subject: str, step: Callable[[], _Found]) -> _Found | None:
+    def run_step(self, subject: str, step: Callable[[], _Result]) -> _Result | None:
         """Return what a step returns; None, with a line for each problem, if it raises one."""
         try:
             return step()
@@ -101,13 +101,13 @@ def check_task(task: DeclaredTask, text: str | None, report: CheckReport) -> Non
     if connections is None:
         return
     report.add("connections", FINE, ", ".join([*connections, task.require_operator()._conn_id]))
-    schema = _source(pipeline.source, connections[pipeline.source.conn_id], day, report)
+    schema = _check_source_columns(pipeline.source, connections[pipeline.source.conn_id], day, report)
     if schema is not None:
-        schema = _shaped(pipeline, connections, schema, report)
+        schema = _check_shapes(pipeline, connections, schema, report)
     if (transform := pipeline.transform) is not None:
-        report.run_step("transform", lambda: _transform(transform, report))
-    report.run_step("sink", lambda: _sink(pipeline, connections, schema, day, report))
-    report.run_step("quota", lambda: _quota(pipeline.source, connections[pipeline.source.conn_id], day, report))
+        report.run_step("transform", lambda: _check_transform(transform, report))
+    report.run_step("sink", lambda: _check_sink(pipeline, connections, schema, day, report))
+    report.run_step("quota", lambda: _check_quota(pipeline.source, connections[pipeline.source.conn_id], day, report))
 
 
 def check_source(source: Source, text: str | None, report: CheckReport) -> None:
@@ -117,18 +117,18 @@ def check_source(source: Source, text: str | None, report: CheckReport) -> None:
     if day is None or connection is None:
         return
     report.add("connections", FINE, source.conn_id)
-    _source(source, connection, day, report)
-    report.run_step("quota", lambda: _quota(source, connection, day, report))
+    _check_source_columns(source, connection, day, report)
+    report.run_step("quota", lambda: _check_quota(source, connection, day, report))
 
 
-def _source(source: Source, connection: Connection, day: Day, report: CheckReport) -> pa.Schema | None:
+def _check_source_columns(source: Source, connection: Connection, day: Day, report: CheckReport) -> pa.Schema | None:
     """Return the columns of the source; None if it does not tell them."""
-    if not _inspected(source, connection, day, report) and column_names(source) is None:
+    if not _passes_preflight(source, connection, day, report) and column_names(source) is None:
         return None  # its schema would fail as its preflight did
-    return report.run_step("source", lambda: _schema(source, connection, report))
+    return report.run_step("source", lambda: _read_schema(source, connection, report))
 
 
-def _inspected(source: Source, connection: Connection, day: Day, report: CheckReport) -> bool:
+def _passes_preflight(source: Source, connection: Connection, day: Day, report: CheckReport) -> bool:
     """Return whether the source's preflight found nothing that stands in the way of a run."""
     inspects = source.capability(Inspects)
     if inspects is None:
@@ -141,7 +141,7 @@ def _inspected(source: Source, connection: Connection, day: Day, report: CheckRe
     return findings is not None and passed(findings)
 
 
-def _schema(source: Source, connection: Connection, report: CheckReport) -> pa.Schema | None:
+def _read_schema(source: Source, connection: Connection, report: CheckReport) -> pa.Schema | None:
     with open_source(source, connection) as poller:
         if isinstance(poller, ReadBySpark):
             report.add("source", UNKNOWN, "its columns are known once Spark reads it, in a run")
@@ -151,7 +151,7 @@ def _schema(source: Source, connection: Connection, report: CheckReport) -> pa.S
     return schema
 
 
-def _shaped(
+def _check_shapes(
     pipeline: RenderedTask, connections: Connections, schema: pa.Schema, report: CheckReport
 ) -> pa.Schema | None:
     """Return the columns behind the shapes; None if they do not fit the source's, or lack something."""
@@ -162,13 +162,13 @@ def _shaped(
         Shaping.of(pipeline.chain, connections).bind(schema)
         return pipeline.chain.result_schema(schema)
 
-    after = report.run_step("shapes", shaped)
-    if after is not None:
-        report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(after)} columns behind them")
-    return after
+    shaped_schema = report.run_step("shapes", shaped)
+    if shaped_schema is not None:
+        report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(shaped_schema)} columns behind them")
+    return shaped_schema
 
 
-def _transform(transform: str, report: CheckReport) -> None:
+def _check_transform(transform: str, report: CheckReport) -> None:
     if (problem := transform_problem(transform)) is not None:
         raise ConfigError(f"transform: {problem}")
     report.add(
@@ -176,7 +176,7 @@ def _transform(transform: str, report: CheckReport) -> None:
     )
 
 
-def _sink(
+def _check_sink(
     pipeline: RenderedTask, connections: Connections, schema: pa.Schema | None, day: Day, report: CheckReport
 ) -> None:
     with pipeline.open_publisher(connections) as publisher:
@@ -192,20 +192,24 @@ def _sink(
                 report.add("sink", FINE, f"{pipeline.sink.target} takes these columns")
             for problem in problems:
                 report.add("sink", PROBLEM, problem)
-        done = publisher.ledger.days()
-        report.add("ledger", FINE, f"{len(done):,} days are published" + (f", {day} too" if day.date in done else ""))
+        published_days = publisher.ledger.days()
+        report.add(
+            "ledger",
+            FINE,
+            f"{len(published_days):,} days are published" + (f", {day} too" if day.date in published_days else ""),
+        )
 
 
-def _quota(source: Source, connection: Connection, day: Day, report: CheckReport) -> None:
+def _check_quota(source: Source, connection: Connection, day: Day, report: CheckReport) -> None:
     quota = quota_of(source, connection)
     if quota is None:
         report.add("quota", FINE, "the source has none")
         return
-    needed = requests_for(source, [day])
-    told = f"a day takes at least {needed:,} of {quota.describe()}"
-    if needed > quota.requests:
-        report.add("quota", PROBLEM, f"{told}: it can never be loaded")
+    requests = requests_for(source, [day])
+    cost = f"a day takes at least {requests:,} of {quota.describe()}"
+    if requests > quota.requests:
+        report.add("quota", PROBLEM, f"{cost}: it can never be loaded")
         return
-    want = QuotaClaim(asker=secrets.token_hex(8), requests=needed, least=needed)
+    want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests)
     room = Turns(VariableStore(), quota).has_room(want)
-    report.add("quota", FINE, f"{told}; there is {'room' if room else 'no room now, so a task would wait'}")
+    report.add("quota", FINE, f"{cost}; there is {'room' if room else 'no room now, so a task would wait'}")

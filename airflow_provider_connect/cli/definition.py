@@ -36,7 +36,7 @@ _OPTIONS = _arg(
 )
 _CONN_ID = _arg("--conn-id", help="The Airflow connection, in place of the options' own")
 _LONE_SOURCE = (_SOURCE, _OPTIONS, _CONN_ID)
-_OF_SAMPLE = (
+_SAMPLE_ARGUMENTS = (
     _arg("--path", help="rest: the request's path, such as /v1/events"),
     _arg("--openapi", metavar="FILE", help="rest: an OpenAPI 3 document, in place of --conn-id; nothing is requested"),
     _arg("--stream", help="mixpanel: export, for events, or engage, for profiles (default: export)"),
@@ -44,7 +44,7 @@ _OF_SAMPLE = (
     _arg("--records", type=int, help="mixpanel: how many records to look at (default: 1000)"),
     _arg("--columns", type=int, help="mixpanel: how many columns to propose at most (default: 50)"),
 )
-_OF_DAY = _arg("--day", required=True, help="YYYY-MM-DD, in the source's zone")
+_REQUIRED_DAY = _arg("--day", required=True, help="YYYY-MM-DD, in the source's zone")
 _DAYS = _arg("--days", required=True, help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included")
 _RUN_DAYS = _arg(
     "--days",
@@ -76,26 +76,26 @@ _ERASE = _arg("--erase", action="store_true", help="Delete the rows. Without thi
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
 _KIND = _arg("kind", choices=("source", "sink"), help="What to begin")
 _NAME = _arg("name", help="Its name: small letters, digits and underscores")
-_OF_A_DAG = (ARG_BUNDLE_NAME, ARG_OUTPUT)
+_DAG_ARGUMENTS = (ARG_BUNDLE_NAME, ARG_OUTPUT)
 
 
-def _command(name: str, function: str, about: str, *args: Arg, description: str | None = None) -> ActionCommand:
+def _command(name: str, function: str, help_text: str, *args: Arg, description: str | None = None) -> ActionCommand:
     """Return a command.
 
     :param function: in a module of this room, which is imported when the command is called.
     """
     call = lazy_load_command(f"{_ROOM}.{function}")
-    return ActionCommand(name=name, help=about, description=description, func=call, args=(*args, ARG_VERBOSE))
+    return ActionCommand(name=name, help=help_text, description=description, func=call, args=(*args, ARG_VERBOSE))
 
 
-def _of_tasks(name: str, function: str, about: str, *args: Arg) -> ActionCommand:
+def _tasks_command(name: str, function: str, help_text: str, *args: Arg) -> ActionCommand:
     """Return a command of a DAG's tasks, or of one of them."""
-    return _command(name, function, about, _DAG_ID, _TASK_ID, *args, *_OF_A_DAG)
+    return _command(name, function, help_text, _DAG_ID, _TASK_ID, *args, *_DAG_ARGUMENTS)
 
 
-def _of_task(name: str, function: str, about: str, *args: Arg) -> ActionCommand:
+def _task_command(name: str, function: str, help_text: str, *args: Arg) -> ActionCommand:
     """Return a command of one task."""
-    return _command(name, function, about, _DAG_ID, _ONE_TASK_ID, *args, *_OF_A_DAG)
+    return _command(name, function, help_text, _DAG_ID, _ONE_TASK_ID, *args, *_DAG_ARGUMENTS)
 
 
 def get_commands() -> list[GroupCommand]:
@@ -137,13 +137,13 @@ _REJECT_COMMANDS = GroupCommand(
     name="rejects",
     help="Records that were set aside: look at them, and load their day again",
     subcommands=(
-        _of_tasks(
+        _tasks_command(
             "list",
             "rejects.list_rejects",
             "List the published days of which records were set aside, with the reasons",
             _SOME_DAYS,
         ),
-        _of_task(
+        _task_command(
             "show",
             "rejects.show_rejects",
             "Show the records of one day: where they were, and what is wrong with them",
@@ -151,7 +151,7 @@ _REJECT_COMMANDS = GroupCommand(
             _ROWS,
             _RECORDS,
         ),
-        _of_task(
+        _task_command(
             "replay",
             "replay.replay",
             "Load one day again with the DAG as it is now, and say what is still set aside",
@@ -161,23 +161,23 @@ _REJECT_COMMANDS = GroupCommand(
 )
 
 _COMMANDS = (
-    _of_tasks("ledger", "offsets.show_day", "Show what the sink's own ledger says of a day", _DAY),
-    _of_tasks(
+    _tasks_command("ledger", "offsets.show_day", "Show what the sink's own ledger says of a day", _DAY),
+    _tasks_command(
         "plan",
         "plan.show_plan",
         "Say what days cost before they are loaded: requests, and how long they take",
         _DAYS,
         _CHANGED,
     ),
-    _of_task("accept", "answers.accept", "Accept a task's changed options, so that its next run loads", ARG_YES),
-    _of_task(
+    _task_command("accept", "answers.accept", "Accept a task's changed options, so that its next run loads", ARG_YES),
+    _task_command(
         "resume",
         "answers.resume",
         "Answer an alarm about lost rows with the position where the stream goes on",
         _FROM,
         ARG_YES,
     ),
-    _of_task("run", "run.run_days", "Move days from here, without the scheduler, as a task would", _RUN_DAYS),
+    _task_command("run", "run.run_days", "Move days from here, without the scheduler, as a task would", _RUN_DAYS),
     _command(
         "check",
         "check.check",
@@ -186,12 +186,12 @@ _COMMANDS = (
         _TASK_ID,
         *_LONE_SOURCE,
         _FOR_DAY,
-        *_OF_A_DAG,
+        *_DAG_ARGUMENTS,
         description="Checks options, connections, the source over the network, its schema, the sink's rights and "
         "schema, its ledger and the quota. Makes nothing in the sink. Exits with 1 if there is a problem.",
     ),
-    _of_tasks("sweep", "sweep.sweep", "Delete what dead attempts left in the sink, or list it", _DRY_RUN),
-    _of_task(
+    _tasks_command("sweep", "sweep.sweep", "Delete what dead attempts left in the sink, or list it", _DRY_RUN),
+    _task_command(
         "erase",
         "erase.erase_people",
         "Count people's rows in the sink, or delete them and keep them out of later loads",
@@ -208,9 +208,9 @@ _COMMANDS = (
         _DAG_OR_SOURCE,
         _ONE_TASK_ID,
         *_LONE_SOURCE,
-        _OF_DAY,
+        _REQUIRED_DAY,
         _ROWS,
-        *_OF_A_DAG,
+        *_DAG_ARGUMENTS,
     ),
     _command(
         "propose",
@@ -218,6 +218,6 @@ _COMMANDS = (
         "Propose options of a source from a sample of its answers",
         _CONNECTOR,
         _CONN_ID,
-        *_OF_SAMPLE,
+        *_SAMPLE_ARGUMENTS,
     ),
 )

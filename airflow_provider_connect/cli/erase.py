@@ -40,8 +40,8 @@ def erase_people(args: Namespace) -> None:
         connections=connections,
     )
     print_rows([_line(task.name, erasure, args.output)], args.output)
-    for place in erasure.copies:
-        print_note(f"{task.name}: not searched: {place}")
+    for copy in erasure.copies:
+        print_note(f"{task.name}: not searched: {copy}")
     if not args.erase:
         print_note(f"{task.name}: nothing was changed. --erase deletes these rows and keeps them out of later loads")
 

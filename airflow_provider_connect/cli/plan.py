@@ -30,10 +30,10 @@ def show_plan(args: Namespace) -> None:
     if args.changed:
         print_rows([line for task in tasks for line in changed_days(task, args.days)], args.output)
     else:
-        print_rows([_line(task, args.days) for task in tasks], args.output)
+        print_rows([_plan_line(task, args.days) for task in tasks], args.output)
 
 
-def _line(task: DeclaredTask, text: str) -> dict[str, Any]:
+def _plan_line(task: DeclaredTask, text: str) -> dict[str, Any]:
     days = parse_days(text, task.zone)
     pipeline = task.render(days[0])
     planned = plan(pipeline.source, days)
@@ -46,13 +46,13 @@ def _line(task: DeclaredTask, text: str) -> dict[str, Any]:
     }
     try:
         with pipeline.open_publisher() as publisher:
-            return fields | _measured(pipeline, publisher.ledger, days)
+            return fields | _ledger_figures(pipeline, publisher.ledger, days)
     except ConnectError as error:  # the plan stands without what the sink knows
         print_note(f"{task.name}: what earlier days took is not known: {error}")
         return fields | dict.fromkeys(("published", "settled", "rows_a_day", "seconds_a_day", "hours_of_work"))
 
 
-def _measured(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
+def _ledger_figures(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
     """Return what the newest days of the ledger tell of these."""
     published = ledger.days()
     replaces_whole = pipeline.sink.replaces_whole(pipeline.source.kind)
@@ -75,12 +75,12 @@ def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
 
     A generation that was confirmed does not tell: its poll is the last one, its publish the first.
     """
-    taken = [
+    durations = [
         (row.published_at - row.polled_at).total_seconds()
         for row in rows
         if row.polled_at is not None and row.published_at is not None and not row.checks
     ]
-    return statistics.median(taken) if taken else None
+    return statistics.median(durations) if durations else None
 
 
 def changed_days(task: DeclaredTask, text: str) -> Iterator[dict[str, Any]]:

@@ -21,12 +21,12 @@ def propose(args: Namespace) -> None:
     """Print the proposal."""
     cls = registry.source_class(args.connector)
     if not issubclass(cls, Proposes):
-        able = [name for name in registry.names("sources") if issubclass(registry.source_class(name), Proposes)]
-        raise ConfigError(f"source {args.connector!r} proposes nothing; these do: {', '.join(able)}")
-    request = _request(args)
+        proposing = [name for name in registry.names("sources") if issubclass(registry.source_class(name), Proposes)]
+        raise ConfigError(f"source {args.connector!r} proposes nothing; these do: {', '.join(proposing)}")
+    request = _proposal_request(args)
     if unknown := sorted(request.given - cls.proposal_fields):
-        known = ", ".join(f"--{name}" for name in sorted(cls.proposal_fields))
-        raise ConfigError(f"--{unknown[0]}: source {args.connector!r} takes {known}")
+        known_options = ", ".join(f"--{name}" for name in sorted(cls.proposal_fields))
+        raise ConfigError(f"--{unknown[0]}: source {args.connector!r} takes {known_options}")
     conn_id = args.conn_id
     if conn_id is None and request.openapi is None:
         conn_id = cls.model_fields["conn_id"].default
@@ -36,7 +36,7 @@ def propose(args: Namespace) -> None:
     sys.stdout.write(cls.propose(request, connection, VariableStore()).rstrip("\n") + "\n")
 
 
-def _request(args: Namespace) -> ProposalRequest:
+def _proposal_request(args: Namespace) -> ProposalRequest:
     try:
         day = None if args.day is None else dt.date.fromisoformat(args.day)
     except ValueError:

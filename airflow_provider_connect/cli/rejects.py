@@ -27,11 +27,11 @@ def list_rejects(args: Namespace) -> int:
     """Print a line for each day of which records were set aside; end with :data:`.EXIT_PROBLEMS` if there is one."""
     lines: list[dict[str, Any]] = []
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
-        first, last = _ends(task, args.days)
+        first, last = _first_and_last_day(task, args.days)
         pipeline = task.render(Day(date=first, zone=task.zone))
         with pipeline.open_publisher() as publisher:
-            for found in read_rejects(pipeline, publisher, first, last, records=0):
-                lines.append(_line(task, RejectCounts.count(found), args.output))
+            for day_rejects in read_rejects(pipeline, publisher, first, last, records=0):
+                lines.append(_day_line(task, RejectCounts.count(day_rejects), args.output))
     print_rows(lines, args.output)
     return EXIT_PROBLEMS if lines else 0
 
@@ -49,13 +49,13 @@ def show_rejects(args: Namespace) -> int:
             print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
             print_rows([], args.output)
             return EXIT_PROBLEMS
-        found = next(read_rejects(pipeline, publisher, day.date, day.date, records=args.rows), None)
-        counted = None if found is None else RejectCounts.count(found, args.rows)
+        day_rejects = next(read_rejects(pipeline, publisher, day.date, day.date, records=args.rows), None)
+        counted = None if day_rejects is None else RejectCounts.count(day_rejects, args.rows)
     print_note(f"{task.name}, {day}: {'nothing was set aside' if counted is None else counted.describe()}")
-    shown = counted.first_records if counted else []
-    if args.records and shown:
+    shown_records = counted.first_records if counted else []
+    if args.records and shown_records:
         print_note("The column record is your data, as the source sent it or as a row of JSON")
-    print_rows([_record(each, args) for each in shown], args.output)
+    print_rows([_record_line(record, args) for record in shown_records], args.output)
     return 0
 
 
@@ -79,12 +79,12 @@ class RejectCounts:
         :param most: how many of them to keep.
         """
         counted = cls(day)
-        for each in day.records:
+        for record in day.records:
             counted.remaining += 1
-            counted.origins[each.origin] += 1
-            counted.reasons[f"{each.column}: {each.reason}" if each.column else each.reason] += 1
+            counted.origins[record.origin] += 1
+            counted.reasons[f"{record.column}: {record.reason}" if record.column else record.reason] += 1
             if len(counted.first_records) < max_records:
-                counted.first_records.append(each)
+                counted.first_records.append(record)
         return counted
 
     @property
@@ -99,8 +99,8 @@ class RejectCounts:
 
     def describe(self) -> str:
         """Say how many there are and where."""
-        gone = f"; {self.missing:,} of them are gone from there" if self.missing else ""
-        return f"generation {self.day_rejects.generation}, {self.rejected:,} set aside, in {self.day_rejects.location}{gone}"
+        missing_text = f"; {self.missing:,} of them are gone from there" if self.missing else ""
+        return f"generation {self.day_rejects.generation}, {self.rejected:,} set aside, in {self.day_rejects.location}{missing_text}"
 
 
 def read_rejects(
@@ -118,7 +118,7 @@ def read_rejects(
     return publisher.rejects(first, last, records)
 
 
-def _ends(task: DeclaredTask, text: str | None) -> tuple[dt.date, dt.date]:
+def _first_and_last_day(task: DeclaredTask, text: str | None) -> tuple[dt.date, dt.date]:
     if text is None:
         last = task.parse_day(None).date
         return last - ONE_DAY * (_DAYS - 1), last
@@ -128,16 +128,16 @@ def _ends(task: DeclaredTask, text: str | None) -> tuple[dt.date, dt.date]:
 
 def format_reasons(counted: Mapping[str, int], output: str) -> dict[str, int] | str:
     """Return how often each reason was given: all of them for a program, the most frequent as a text for people."""
-    most = Counter(counted)
+    counter = Counter(counted)
     if output in ("json", "yaml"):
-        return dict(most.most_common())
-    shown = most.most_common(_REASONS)
-    others = most.total() - sum(count for _, count in shown)
-    texts = [f"{count:,} x {reason}" for reason, count in shown] + [f"{others:,} x others"] * bool(others)
+        return dict(counter.most_common())
+    frequent = counter.most_common(_REASONS)
+    remaining = counter.total() - sum(count for _, count in frequent)
+    texts = [f"{count:,} x {reason}" for reason, count in frequent] + [f"{remaining:,} x others"] * bool(remaining)
     return "; ".join(texts)
 
 
-def _line(task: DeclaredTask, counted: RejectCounts, output: str) -> dict[str, Any]:
+def _day_line(task: DeclaredTask, counted: RejectCounts, output: str) -> dict[str, Any]:
     return {
         "task": task.name,
         "day": counted.day_rejects.day,
@@ -149,7 +149,7 @@ def _line(task: DeclaredTask, counted: RejectCounts, output: str) -> dict[str, A
     }
 
 
-def _record(reject: RejectedRecord, args: Namespace) -> dict[str, Any]:
+def _record_line(reject: RejectedRecord, args: Namespace) -> dict[str, Any]:
     line: dict[str, Any] = {
         "from": reject.origin,
         "position": reject.position,
@@ -158,12 +158,12 @@ def _record(reject: RejectedRecord, args: Namespace) -> dict[str, Any]:
         "digest": reject.digest,
     }
     if args.records:
-        line["record"] = _text(reject, whole=args.output in ("json", "yaml"))
+        line["record"] = _record_text(reject, is_full=args.output in ("json", "yaml"))
     return line
 
 
-def _text(reject: RejectedRecord, *, whole: bool) -> str:
+def _record_text(reject: RejectedRecord, *, is_full: bool) -> str:
     if reject.record is None:
         return "(record not kept)"
     text = reject.record.decode(errors="backslashreplace")
-    return text if whole else shorten(text)
+    return text if is_full else shorten(text)

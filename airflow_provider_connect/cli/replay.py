@@ -39,30 +39,33 @@ def _replay(args: Namespace) -> int:
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     day = task.parse_day(args.day)
     pipeline = task.render(day)
-    before = _standing(pipeline, day)
-    if before is None:
+    old_state = _read_day(pipeline, day)
+    if old_state is None:
         print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}: 'airflow connect run' loads it")
         return EXIT_PROBLEMS
-    if not before.rejected:
+    if not old_state.rejected:
         print_note(f"{task.name}, {day}: nothing was set aside, so there is nothing to replay")
         return 0
-    print_note(f"{task.name}, {day}: {before.rejected:,} set aside; the day is polled anew, as its DAG says now")
+    print_note(f"{task.name}, {day}: {old_state.rejected:,} set aside; the day is polled anew, as its DAG says now")
     try:
         move_days(task, str(day))
     except ConnectError:
-        _say_what_stays(pipeline, day, before)
+        _note_unchanged_day(pipeline, day, old_state)
         raise
-    after = _standing(pipeline, day)
-    assert after is not None
-    _compare(pipeline, day, before, after)
-    print_rows([_line(when, each, args.output) for when, each in (("before", before), ("after", after))], args.output)
-    return EXIT_PROBLEMS if after.rejected else 0
+    new_state = _read_day(pipeline, day)
+    assert new_state is not None
+    _note_differences(pipeline, day, old_state, new_state)
+    print_rows(
+        [_state_line(when, state, args.output) for when, state in (("before", old_state), ("after", new_state))],
+        args.output,
+    )
+    return EXIT_PROBLEMS if new_state.rejected else 0
 
 
 replay = command(_replay, changes=True)
 
 
-def _standing(pipeline: RenderedTask, day: Day) -> DayInSink | None:
+def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
     """Ask the sink for a day; None if it has nothing of it.
 
     :raises ConfigError: polling the day again would not give the day again, or double it.
@@ -72,17 +75,17 @@ def _standing(pipeline: RenderedTask, day: Day) -> DayInSink | None:
         row = ledger.row(day.date)
         if row is None:
             return None
-        _require_the_day(pipeline, day, [*ledger.days()][-1:] if pipeline.source.kind == "snapshot" else [])
+        _require_replayable(pipeline, day, [*ledger.days()][-1:] if pipeline.source.kind == "snapshot" else [])
         if not isinstance(publisher, KeepsRejects):
             return DayInSink(row, row.counts.get("rejected", 0))
-        found = next(publisher.rejects(day.date, day.date, 0), None)
-        if found is None:
+        day_rejects = next(publisher.rejects(day.date, day.date, 0), None)
+        if day_rejects is None:
             return DayInSink(row, 0)
-        counted = RejectCounts.count(found)
+        counted = RejectCounts.count(day_rejects)
         return DayInSink(row, counted.rejected, counted.reasons)
 
 
-def _require_the_day(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
+def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
     """Refuse where a poll would not help.
 
     :param newest: of a snapshot, the newest published day.
@@ -102,43 +105,43 @@ def _require_the_day(pipeline: RenderedTask, day: Day, newest: list[Any]) -> Non
         )
 
 
-def _say_what_stays(pipeline: RenderedTask, day: Day, before: DayInSink) -> None:
+def _note_unchanged_day(pipeline: RenderedTask, day: Day, old_state: DayInSink) -> None:
     """Say, beside an error, that the day is as it was."""
     try:
-        now = _standing(pipeline, day)
+        current_state = _read_day(pipeline, day)
     except ConnectError:  # the sink is what failed
         return
-    if now is None or now.row.generation != before.row.generation:
+    if current_state is None or current_state.row.generation != old_state.row.generation:
         return
     print_note(
-        f"{pipeline.task.name}, {day}: nothing was replaced: generation {now.row.generation} stays, with "
-        f"{now.row.rows:,} rows and {now.rejected:,} set aside. If the source no longer has the day, 'airflow connect "
+        f"{pipeline.task.name}, {day}: nothing was replaced: generation {current_state.row.generation} stays, with "
+        f"{current_state.row.rows:,} rows and {current_state.rejected:,} set aside. If the source no longer has the day, 'airflow connect "
         "rejects show --records' prints all there is"
     )
 
 
-def _compare(pipeline: RenderedTask, day: Day, before: DayInSink, after: DayInSink) -> None:
+def _note_differences(pipeline: RenderedTask, day: Day, old_state: DayInSink, new_state: DayInSink) -> None:
     """Say what a table of two lines does not."""
-    called = f"{pipeline.task.name}, {day}"
+    day_name = f"{pipeline.task.name}, {day}"
     if pipeline.source.kind == "snapshot":
-        print_note(f"{called}: the source gives snapshots: this is what is there now, not what was there then")
-    if after.row.answer is not None and after.row.answer == before.row.answer:
+        print_note(f"{day_name}: the source gives snapshots: this is what is there now, not what was there then")
+    if new_state.row.answer is not None and new_state.row.answer == old_state.row.answer:
         print_note(
-            f"{called}: the source gave the same answer, and the DAG does the same with it: mend one of them first"
+            f"{day_name}: the source gave the same answer, and the DAG does the same with it: mend one of them first"
         )
-    lost = before.row.rows + before.rejected - after.row.rows - after.rejected
+    lost = old_state.row.rows + old_state.rejected - new_state.row.rows - new_state.rejected
     if lost > 0:
         print_note(
-            f"{called}: rows and rejects together are {lost:,} fewer than before: the source no longer has the rest, "
+            f"{day_name}: rows and rejects together are {lost:,} fewer than before: the source no longer has the rest, "
             "or the DAG now leaves it out"
         )
 
 
-def _line(when: str, standing: DayInSink, output: str) -> dict[str, Any]:
+def _state_line(when: str, state: DayInSink, output: str) -> dict[str, Any]:
     return {
         "when": when,
-        "generation": standing.row.generation,
-        "rows": standing.row.rows,
-        "rejected": standing.rejected,
-        "reasons": format_reasons(standing.reasons, output),
+        "generation": state.row.generation,
+        "rows": state.row.rows,
+        "rejected": state.rejected,
+        "reasons": format_reasons(state.reasons, output),
     }

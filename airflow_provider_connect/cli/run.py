@@ -19,8 +19,8 @@ from airflow_provider_connect.cli.tasks import DeclaredTask, connect_task
 from airflow_provider_connect.cli.terminal import command, print_note, print_rows
 from airflow_provider_connect.errors import ConnectError, RetriableError
 
-_SHOWN = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
-_PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
+_COLUMNS = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
+_PROCESS_VARIABLE = "_AIRFLOW_PROCESS_CONTEXT"
 """Where Airflow's SDK reads that connections may come from the database, as in its own servers."""
 
 
@@ -28,7 +28,7 @@ def _run_days(args: Namespace) -> None:
     """Move days of one task, and show what became of each."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     report = move_days(task, days_to_move(task, args.days))
-    print_rows([{name: day.get(name) for name in _SHOWN} for day in report["days"]], args.output)
+    print_rows([{name: day.get(name) for name in _COLUMNS} for day in report["days"]], args.output)
 
 
 run_days = command(_run_days, changes=True)
@@ -62,12 +62,12 @@ def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
     operator.shape, operator.staging = pipeline.chain.shapes, pipeline.staging
     operator.transform = pipeline.transform
     try:
-        with _connections_of_the_database():
+        with _database_connections():
             return operator.go_on(_context(task))
-    except TaskDeferred as waits:
+    except TaskDeferred as deferral:
         raise RetriableError(
             f"task {task.name} would wait now, until the days are ready or the source's quota has room "
-            f"({type(waits.trigger).__name__})"
+            f"({type(deferral.trigger).__name__})"
         ) from None
     except AirflowException as error:
         if isinstance(error.__context__, ConnectError):  # what the operator made Airflow's error of
@@ -76,17 +76,17 @@ def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
 
 
 @contextmanager
-def _connections_of_the_database() -> Iterator[None]:
+def _database_connections() -> Iterator[None]:
     """Let Airflow's own Spark hook find a connection that only the database has."""
-    before = os.environ.get(_PROCESS)
-    os.environ[_PROCESS] = "server"
+    old_value = os.environ.get(_PROCESS_VARIABLE)
+    os.environ[_PROCESS_VARIABLE] = "server"
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_PROCESS]
+        if old_value is None:
+            del os.environ[_PROCESS_VARIABLE]
         else:
-            os.environ[_PROCESS] = before
+            os.environ[_PROCESS_VARIABLE] = old_value
 
 
 def _context(task: DeclaredTask) -> Any:

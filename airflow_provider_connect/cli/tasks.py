@@ -78,7 +78,7 @@ class DeclaredTask:
         :raises ConfigError: the template can only be rendered in a run.
         """
         operator = self.require_operator()
-        context, jinja = _context(operator, self.dag, self.parse_day(None)), operator.get_template_env()
+        context, jinja = _template_context(operator, self.dag, self.parse_day(None)), operator.get_template_env()
         try:
             return str(operator.render_template(operator.days or "", context, jinja)).strip()
         except TemplateError as error:
@@ -93,13 +93,13 @@ class DeclaredTask:
         :raises ConfigError: with all that is wrong with any of them.
         """
         operator = self.require_operator()
-        context, jinja = _context(operator, self.dag, day), operator.get_template_env()
-        found: dict[str, Any] = {}
+        context, jinja = _template_context(operator, self.dag, day), operator.get_template_env()
+        rendered: dict[str, Any] = {}
         problems = []
         for name in ("source", "sink", "shape", "staging", "transform"):
             try:
-                made = operator.render_template(getattr(operator, name), context, jinja)
-                found[name] = _checked(name, made)
+                value = operator.render_template(getattr(operator, name), context, jinja)
+                rendered[name] = _validate_argument(name, value)
             except TemplateError as error:
                 problems.append(
                     f"task {self.name}: a template of its {name} cannot be rendered outside of a run: "
@@ -108,7 +108,7 @@ class DeclaredTask:
             except ConfigError as error:
                 problems.append(f"task {self.name}: {error}")
         refuse_any(problems, "\n")
-        return RenderedTask(self, *found.values())
+        return RenderedTask(self, *rendered.values())
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ class RenderedTask:
 
         :param connections: by default the sink's alone are looked up.
         """
-        found = self.resolve_sink_connections() if connections is None else connections
-        with closing_quietly(self.sink.open(self.key, found), print_note) as publisher:
+        resolved = self.resolve_sink_connections() if connections is None else connections
+        with closing_quietly(self.sink.open(self.key, resolved), print_note) as publisher:
             yield publisher
 
     def resolve_sink_connections(self) -> Connections:
@@ -154,9 +154,9 @@ class RenderedTask:
 
         :raises ConfigError: with every problem found.
         """
-        found = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
-        refuse_any(self.sink.check(found), "\n")
-        return found
+        connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
+        refuse_any(self.sink.check(connections), "\n")
+        return connections
 
 
 def parse_day(text: str | None, zone_name: str) -> Day:
@@ -191,14 +191,18 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
             f"DAG {dag_id!r} is in no bundle, or its file cannot be imported: "
             "'airflow dags list-import-errors --local' says why"
         ) from None
-    found = {task.task_id: DeclaredTask(dag, task.task_id, _operator(task)) for task in dag.tasks if _is_ours(task)}
-    if not found:
+    tasks = {
+        task.task_id: DeclaredTask(dag, task.task_id, _unmapped_operator(task))
+        for task in dag.tasks
+        if _is_connect_task(task)
+    }
+    if not tasks:
         raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task")
     if task_id is None:
-        return list(found.values())
-    if task_id not in found:
-        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, found)}")
-    return [found[task_id]]
+        return list(tasks.values())
+    if task_id not in tasks:
+        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, tasks)}")
+    return [tasks[task_id]]
 
 
 def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
@@ -206,31 +210,31 @@ def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None
 
     :raises ConfigError: if it has several, too.
     """
-    found = connect_tasks(dag_id, task_id, bundles)
-    if len(found) > 1:
-        names = ", ".join(task.task_id for task in found)
+    tasks = connect_tasks(dag_id, task_id, bundles)
+    if len(tasks) > 1:
+        names = ", ".join(task.task_id for task in tasks)
         raise ConfigError(f"DAG {dag_id!r} has several ConnectOperator tasks: name one of {names}")
-    return found[0]
+    return tasks[0]
 
 
-def _is_ours(task: Any) -> bool:
+def _is_connect_task(task: Any) -> bool:
     kind = task.operator_class if isinstance(task, MappedOperator) else type(task)
     return isinstance(kind, type) and issubclass(kind, ConnectOperator)
 
 
-def _operator(task: Any) -> ConnectOperator | None:
+def _unmapped_operator(task: Any) -> ConnectOperator | None:
     """Return what can be looked at outside of a run: not a task that is mapped, nor one of a mapped group."""
     return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
 
 
-def _checked(name: str, made: Any) -> Any:
+def _validate_argument(name: str, value: Any) -> Any:
     """Return what an operator's argument was rendered to, checked."""
     if name in ("staging", "transform"):
-        return made
-    return Chain.of(validate_shapes(made)) if name == "shape" else made.checked()
+        return value
+    return Chain.of(validate_shapes(value)) if name == "shape" else value.checked()
 
 
-class _Values:
+class _VariableValues:
     """``var.value`` in a template."""
 
     def __getattr__(self, name: str) -> str:
@@ -243,7 +247,7 @@ class _Values:
         return default if text is None else text  # type: ignore[return-value]  # one of them is text
 
 
-def _context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
+def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
     """Return what a template may ask for that a day alone tells."""
     params: Any = operator.params
     date = str(day)
@@ -256,7 +260,7 @@ def _context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
         "params": {**dag.params.dump(), **params.dump()},
         "dag": dag,
         "task": operator,
-        "var": {"value": _Values()},
+        "var": {"value": _VariableValues()},
     }
 
 
@@ -272,12 +276,12 @@ def source_of_arguments(args: Namespace) -> Source | None:
             raise ConfigError("--options and --conn-id belong to --source; a DAG declares its own")
         return None
     override = {} if args.conn_id is None else {"conn_id": args.conn_id}
-    return _source(registry.source_class(args.source), args.options or "{}", override)
+    return _build_source(registry.source_class(args.source), args.options or "{}", override)
 
 
-def _source(cls: type[Source], text: str, override: dict[str, Any]) -> Source:
+def _build_source(cls: type[Source], text: str, override: dict[str, Any]) -> Source:
     if text.lstrip().startswith("{"):
-        return cls.from_options(_json(text) | override)
+        return cls.from_options(_parse_options(text) | override)
     path = Path(text).absolute()
     from_file = getattr(cls, "from_file", None)
     if from_file is not None:
@@ -288,7 +292,7 @@ def _source(cls: type[Source], text: str, override: dict[str, Any]) -> Source:
     return cls.from_options(file.values | override)
 
 
-def _json(text: str) -> dict[str, Any]:
+def _parse_options(text: str) -> dict[str, Any]:
     try:
         options = json.loads(text)
     except ValueError:

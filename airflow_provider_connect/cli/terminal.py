@@ -38,10 +38,10 @@ _CELL_CHARACTERS = 60
 def print_rows(rows: Sequence[Mapping[str, Any]], output: str) -> None:
     """Print rows as ``--output`` says."""
     if output in ("json", "yaml"):
-        shown = [{name: _whole(value) for name, value in row.items()} for row in rows]
+        cells = [{name: _full_value(value) for name, value in row.items()} for row in rows]
     else:
-        shown = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
-    AirflowConsole().print_as(data=shown, output=output)
+        cells = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
+    AirflowConsole().print_as(data=cells, output=output)
 
 
 def print_fields(fields: Mapping[str, Any], output: str) -> None:
@@ -69,14 +69,14 @@ def ask_consent(question: str) -> bool:
         return False
 
 
-def _whole(value: Any) -> Any:
+def _full_value(value: Any) -> Any:
     """Return a value as a program reads it: nothing of it is cut."""
     if value is None:
         return None
     if isinstance(value, Mapping):
-        return {str(name): _whole(item) for name, item in value.items()}
+        return {str(name): _full_value(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_whole(item) for item in value]
+        return [_full_value(item) for item in value]
     return str(value)
 
 
@@ -85,13 +85,13 @@ def _cell(value: Any, output: str) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        value = ", ".join(f"{name}={each}" for name, each in value.items())
+        value = ", ".join(f"{name}={item}" for name, item in value.items())
     elif isinstance(value, (list, tuple)):
         value = ", ".join(map(str, value))
     elif isinstance(value, dt.datetime):
         value = value.isoformat(sep=" ", timespec="seconds")
     # A value may hold what a terminal or rich would take for a command.
-    text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))
+    text = "".join(item if item.isprintable() else ascii(item)[1:-1] for item in str(value))
     return escape(text) if output == "table" else text
 
 
@@ -109,14 +109,14 @@ def command(function: Command, *, changes: bool = False) -> Callable[[Any], None
 
     @functools.wraps(function)
     def run(args: Any) -> None:
-        sys.exit(_code(function, args))
+        sys.exit(_exit_code(function, args))
 
     quiet = providers_configuration_loaded(suppress_logs_and_warning(run))
     audited: Any = action_cli
     return audited(check_db=False)(quiet) if changes else quiet
 
 
-def _code(function: Command, args: Any) -> int:
+def _exit_code(function: Command, args: Any) -> int:
     try:
         code = function(args) or 0
         sys.stdout.flush()

@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.job import JobReport
 
-_MADE_BY_THE_FUNCTION = ("source", "sink")
+_RETURNED_BY_FUNCTION = ("source", "sink")
 
 
-class _Moving(ConnectOperator):
+class _FunctionOperator(ConnectOperator):
     """The operator that a run makes. Airflow does not know it: its events are those of the decorated task.
 
     :param alias: through which the sink's own asset gets its event, where the DAG file could not name it.
     :param emits: whether the task has the asset, or an alias, as an outlet.
     """
 
-    written_by = "function"
+    declared_by = "function"
     alias: AssetAlias | None = None
     emits: bool = False
 
-    def _tell(self, context: Context, report: JobReport) -> None:
+    def _emit_event(self, context: Context, report: JobReport) -> None:
         if self.alias is not None:
             context["outlet_events"][self.alias].add(self.asset, extra=report.summary())
         elif self.emits:
@@ -94,11 +94,11 @@ class ConnectDecoratedOperator(DecoratedOperator):
     ) -> None:
         # Airflow fills in defaults for the arguments that are named above.
         defaults = kwargs.get("default_args") or {}
-        names = _of_the_operator()
-        given = {name: value for name, value in defaults.items() if name in names - {*_MADE_BY_THE_FUNCTION}}
-        given |= {name: kwargs.pop(name) for name in kwargs.keys() & names}
-        self.options = dict(sorted(given.items()))
-        _check(self.options, asset)
+        names = _operator_argument_names()
+        options = {name: value for name, value in defaults.items() if name in names - {*_RETURNED_BY_FUNCTION}}
+        options |= {name: kwargs.pop(name) for name in kwargs.keys() & names}
+        self.options = dict(sorted(options.items()))
+        _check_options(self.options, asset)
         if asset is not None:
             outlets, asset = add_outlet(outlets, asset)
         self.asset = asset
@@ -107,7 +107,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
         self.sink: dict[str, Any] | None = None
         self.days: str | None = None
         self.published_link = ""
-        self._moving: _Moving | None = None
+        self._operator: _FunctionOperator | None = None
         super().__init__(
             python_callable=python_callable,
             op_args=op_args,
@@ -146,45 +146,45 @@ class ConnectDecoratedOperator(DecoratedOperator):
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
         try:
-            moving = self._made(context)
-            given = _digest(moving)
-            if moved is not None and moved != given:
+            operator = self._build_operator(context)
+            digest = _digest(operator)
+            if moved is not None and moved != digest:
                 raise ConfigError(
                     f"@task.connect: after a wait, {self.python_callable.__name__}() gave another source, sink or days "
                     "than before it: what it gives may depend on its arguments and on the run alone"
                 )
         except ConnectError as error:
             raise to_airflow_error(error) from None
-        self._moving = moving
+        self._operator = operator
         try:
-            return moving.go_on(context, event, left)
+            return operator.go_on(context, event, left)
         except TaskDeferred as wait:
-            wait.kwargs = {**(wait.kwargs or {}), "moved": given}
+            wait.kwargs = {**(wait.kwargs or {}), "moved": digest}
             raise
         finally:
-            self.source, self.sink = moving.source.serialize(), moving.sink.serialize()
-            self.days = moving.days
-            self.published_link = moving.published_link
+            self.source, self.sink = operator.source.serialize(), operator.sink.serialize()
+            self.days = operator.days
+            self.published_link = operator.published_link
 
     def on_kill(self) -> None:
         """Stop Spark, and remove what the task left on disk."""
-        if self._moving is not None:
-            self._moving.on_kill()
+        if self._operator is not None:
+            self._operator.on_kill()
 
-    def _made(self, context: Context) -> _Moving:
+    def _build_operator(self, context: Context) -> _FunctionOperator:
         """Call the function, and make the operator of what it gives.
 
         :raises ConfigError: if that is wrong.
         """
         names: Any = dict(context)
         context_merge(names, self.op_kwargs)
-        given = self.python_callable(*self.op_args, **determine_kwargs(self.python_callable, self.op_args, names))
-        arguments = _arguments(self.python_callable.__name__, given)
-        alias = next((each for each in self.outlets if isinstance(each, AssetAlias)), None)
-        moving = _Moving(task_id=self.task_id, asset=self.asset, **(self.options | arguments))
-        moving.emits = self.asset is not None
-        moving.alias = alias if self.asset is None else None
-        return moving
+        returned = self.python_callable(*self.op_args, **determine_kwargs(self.python_callable, self.op_args, names))
+        arguments = _arguments_from(self.python_callable.__name__, returned)
+        alias = next((outlet for outlet in self.outlets if isinstance(outlet, AssetAlias)), None)
+        operator = _FunctionOperator(task_id=self.task_id, asset=self.asset, **(self.options | arguments))
+        operator.emits = self.asset is not None
+        operator.alias = alias if self.asset is None else None
+        return operator
 
 
 class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
@@ -199,11 +199,11 @@ class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
             dag=dag, task_group=group, task_params=None, task_default_args=self.kwargs.get("default_args")
         )
         signature = inspect.signature(ConnectDecoratedOperator.__init__).parameters
-        ours = {"retries", "retry_policy"} - defaults.keys() - self.kwargs.keys()
-        own: dict[str, Any] = {name: signature[name].default for name in ours}
+        defaulted = {"retries", "retry_policy"} - defaults.keys() - self.kwargs.keys()
+        extra_arguments: dict[str, Any] = {name: signature[name].default for name in defaulted}
         if asset is not None:
-            own["outlets"], _ = add_outlet(self.kwargs.get("outlets", defaults.get("outlets")), asset)
-        task: Any = attrs.evolve(self, kwargs=self.kwargs | own)
+            extra_arguments["outlets"], _ = add_outlet(self.kwargs.get("outlets", defaults.get("outlets")), asset)
+        task: Any = attrs.evolve(self, kwargs=self.kwargs | extra_arguments)
         return super(ConnectTask, task)._expand(expand_input, strict=strict)
 
 
@@ -226,7 +226,9 @@ def connect_task(
     :param multiple_outputs: whether each part of the report is an XCom of its own, too.
     :param kwargs: of :class:`ConnectDecoratedOperator`.
     """
-    _check({name: value for name, value in kwargs.items() if name in _of_the_operator()}, kwargs.get("asset"))
+    _check_options(
+        {name: value for name, value in kwargs.items() if name in _operator_argument_names()}, kwargs.get("asset")
+    )
     require_known_arguments(ConnectOperator, kwargs)
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -240,7 +242,7 @@ def connect_task(
     return cast("TaskDecorator", decorate if python_callable is None else decorate(python_callable))
 
 
-def _of_the_operator() -> set[str]:
+def _operator_argument_names() -> set[str]:
     """Return the arguments of our operator and Spark's that a plain task has not."""
     names: set[str] = set()
     for cls in (ConnectOperator, SparkSubmitOperator):
@@ -248,44 +250,46 @@ def _of_the_operator() -> set[str]:
     return names - inspect.signature(BaseOperator.__init__).parameters.keys() - {"self", "asset", "kwargs"}
 
 
-def _check(options: Mapping[str, Any], asset: Any) -> None:
-    if early := [name for name in _MADE_BY_THE_FUNCTION if name in options]:
+def _check_options(options: Mapping[str, Any], asset: Any) -> None:
+    if early := [name for name in _RETURNED_BY_FUNCTION if name in options]:
         raise ConfigError(f"@task.connect: {' and '.join(early)}: the function returns that")
     require_known_arguments(ConnectOperator, options)
     require_valid_values("@task.connect", dict(options) | {"asset": asset})
 
 
-def _arguments(name: str, given: Any) -> dict[str, Any]:
+def _arguments_from(function_name: str, returned: Any) -> dict[str, Any]:
     """Return what a function gave as the operator's arguments.
 
     :raises ConfigError: it is neither a pair nor such arguments.
     """
-    if isinstance(given, Mapping):
-        found = {str(key): value for key, value in given.items()}
-        early = sorted(found.keys() & (inspect.signature(BaseOperator.__init__).parameters.keys() | {"asset"}))
+    if isinstance(returned, Mapping):
+        arguments = {str(key): value for key, value in returned.items()}
+        early = sorted(arguments.keys() & (inspect.signature(BaseOperator.__init__).parameters.keys() | {"asset"}))
         if early:
             raise ConfigError(
-                f"{name}() returned {', '.join(early)}: give that to @task.connect, for Airflow needs it before"
+                f"{function_name}() returned {', '.join(early)}: give that to @task.connect, for Airflow needs it before"
             )
-        require_known_arguments(ConnectOperator, found)
-    elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
-        found = dict(zip(_MADE_BY_THE_FUNCTION, given, strict=True))
+        require_known_arguments(ConnectOperator, arguments)
+    elif isinstance(returned, Sequence) and not isinstance(returned, str) and len(returned) == 2:
+        arguments = dict(zip(_RETURNED_BY_FUNCTION, returned, strict=True))
     else:
-        raise ConfigError(f"{name}() is to return (source, sink), or a dict of ConnectOperator's arguments")
+        raise ConfigError(f"{function_name}() is to return (source, sink), or a dict of ConnectOperator's arguments")
     kinds = {"source": Source, "sink": Sink}
-    if wrong := [which for which, kind in kinds.items() if not isinstance(found.get(which), kind)]:
-        raise ConfigError(f"{name}() returned no {' and no '.join(wrong)}, such as one of our sources/ and sinks/")
-    return found
+    if wrong := [which for which, kind in kinds.items() if not isinstance(arguments.get(which), kind)]:
+        raise ConfigError(
+            f"{function_name}() returned no {' and no '.join(wrong)}, such as one of our sources/ and sinks/"
+        )
+    return arguments
 
 
-def _digest(moving: ConnectOperator) -> str:
+def _digest(operator: ConnectOperator) -> str:
     parts: list[Any] = [
-        moving.source.name,
-        moving.source.serialize(),
-        moving.sink.name,
-        moving.sink.serialize(),
-        moving.days,
-        [shape.serialize() for shape in moving.shape],
-        str(moving.transform),
+        operator.source.name,
+        operator.source.serialize(),
+        operator.sink.name,
+        operator.sink.serialize(),
+        operator.days,
+        [shape.serialize() for shape in operator.shape],
+        str(operator.transform),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

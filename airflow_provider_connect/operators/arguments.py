@@ -30,7 +30,7 @@ def require_known_arguments(operator: type, names: Iterable[str]) -> None:
 
     :raises ConfigError: with every wrong one.
     """
-    known = {
+    known_names = {
         name
         for cls in operator.mro()
         for name in getattr(vars(cls).get("__init__"), "_BaseOperatorMeta__param_names", ())
@@ -39,9 +39,9 @@ def require_known_arguments(operator: type, names: Iterable[str]) -> None:
     problems = [
         f"{name}: {operator.__name__} sets it itself; leave it out"
         if name in RESERVED_ARGUMENTS
-        else f"{name}: unknown argument; {suggest_nearest(name, known)}"
+        else f"{name}: unknown argument; {suggest_nearest(name, known_names)}"
         for name in names
-        if name not in known and name not in _FROM_AIRFLOW
+        if name not in known_names and name not in _FROM_AIRFLOW
     ]
     _refuse(operator.__name__, problems)
 
@@ -52,26 +52,26 @@ def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
     :raises ConfigError: with every wrong one.
     """
     checks = {
-        "source": lambda value: _of_contract(value, Source),
-        "sink": lambda value: _of_contract(value, Sink),
-        "shape": _shape,
-        "rejects_keep": lambda value: None if value is None else _one_of(value, get_args(RejectsKeep)),
-        "asset_events": lambda value: _one_of(value, get_args(AssetEvents)),
-        "on_empty": lambda value: _one_of(value, get_args(OnEmpty)),
-        "on_shrink": lambda value: _one_of(value, get_args(OnShrink)),
-        "shrink_percent": _percent,
-        "row_bounds": _row_bounds,
-        "reconcile": lambda value: _one_of(value, get_args(Reconcile)),
-        "reconcile_percent": _percent,
-        "progress_seconds": _seconds,
-        "ready_after": _ready_after,
-        "lookback_days": _lookback_days,
-        "asset": _asset,
-        "origin": _date,
+        "source": lambda value: _contract_problem(value, Source),
+        "sink": lambda value: _contract_problem(value, Sink),
+        "shape": _shape_problem,
+        "rejects_keep": lambda value: None if value is None else _choice_problem(value, get_args(RejectsKeep)),
+        "asset_events": lambda value: _choice_problem(value, get_args(AssetEvents)),
+        "on_empty": lambda value: _choice_problem(value, get_args(OnEmpty)),
+        "on_shrink": lambda value: _choice_problem(value, get_args(OnShrink)),
+        "shrink_percent": _percent_problem,
+        "row_bounds": _row_bounds_problem,
+        "reconcile": lambda value: _choice_problem(value, get_args(Reconcile)),
+        "reconcile_percent": _percent_problem,
+        "progress_seconds": _seconds_problem,
+        "ready_after": _ready_after_problem,
+        "lookback_days": _lookback_days_problem,
+        "asset": _asset_problem,
+        "origin": _date_problem,
         "transform": transform_problem,
     }
-    found = {name: check(arguments[name]) for name, check in checks.items() if name in arguments}
-    _refuse(operator, [f"{name}: {problem}" for name, problem in found.items() if problem])
+    problems = {name: check(arguments[name]) for name, check in checks.items() if name in arguments}
+    _refuse(operator, [f"{name}: {problem}" for name, problem in problems.items() if problem])
 
 
 def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
@@ -148,68 +148,72 @@ def _refuse(operator: str, problems: list[str]) -> None:
         raise ConfigError(f"{operator}: " + "; ".join(problems))
 
 
-def _of_contract(value: object, contract: type) -> str | None:
+def _contract_problem(value: object, contract: type) -> str | None:
     if isinstance(value, contract):
         return None
-    what = contract.__name__
-    return f"needs a {what}, such as one of our {what.lower()}s/, not a {_kind(value)}"
+    contract_name = contract.__name__
+    return f"needs a {contract_name}, such as one of our {contract_name.lower()}s/, not a {_type_name(value)}"
 
 
-def _shape(value: object) -> str | None:
+def _shape_problem(value: object) -> str | None:
     if not isinstance(value, (list, tuple)):
-        return f"needs a list of shapes, such as [Drop(columns=['ip'])], not a {_kind(value)}"
+        return f"needs a list of shapes, such as [Drop(columns=['ip'])], not a {_type_name(value)}"
     if not value:
         return None
     # Whoever has a shape has imported them all; a DAG file without any does not pay for that.
     from airflow_provider_connect.shapes.shape import Shape  # noqa: PLC0415
 
-    wrong = [f"[{index}] is a {_kind(each)}" for index, each in enumerate(value) if not isinstance(each, Shape)]
-    return f"needs shapes from airflow_provider_connect.shapes: {', '.join(wrong)}" if wrong else None
+    wrong_items = [
+        f"[{index}] is a {_type_name(shape)}" for index, shape in enumerate(value) if not isinstance(shape, Shape)
+    ]
+    return f"needs shapes from airflow_provider_connect.shapes: {', '.join(wrong_items)}" if wrong_items else None
 
 
-def _asset(value: object) -> str | None:
-    return None if value is None or isinstance(value, Asset) else f"needs an airflow.sdk.Asset, not a {_kind(value)}"
+def _asset_problem(value: object) -> str | None:
+    return (
+        None if value is None or isinstance(value, Asset) else f"needs an airflow.sdk.Asset, not a {_type_name(value)}"
+    )
 
 
-def _kind(value: object) -> str:
+def _type_name(value: object) -> str:
     return type(value).__name__
 
 
-def _one_of(value: object, known: tuple[str, ...]) -> str | None:
-    return None if value in known else f"cannot be {value!r}; {suggest_nearest(str(value), known)}"
+def _choice_problem(value: object, choices: tuple[str, ...]) -> str | None:
+    return None if value in choices else f"cannot be {value!r}; {suggest_nearest(str(value), choices)}"
 
 
-def _seconds(value: object) -> str | None:
+def _seconds_problem(value: object) -> str | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return None
     return f"must be a number of seconds above 0, not {value!r}"
 
 
-def _ready_after(value: object) -> str | None:
+def _ready_after_problem(value: object) -> str | None:
     if value is None or (isinstance(value, dt.timedelta) and value >= dt.timedelta(0)):
         return None
     return f"must be a datetime.timedelta of 0 or more, not {value!r}"
 
 
-def _lookback_days(value: object) -> str | None:
+def _lookback_days_problem(value: object) -> str | None:
     if value == "measured" or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return None
     return f"must be a whole number of days, 0 or more, or 'measured', not {value!r}"
 
 
-def _percent(value: object) -> str | None:
+def _percent_problem(value: object) -> str | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 100:
         return None
     return f"must be a number of percent from 0 to below 100, not {value!r}"
 
 
-def _row_bounds(value: object) -> str | None:
+def _row_bounds_problem(value: object) -> str | None:
     if value is None or isinstance(value, RowBounds):
         return None
-    return f"needs a RowBounds from airflow_provider_connect.completeness, not a {_kind(value)}"
+    return f"needs a RowBounds from airflow_provider_connect.completeness, not a {_type_name(value)}"
 
 
-def _date(value: object) -> str | None:
+def _date_problem(value: object) -> str | None:
     if isinstance(value, dt.datetime):
         return "must be a day, not an instant: give a date or 'YYYY-MM-DD'"
     try:

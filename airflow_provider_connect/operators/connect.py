@@ -163,17 +163,22 @@ class ConnectOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         require_known_arguments(type(self), kwargs)
-        own: dict[str, Any] = {"source": source, "sink": sink, "shape": shape, "rejects_keep": rejects_keep}
-        own |= {"on_empty": on_empty, "progress_seconds": progress_seconds}
-        own |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
-        own |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
-        own |= {"ready_after": ready_after, "lookback_days": lookback_days, "transform": transform}
+        checked_arguments: dict[str, Any] = {
+            "source": source,
+            "sink": sink,
+            "shape": shape,
+            "rejects_keep": rejects_keep,
+        }
+        checked_arguments |= {"on_empty": on_empty, "progress_seconds": progress_seconds}
+        checked_arguments |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
+        checked_arguments |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
+        checked_arguments |= {"ready_after": ready_after, "lookback_days": lookback_days, "transform": transform}
         require_valid_values(
-            type(self).__name__, own | {"asset": asset, "asset_events": asset_events, "origin": origin}
+            type(self).__name__, checked_arguments | {"asset": asset, "asset_events": asset_events, "origin": origin}
         )
         outlets, self.asset = add_outlet(outlets, asset_of(sink, asset))
-        spark: dict[str, Any] = {"conn_id": conn_id, "name": name, "durable": False, "outlets": outlets}
-        super().__init__(retries=retries, retry_policy=retry_policy, **spark, **kwargs)
+        spark_arguments: dict[str, Any] = {"conn_id": conn_id, "name": name, "durable": False, "outlets": outlets}
+        super().__init__(retries=retries, retry_policy=retry_policy, **spark_arguments, **kwargs)
         self.source = source
         self.sink = sink
         self.shape = shape
@@ -203,7 +208,7 @@ class ConnectOperator(SparkSubmitOperator):
         self.origin = parse_origin(origin)
         self.published_link = ""
         self._folder: Path | None = None
-        self._way: DatasetPair | None = None
+        self._datasets: DatasetPair | None = None
         self._report: JobReport | None = None
 
     @classmethod
@@ -211,9 +216,9 @@ class ConnectOperator(SparkSubmitOperator):
         """Prepare a mapped task, as for any operator; what it writes becomes its outlets, too."""
         require_known_arguments(cls, kwargs)
         require_valid_values(cls.__name__, kwargs)
-        made = super().partial(**kwargs)
-        made._expand_called = True  # the one returned below is to be mapped instead
-        return ConnectPartial(operator_class=made.operator_class, kwargs=made.kwargs, params=made.params)
+        partial = super().partial(**kwargs)
+        partial._expand_called = True  # the one returned below is to be mapped instead
+        return ConnectPartial(operator_class=partial.operator_class, kwargs=partial.kwargs, params=partial.params)
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
         """Render a templated field; of a source or sink, its text options."""
@@ -240,26 +245,28 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.operators.lineage import DatasetPair  # noqa: PLC0415
         from airflow_provider_connect.operators.quota import QuotaJob, QuotaRunner, TaskProgress  # noqa: PLC0415
 
-        rationed = None
+        quota_runner = None
         try:
-            self._take_rendered()
-            order = self._order(context)
-            self._way = DatasetPair.from_spec(order)
-            quota = quota_of(self.source, order.connections[self.source.conn_id])
+            self._validate_rendered()
+            spec = self._build_spec(context)
+            self._datasets = DatasetPair.from_spec(spec)
+            quota = quota_of(self.source, spec.connections[self.source.conn_id])
             if quota is None:
-                report = self._move(order, context, QuotaJob())
+                report = self._run_job(spec, context, QuotaJob())
             else:
-                rationed = QuotaRunner.for_task(order, quota, context, TaskProgress(**(left or {})))
-                report = rationed.move(lambda attempt: self._move(order, context, attempt))
+                quota_runner = QuotaRunner.for_task(spec, quota, context, TaskProgress(**(left or {})))
+                report = quota_runner.move(lambda quota_job: self._run_job(spec, context, quota_job))
         except ConnectError as error:
-            self._leave_report(error, context, rationed.progress if rationed else TaskProgress(**(left or {})))
+            self._push_failed_report(
+                error, context, quota_runner.progress if quota_runner else TaskProgress(**(left or {}))
+            )
             raise to_airflow_error(error) from None
         self.published_link = next((day.link for day in reversed(report.days) if day.link and not day.lookback), "")
         self._report = report
         self._emit_event(context, report)
         return report.summary()
 
-    def _move(self, order: RunSpec, context: Context, attempt: QuotaJob) -> JobReport:
+    def _run_job(self, spec: RunSpec, context: Context, quota_job: QuotaJob) -> JobReport:
         """Run one job.
 
         :raises ConnectError: why it failed.
@@ -267,21 +274,21 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.operators.run import Run  # noqa: PLC0415
 
         def submit(submission: Submission) -> None:
-            attempt.is_submitted = True
+            quota_job.is_submitted = True
             self._submit(submission, context)
 
-        def seen(report: JobReport) -> None:
-            attempt.report = self._report = report
+        def on_report(report: JobReport) -> None:
+            quota_job.report = self._report = report
 
         with run_folder() as self._folder:
-            run = Run.plan(attempt.narrow(order), context, self._folder)
-            return run.move(submit, seen)
+            run = Run.plan(quota_job.narrow(spec), context, self._folder)
+            return run.move(submit, on_report)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
         """Tell Airflow's OpenLineage provider what was moved; of a task that failed, what it had published by then."""
         from airflow_provider_connect.operators.lineage import build_facets  # noqa: PLC0415  # not for DAG files
 
-        return build_facets(self._way, self._report)
+        return build_facets(self._datasets, self._report)
 
     def on_kill(self) -> None:
         """Stop Spark, and remove what the task left on disk."""
@@ -292,7 +299,7 @@ class ConnectOperator(SparkSubmitOperator):
             if self._folder is not None:
                 remove_folder(self._folder)
 
-    def _take_rendered(self) -> None:
+    def _validate_rendered(self) -> None:
         """Validate source, sink and shapes again, now that their templates are rendered.
 
         :raises ConfigError: with everything that is wrong with any of them.
@@ -313,7 +320,7 @@ class ConnectOperator(SparkSubmitOperator):
             raise ConfigError("\n".join(problems))
         require_vendor_counts(self.source, self.rules.reconcile)
 
-    def _order(self, context: Context) -> RunSpec:
+    def _build_spec(self, context: Context) -> RunSpec:
         """Gather what the run needs. From now on the field ``days`` shows which days are meant.
 
         :raises ConfigError: if that cannot be told, or one of them has not begun.
@@ -325,12 +332,12 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.operators.run import RunSpec  # noqa: PLC0415
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
-        now, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
-        days = resolve_days(self.days, context["dag_run"], self.source.timezone, now)
+        current_time, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
+        days = resolve_days(self.days, context["dag_run"], self.source.timezone, current_time)
         self.days = format_days(days)
-        if (moment := ready_at(days, self.ready_after, now)) is not None:
-            self._defer_to(moment)
-        order = RunSpec(
+        if (ready_time := ready_at(days, self.ready_after, current_time)) is not None:
+            self._defer_to(ready_time)
+        spec = RunSpec(
             source=self.source,
             sink=self.sink,
             chain=chain,
@@ -354,14 +361,14 @@ class ConnectOperator(SparkSubmitOperator):
             metrics=Metrics.for_task(self.source, self.sink, context["ti"]),
             end_date=self.end_date,
         )
-        return replace(order, lookback=find_lookback_days(order, self.lookback_days, self.ready_after, context))
+        return replace(spec, lookback=find_lookback_days(spec, self.lookback_days, self.ready_after, context))
 
-    def _defer_to(self, moment: dt.datetime) -> NoReturn:
+    def _defer_to(self, ready_time: dt.datetime) -> NoReturn:
         from airflow.providers.standard.triggers.temporal import DateTimeTrigger  # noqa: PLC0415
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
-        self.log.info("Days %s are asked for from %s on, as ready_after says", self.days, moment.isoformat())
-        raise TaskDeferred(trigger=DateTimeTrigger(moment), method_name="go_on")
+        self.log.info("Days %s are asked for from %s on, as ready_after says", self.days, ready_time.isoformat())
+        raise TaskDeferred(trigger=DateTimeTrigger(ready_time), method_name="go_on")
 
     def _submit(self, submission: Submission, context: Context) -> None:
         for name, value in vars(submission).items():
@@ -375,17 +382,17 @@ class ConnectOperator(SparkSubmitOperator):
             ExecutorSafeguard.tracker.reset(token)
             close_pipe(self._hook)
 
-    def _leave_report(self, error: ConnectError, context: Context, left: TaskProgress) -> None:
+    def _push_failed_report(self, error: ConnectError, context: Context, progress: TaskProgress) -> None:
         """Leave in XCom what a task that fails did, for who is told of the failure."""
         from airflow_provider_connect.job import JobReport  # noqa: PLC0415
 
-        self._report = left.complete_report(self._report or JobReport(attempt=""))
+        self._report = progress.complete_report(self._report or JobReport(attempt=""))
         if not self.do_xcom_push:
             return
         try:
             context["ti"].xcom_push(FAILED_REPORT_KEY, self._report.summary_of(Failure.from_error(error)))
-        except Exception as another:  # noqa: BLE001  # this must not hide why the task failed
-            self.log.warning("The report could not be left in XCom: %s", Failure.from_error(another).message)
+        except Exception as push_error:  # noqa: BLE001  # this must not hide why the task failed
+            self.log.warning("The report could not be left in XCom: %s", Failure.from_error(push_error).message)
 
     def _emit_event(self, context: Context, report: JobReport) -> None:
         event = context["outlet_events"][self.asset]
@@ -393,5 +400,5 @@ class ConnectOperator(SparkSubmitOperator):
             event.extra.update(report.summary())
         else:
             event.extra.update(report.totals())
-            others = ("unchanged", "superseded", "overtaken")
-            event.add_partitions([str(day.day) for day in report.days if day.status not in others])
+            not_written = ("unchanged", "superseded", "overtaken")
+            event.add_partitions([str(day.day) for day in report.days if day.status not in not_written])

@@ -50,7 +50,7 @@ def replace_moments(value: Any) -> Any:
     if isinstance(value, str):
         return _MOMENT.sub("…", value)
     if isinstance(value, Mapping):
-        return {name: replace_moments(inner) for name, inner in value.items()}
+        return {name: replace_moments(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [replace_moments(inner) for inner in value]
+        return [replace_moments(item) for item in value]
     return value

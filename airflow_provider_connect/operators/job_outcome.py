@@ -28,7 +28,7 @@ _COLUMNS = (
 
 def read_report(config: JobConfig) -> JobReport | None:
     """Return the report of a job that has ended; None if there is none, or only another attempt's."""
-    text = _read(config.report)
+    text = _read_and_delete(config.report)
     if text is None:
         return None
     try:
@@ -46,19 +46,23 @@ def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
     :raises RetriableError: if a day is missing from either.
     """
     outcomes = {day.day: day for day in report.days}
-    lost = [str(day) for day in config.all_days if not _is_settled(outcomes.get(day.date))]
-    if lost:
-        raise RetriableError(f"the Spark job ended without an error, but did not report these days as done: {lost}")
+    unreported = [str(day) for day in config.all_days if not _is_settled(outcomes.get(day.date))]
+    if unreported:
+        raise RetriableError(
+            f"the Spark job ended without an error, but did not report these days as done: {unreported}"
+        )
     published = [outcome for outcome in report.days if outcome.status != "superseded"]
-    absent = [str(outcome.day) for outcome in published if not _is_in(ledger, outcome)]
-    if absent:
-        raise RetriableError(f"the Spark job reported days as published that the sink's ledger does not have: {absent}")
+    not_in_ledger = [str(outcome.day) for outcome in published if not _is_in(ledger, outcome)]
+    if not_in_ledger:
+        raise RetriableError(
+            f"the Spark job reported days as published that the sink's ledger does not have: {not_in_ledger}"
+        )
     superseded = [outcome.day for outcome in report.days if outcome.status == "superseded"]
     newest = max(ledger.days(), default=None) if superseded else None
-    stranded = [str(day) for day in superseded if newest is None or newest <= day]
-    if stranded:
+    without_later_day = [str(day) for day in superseded if newest is None or newest <= day]
+    if without_later_day:
         raise RetriableError(
-            f"the Spark job reported days as superseded, and the sink's ledger has no later day: {stranded}"
+            f"the Spark job reported days as superseded, and the sink's ledger has no later day: {without_later_day}"
         )
 
 
@@ -95,10 +99,10 @@ def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
     return newest is not None and newest.generation >= (outcome.generation or 1)
 
 
-def _read(location: str) -> str | None:
+def _read_and_delete(location: str) -> str | None:
     """Return a report's text, and delete it: in a shared place nobody else would."""
-    place, _, name = location.rpartition("/")
-    folder = Folder(place)
+    folder_url, _, name = location.rpartition("/")
+    folder = Folder(folder_url)
     try:
         text = folder.read(name).decode("utf-8")
     except FileNotFoundError:
@@ -107,12 +111,12 @@ def _read(location: str) -> str | None:
     return text
 
 
-_CODES = re.compile(r"\bError code is: (-?\d+)\.(?: Kubernetes spark exit code is: (-?\d+))?")
+_EXIT_CODES = re.compile(r"\bError code is: (-?\d+)\.(?: Kubernetes spark exit code is: (-?\d+))?")
 _OUTPUT = "Last spark-submit output:\n"
 _CAUSE = re.compile(r"^(?:Caused by: |Exception in thread \S+ )?(?:\w+\.)*[\w$]*(?:Error|Exception)\b")
 _OUT_OF_HEAP = 52  # org.apache.spark.util.SparkExitCode.OOM
 _CRASHES = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV, signal.SIGILL, signal.SIGFPE)
-_AFTERWARDS = "What is published stays, and the next try goes on from there"
+_NEXT_TRY = "What is published stays, and the next try goes on from there"
 
 
 def explain_exit(failure: Exception) -> RetriableError | None:
@@ -120,12 +124,14 @@ def explain_exit(failure: Exception) -> RetriableError | None:
 
     :param failure: what the Spark provider raised: the command line, the exit code, and the end of the output.
     """
-    code = _code(failure)
+    code = _exit_code(failure)
     if code is None:
         return None
-    if (killed := _killed(code, "before its job could report")) is not None:
+    if (killed := _kill_text(code, "before its job could report")) is not None:
         return RetriableError(killed)
-    return RetriableError(f"spark-submit ended with code {code} before its job could report{_said(str(failure))}.")
+    return RetriableError(
+        f"spark-submit ended with code {code} before its job could report{_cause_text(str(failure))}."
+    )
 
 
 def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
@@ -134,32 +140,32 @@ def add_exit_cause(reported: ConnectError, failure: Exception | None) -> Connect
     Errors that have nothing to do with that stay as they are: a person must act, a day is bad, or it was published
     meanwhile.
     """
-    code = None if failure is None else _code(failure)
+    code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
         return reported
-    if (killed := _killed(code, "while its job was at work")) is None:
+    if (killed := _kill_text(code, "while its job was at work")) is None:
         return reported
     retry_after = reported.retry_after_seconds if isinstance(reported, RetriableError) else None
     return RetriableError(f"{killed} Its job said: {reported}", retry_after_seconds=retry_after)
 
 
-def _code(failure: Exception) -> int | None:
+def _exit_code(failure: Exception) -> int | None:
     """Return the exit code from the Spark provider's message; None if it has none."""
-    found = _CODES.search(str(failure))
+    match = _EXIT_CODES.search(str(failure))
     # On Kubernetes spark-submit itself may succeed, and report the exit code of the driver's pod.
-    return None if found is None else int(found[1]) or int(found[2] or 0)
+    return None if match is None else int(match[1]) or int(match[2] or 0)
 
 
-def _killed(code: int, when: str) -> str | None:
+def _kill_text(code: int, when: str) -> str | None:
     """Say how the JVM was killed; None if it was not. ``when`` becomes part of the sentence."""
     if code == _OUT_OF_HEAP:
-        return f"Spark's JVM ran out of its heap {when}: give it more with driver_memory=. {_AFTERWARDS}."
+        return f"Spark's JVM ran out of its heap {when}: give it more with driver_memory=. {_NEXT_TRY}."
     # A shell reports a signal as its number plus 128.
     number = -code if code < 0 else code - 128
-    return f"{_what(number, when)} {_AFTERWARDS}." if number in signal.valid_signals() else None
+    return f"{_signal_text(number, when)} {_NEXT_TRY}." if number in signal.valid_signals() else None
 
 
-def _said(text: str) -> str:
+def _cause_text(text: str) -> str:
     """Return the line of spark-submit's output that names the cause: the first exception, else the last line."""
     lines = [line.strip() for line in text.partition(_OUTPUT)[2].splitlines() if line.strip()]
     if not lines:
@@ -168,7 +174,7 @@ def _said(text: str) -> str:
     return f": {(causes or lines[-1:])[0][:300]}; its output above says more"
 
 
-def _what(number: int, when: str) -> str:
+def _signal_text(number: int, when: str) -> str:
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     if number == signal.SIGKILL:
         return (

@@ -56,51 +56,61 @@ def build_facets(datasets: DatasetPair | None, report: JobReport | None) -> Oper
 
     if datasets is None:
         return OperatorLineage()
-    return OperatorLineage(inputs=[_input(datasets, report)], outputs=[_output(datasets, report)])
+    return OperatorLineage(inputs=[_input_dataset(datasets, report)], outputs=[_output_dataset(datasets, report)])
 
 
-def _input(way: DatasetPair, report: JobReport | None) -> InputDataset:
+def _input_dataset(datasets: DatasetPair, report: JobReport | None) -> InputDataset:
     from openlineage.client.event_v2 import InputDataset  # noqa: PLC0415
     from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics  # noqa: PLC0415
 
-    told: dict[str, Any] = {}
+    statistics_facet: dict[str, Any] = {}
     if report is not None:
         # What an earlier try has published, this one has not read: the ledger told its figures.
-        read = [day for day in report.days if day.status != "already_published"]
-        told["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(
-            rowCount=sum(day.rows_read for day in read), size=sum(day.raw_bytes for day in read)
+        days_read = [day for day in report.days if day.status != "already_published"]
+        statistics_facet["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(
+            rowCount=sum(day.rows_read for day in days_read), size=sum(day.raw_bytes for day in days_read)
         )
     types = report.columns if report is not None else {}
-    return InputDataset(*way.source, facets=_schema(types, types), inputFacets=told)
+    return InputDataset(*datasets.source, facets=_schema_facet(types, types), inputFacets=statistics_facet)
 
 
-def _output(way: DatasetPair, report: JobReport | None) -> OutputDataset:
+def _output_dataset(datasets: DatasetPair, report: JobReport | None) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415
     from openlineage.client.facet_v2 import column_lineage_dataset as lineage  # noqa: PLC0415
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics  # noqa: PLC0415
 
-    told: dict[str, Any] = {}
+    statistics_facet: dict[str, Any] = {}
     if report is not None:
         # What was there already, or was found unchanged, this task has not written.
-        written = [day for day in report.days if day.status == "published"]
-        told["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
-            rowCount=sum(day.rows_written for day in written), size=sum(day.stage_bytes for day in written)
+        days_written = [day for day in report.days if day.status == "published"]
+        statistics_facet["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
+            rowCount=sum(day.rows_written for day in days_written), size=sum(day.stage_bytes for day in days_written)
         )
     if report is not None and report.result_columns is not None:
         # What a transform makes its columns of, only it knows.
-        return OutputDataset(*way.sink, facets=_schema(report.result_columns, report.result_columns), outputFacets=told)
-    of_columns = {
+        return OutputDataset(
+            *datasets.sink,
+            facets=_schema_facet(report.result_columns, report.result_columns),
+            outputFacets=statistics_facet,
+        )
+    column_fields = {
         name: lineage.Fields(
             inputFields=[
-                lineage.InputField(*way.source, field=each, transformations=[_transformation(name, each)])
-                for each in sources
+                lineage.InputField(
+                    *datasets.source, field=source_column, transformations=[_transformation(name, source_column)]
+                )
+                for source_column in source_columns
             ]
         )
-        for name, sources in column_origins(report).items()
+        for name, source_columns in column_origins(report).items()
     }
-    about = {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=of_columns)} if of_columns else {}
-    staged = (report.staged_columns or report.columns) if report is not None else {}
-    return OutputDataset(*way.sink, facets=_schema(staged, staged) | about, outputFacets=told)
+    lineage_facet = {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=column_fields)} if column_fields else {}
+    staged_columns = (report.staged_columns or report.columns) if report is not None else {}
+    return OutputDataset(
+        *datasets.sink,
+        facets=_schema_facet(staged_columns, staged_columns) | lineage_facet,
+        outputFacets=statistics_facet,
+    )
 
 
 def _transformation(name: str, source: str) -> Any:
@@ -109,7 +119,7 @@ def _transformation(name: str, source: str) -> Any:
     return lineage.Transformation(type="DIRECT", subtype="IDENTITY" if name == source else "TRANSFORMATION")
 
 
-def _schema(names: Iterable[str], types: Mapping[str, str]) -> dict[str, Any]:
+def _schema_facet(names: Iterable[str], types: Mapping[str, str]) -> dict[str, Any]:
     from openlineage.client.facet_v2 import schema_dataset  # noqa: PLC0415
 
     fields = [schema_dataset.SchemaDatasetFacetFields(name=name, type=types.get(name)) for name in names]

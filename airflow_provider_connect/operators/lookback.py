@@ -44,22 +44,22 @@ def find_lookback_days(
     candidates = days_before_window(spec.days, MAX_LATE_DAYS if lookback_days == "measured" else lookback_days, origin)
     if not candidates:
         return ()
-    asked = days_to_measure(spec.days) if lookback_days == "measured" else candidates
+    ledger_days = days_to_measure(spec.days) if lookback_days == "measured" else candidates
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, spec.connections), lambda text: log.warning("%s", text)) as publisher:
-        rows = publisher.ledger.between(asked[0].date, asked[-1].date)
+        rows = publisher.ledger.between(ledger_days[0].date, ledger_days[-1].date)
     if lookback_days == "measured":
-        found = measure_lookback(asked, rows)
-        log.info("lookback_days='measured' finds %s", found.reason)
-        near, probed = days_before_window(spec.days, found.days, origin), probe_days(spec.days)
-        candidates = [day for day in candidates if day in near or day in probed]
-    chosen = days_not_polled_since(candidates, rows, spec.days[-1].end + (ready_after or dt.timedelta(0)))
+        length = measure_lookback(ledger_days, rows)
+        log.info("lookback_days='measured' finds %s", length.reason)
+        days_in_reach, probed_days = days_before_window(spec.days, length.days, origin), probe_days(spec.days)
+        candidates = [day for day in candidates if day in days_in_reach or day in probed_days]
+    stale_days = days_not_polled_since(candidates, rows, spec.days[-1].end + (ready_after or dt.timedelta(0)))
     log.info(
         "Looks back at %s: loads %s again",
         " and ".join(map(format_days, group_days(candidates, len(candidates)))),
-        ", ".join(map(str, chosen)) or "none of them, as none is published that was not polled since",
+        ", ".join(map(str, stale_days)) or "none of them, as none is published that was not polled since",
     )
-    return chosen
+    return stale_days
 
 
 def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date | None) -> list[Day]:
@@ -75,5 +75,5 @@ def days_not_polled_since(days: Iterable[Day], rows: Iterable[LedgerRow], moment
 
     A row that does not say when it was polled goes by when it was published. One that says neither is left alone.
     """
-    asked = {row.day: row.polled_at or row.published_at for row in rows}
-    return tuple(day for day in days if (at := asked.get(day.date)) is not None and at < moment)
+    polled_at = {row.day: row.polled_at or row.published_at for row in rows}
+    return tuple(day for day in days if (time := polled_at.get(day.date)) is not None and time < moment)

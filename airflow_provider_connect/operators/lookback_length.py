@@ -40,8 +40,8 @@ class LookbackLength:
 
 def days_to_measure(days: Sequence[Day]) -> tuple[Day, ...]:
     """Return the days before a window whose ledger rows :func:`measure_lookback` needs, oldest first."""
-    before = range(MAX_LATE_DAYS + MEASURED_DAYS, 0, -1)
-    return tuple(Day(date=days[0].date - ONE_DAY * back, zone=days[0].zone) for back in before)
+    offsets = range(MAX_LATE_DAYS + MEASURED_DAYS, 0, -1)
+    return tuple(Day(date=days[0].date - ONE_DAY * offset, zone=days[0].zone) for offset in offsets)
 
 
 def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
@@ -59,26 +59,34 @@ def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Lookback
     :param days: see :func:`days_to_measure`.
     :param rows: what the ledger has of them.
     """
-    known = {row.day: row for row in rows if _tells_late_rows(row)}
-    there = [(day, known[day.date]) for day in days if day.date in known]
-    whole = [row for day, row in there if _is_whole(day, row)][-MEASURED_DAYS:]
-    young = [row for day, row in there if not _is_whole(day, row)]
-    if len(whole) < MIN_WHOLE_DAYS:
+    usable_rows = {row.day: row for row in rows if _has_late_rows_counted(row)}
+    days_with_rows = [(day, usable_rows[day.date]) for day in days if day.date in usable_rows]
+    whole_rows = [row for day, row in days_with_rows if _is_whole(day, row)][-MEASURED_DAYS:]
+    young_rows = [row for day, row in days_with_rows if not _is_whole(day, row)]
+    if len(whole_rows) < MIN_WHOLE_DAYS:
         return LookbackLength(
             MAX_LATE_DAYS,
-            f"{MAX_LATE_DAYS} days, the most there are: only {len(whole)} of the days from {days[0]} to {days[-1]} were "
+            f"{MAX_LATE_DAYS} days, the most there are: only {len(whole_rows)} of the days from {days[0]} to {days[-1]} were "
             f"loaded {MAX_LATE_DAYS} days after their end or later, with late rows counted, and {MIN_WHOLE_DAYS} are needed to "
             "tell",
         )
     # Of a younger day more may come, so it can only make the lookback longer.
-    found, shown = max(((_needed(some), some) for some in (whole, young)), key=lambda each: each[0])
-    total, late = sum(rows_from_vendor(row) for row in shown), [_late(shown, name) for name in LATE_COUNTS]
-    what = f"of {total:,} rows of {len(shown)} days from {shown[0].day} to {shown[-1].day}"
-    rest = f"{late[found - 1]:,} came {found} days after their own was over, or later"
-    return LookbackLength(found, f"{found} days: {what}, {rest}; 1 in {LATE_ROWS_ONE_IN:,} may")
+    length, decisive_rows = max(
+        ((_shortest_lookback(rows_of_age), rows_of_age) for rows_of_age in (whole_rows, young_rows)),
+        key=lambda candidate: candidate[0],
+    )
+    total_rows, late_rows = (
+        sum(rows_from_vendor(row) for row in decisive_rows),
+        [_count_late(decisive_rows, name) for name in LATE_COUNTS],
+    )
+    row_text = (
+        f"of {total_rows:,} rows of {len(decisive_rows)} days from {decisive_rows[0].day} to {decisive_rows[-1].day}"
+    )
+    late_text = f"{late_rows[length - 1]:,} came {length} days after their own was over, or later"
+    return LookbackLength(length, f"{length} days: {row_text}, {late_text}; 1 in {LATE_ROWS_ONE_IN:,} may")
 
 
-def _tells_late_rows(row: LedgerRow) -> bool:
+def _has_late_rows_counted(row: LedgerRow) -> bool:
     """Tell whether a row has late rows, and the rows that these are some of: those that the vendor sent.
 
     Late rows are counted as they come, before shapes. Some versions of this package did not record how many rows shapes
@@ -89,16 +97,20 @@ def _tells_late_rows(row: LedgerRow) -> bool:
 
 
 def _is_whole(day: Day, row: LedgerRow) -> bool:
-    asked = row.polled_at or row.published_at
-    return asked is not None and asked >= Day(date=day.date + ONE_DAY * MAX_LATE_DAYS, zone=day.zone).end
+    polled_at = row.polled_at or row.published_at
+    return polled_at is not None and polled_at >= Day(date=day.date + ONE_DAY * MAX_LATE_DAYS, zone=day.zone).end
 
 
-def _needed(rows: Sequence[LedgerRow]) -> int:
+def _shortest_lookback(rows: Sequence[LedgerRow]) -> int:
     """Return the shortest lookback that leaves no more than the share that may be left."""
     total = sum(rows_from_vendor(row) for row in rows)
-    enough = (n for n, name in enumerate(LATE_COUNTS, start=1) if _late(rows, name) * LATE_ROWS_ONE_IN <= total)
-    return next(enough, MAX_LATE_DAYS)
+    sufficient = (
+        length
+        for length, name in enumerate(LATE_COUNTS, start=1)
+        if _count_late(rows, name) * LATE_ROWS_ONE_IN <= total
+    )
+    return next(sufficient, MAX_LATE_DAYS)
 
 
-def _late(rows: Sequence[LedgerRow], name: str) -> int:
+def _count_late(rows: Sequence[LedgerRow], name: str) -> int:
     return sum(row.counts.get(name, 0) for row in rows)

@@ -48,9 +48,9 @@ class Metrics:
 
         :param task: the running task instance.
         """
-        own = {"connector": source.name, "stream": source.stream_key[:_LONGEST_TAG], "sink": sink.name}
-        airflows = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
-        return cls(airflows | {name: _NOT_IN_TAGS.sub("_", text) for name, text in own.items()})
+        connect_tags = {"connector": source.name, "stream": source.stream_key[:_LONGEST_TAG], "sink": sink.name}
+        airflow_tags = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
+        return cls(airflow_tags | {name: _NOT_IN_TAGS.sub("_", text) for name, text in connect_tags.items()})
 
     def send_job(self, report: JobReport) -> None:
         """Tell what one Spark job did, also if it failed. Days that it found published count as nothing."""
@@ -66,15 +66,15 @@ class Metrics:
             "poll": sum(day.poll_seconds for day in published),
             "publish": sum(day.publish_seconds for day in published),
         }
-        with _quietly():
+        with _log_errors():
             for name, count in counts.items():
                 self._send("incr", name, count)
-            for phase, took in seconds.items():
-                self._send("timing", "phase", dt.timedelta(seconds=took), phase=phase)
+            for phase, duration in seconds.items():
+                self._send("timing", "phase", dt.timedelta(seconds=duration), phase=phase)
 
     def send_lag(self, offset: Offset, zone_name: str, schedule: Schedule) -> None:
         """Tell how far the stream is behind."""
-        with _quietly():
+        with _log_errors():
             yesterday = dt.datetime.now(zone(zone_name)).date() - ONE_DAY
             days = offset.settled.lag_days(yesterday, schedule)
             if days is not None:
@@ -82,29 +82,29 @@ class Metrics:
 
     def send_quota_left(self, requests: int) -> None:
         """Tell how many requests of the quota nobody holds now."""
-        with _quietly():
+        with _log_errors():
             self._send("gauge", "quota.left", requests)
 
     def send_quota_wait(self) -> None:
         """Tell that the task waits for requests."""
-        with _quietly():
+        with _log_errors():
             self._send("incr", "quota.waits", 1)
 
-    def _send(self, kind: str, name: str, value: Any, **more: str) -> None:
+    def _send(self, kind: str, name: str, value: Any, **extra_tags: str) -> None:
         from airflow.sdk.configuration import conf  # noqa: PLC0415  # not for DAG files
         from airflow.sdk.observability import stats  # noqa: PLC0415
 
         send: Callable[..., None] = getattr(stats, kind)
-        send(f"{_PREFIX}.{name}", value, tags={**self.tags, **more})
+        send(f"{_PREFIX}.{name}", value, tags={**self.tags, **extra_tags})
         if conf.getboolean("metrics", "legacy_names_on", fallback=True):
             # As in Airflow's own names, a dot within a part would look like two parts.
-            parts = [*more.values(), self.tags.get("dag_id", ""), self.tags.get("task_id", "")]
-            end = ".".join(_NOT_IN_NAMES.sub("_", part.replace(".", "__")) for part in parts if part)
-            send(f"{_PREFIX}.{name}.{end}", value)
+            parts = [*extra_tags.values(), self.tags.get("dag_id", ""), self.tags.get("task_id", "")]
+            suffix = ".".join(_NOT_IN_NAMES.sub("_", part.replace(".", "__")) for part in parts if part)
+            send(f"{_PREFIX}.{name}.{suffix}", value)
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _log_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001  # metrics must not fail a task

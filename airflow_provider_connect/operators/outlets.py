@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions._internal.expandinput import ExpandInput
     from airflow.sdk.definitions.mappedoperator import MappedOperator
 
-_WRITES = ("sink", "asset")
-_GIVE = "give asset=Asset(…), which then stands for what the task writes"
+_TARGET_ARGUMENTS = ("sink", "asset")
+_REMEDY = "give asset=Asset(…), which then stands for what the task writes"
 
 
 def asset_of(sink: Sink, asset: Asset | None) -> Asset:
@@ -33,7 +33,7 @@ def asset_of(sink: Sink, asset: Asset | None) -> Asset:
     :raises ConfigError: if there is no asset from the user and the sink's target is a template.
     """
     if asset is None and has_template(sink.target):
-        raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is not known yet: {_GIVE}")
+        raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is not known yet: {_REMEDY}")
     return asset or Asset(uri=sink.asset_uri)
 
 
@@ -45,7 +45,7 @@ class MappedOutlets(list[Any]):
     """
 
     def __init__(self, user_outlets: list[Any], instance_assets: Iterable[Asset]) -> None:
-        self.written = list({asset.uri: _known(asset, user_outlets) for asset in instance_assets}.values())
+        self.written = list({asset.uri: _same_uri_asset(asset, user_outlets) for asset in instance_assets}.values())
         self.user_outlets = [outlet for outlet in user_outlets if outlet not in self.written]
         super().__init__([*self.user_outlets, *self.written])
 
@@ -54,10 +54,10 @@ class MappedOutlets(list[Any]):
 
         :raises ConfigError: if Airflow did not see it when it read the DAG file.
         """
-        own = _known(asset, self.written)
-        if own not in self.written:
-            raise ConfigError(f"asset {asset.uri!r} of this mapped task was not known when its DAG was read: {_GIVE}")
-        return [*self.user_outlets, own]
+        instance_asset = _same_uri_asset(asset, self.written)
+        if instance_asset not in self.written:
+            raise ConfigError(f"asset {asset.uri!r} of this mapped task was not known when its DAG was read: {_REMEDY}")
+        return [*self.user_outlets, instance_asset]
 
 
 def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
@@ -65,9 +65,9 @@ def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
 
     If the user has an outlet with the same URI, that is the asset.
     """
-    given = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
-    own = _known(asset, given)
-    return (given if own in given else [*given, own]), own
+    user_outlets = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
+    task_asset = _same_uri_asset(asset, user_outlets)
+    return (user_outlets if task_asset in user_outlets else [*user_outlets, task_asset]), task_asset
 
 
 class ConnectPartial(OperatorPartial):
@@ -82,8 +82,8 @@ class ConnectPartial(OperatorPartial):
     def _expand(self, expand_input: ExpandInput, *, strict: bool) -> MappedOperator:
         """Make the mapped task, with the assets of all its instances as outlets."""
         self._expand_called = True
-        written = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
-        self.kwargs["outlets"] = MappedOutlets(_as_list(self.kwargs["outlets"]), written)
+        instance_assets = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
+        self.kwargs["outlets"] = MappedOutlets(_as_list(self.kwargs["outlets"]), instance_assets)
         return super()._expand(expand_input, strict=strict)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
@@ -95,13 +95,15 @@ class ConnectPartial(OperatorPartial):
                 for value in values:
                     self._require({name: value}, ())
             yield from itertools.product(
-                *(lists.get(name, [value]) for name, value in zip(_WRITES, fixed, strict=True))
+                *(lists.get(name, [value]) for name, value in zip(_TARGET_ARGUMENTS, fixed, strict=True))
             )
         elif isinstance(mapped, Sequence):  # of expand_kwargs()
-            for each in mapped:
-                if isinstance(each, Mapping):
-                    self._require(each, each)
-                    yield tuple(each.get(name, value) for name, value in zip(_WRITES, fixed, strict=True))
+            for arguments in mapped:
+                if isinstance(arguments, Mapping):
+                    self._require(arguments, arguments)
+                    yield tuple(
+                        arguments.get(name, value) for name, value in zip(_TARGET_ARGUMENTS, fixed, strict=True)
+                    )
                 else:
                     yield fixed
         else:
@@ -109,31 +111,33 @@ class ConnectPartial(OperatorPartial):
 
     def _require(self, arguments: Mapping[str, Any], names: Iterable[str]) -> None:
         require_known_arguments(self.operator_class, names)
-        require_valid_values(self.operator_class.__name__, {k: v for k, v in arguments.items() if not _comes_later(v)})
+        require_valid_values(
+            self.operator_class.__name__, {k: v for k, v in arguments.items() if not _is_placeholder(v)}
+        )
 
     def _asset(self, sink: Any, asset: Any) -> Asset:
         if isinstance(asset, Asset):
             return asset
         if asset is None and isinstance(sink, Sink):
             return asset_of(sink, None)
-        later = "asset" if asset is not None else "sink"
+        unknown = "asset" if asset is not None else "sink"
         raise ConfigError(
-            f"{self.operator_class.__name__}: {later} of mapped task {self.kwargs['task_id']!r} is not in the DAG "
-            f"file, so the assets it writes are not known when that is read: name its sinks there, or {_GIVE}"
+            f"{self.operator_class.__name__}: {unknown} of mapped task {self.kwargs['task_id']!r} is not in the DAG "
+            f"file, so the assets it writes are not known when that is read: name its sinks there, or {_REMEDY}"
         )
 
 
 def _values(values: Any) -> list[Any]:
-    return [values] if _comes_later(values) else list(values.items() if isinstance(values, Mapping) else values)
+    return [values] if _is_placeholder(values) else list(values.items() if isinstance(values, Mapping) else values)
 
 
-def _comes_later(value: object) -> bool:
+def _is_placeholder(value: object) -> bool:
     """Tell whether another task will provide a value."""
     return isinstance(value, ResolveMixin)
 
 
-def _known(asset: Asset, outlets: Iterable[Any]) -> Asset:
-    return next((each for each in outlets if isinstance(each, Asset) and each.uri == asset.uri), asset)
+def _same_uri_asset(asset: Asset, outlets: Iterable[Any]) -> Asset:
+    return next((outlet for outlet in outlets if isinstance(outlet, Asset) and outlet.uri == asset.uri), asset)
 
 
 def _as_list(outlets: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Turns
 
-_LOOKS_IN_A_SPAN = 60
+_CHECKS_PER_PERIOD = 60
 
 
 class QuotaTrigger(BaseTrigger):
@@ -37,7 +37,7 @@ class QuotaTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look now and then, and keep the task's place in the queue meanwhile."""
         turns, want = Turns(VariableStore(), Quota(**self.quota)), QuotaClaim(**self.want)
-        until, pause, failed = self.until, turns.quota.seconds / _LOOKS_IN_A_SPAN, 0
+        until, pause, failures = self.until, turns.quota.seconds / _CHECKS_PER_PERIOD, 0
         while True:
             await asyncio.sleep(max(0.0, min(until - time.time(), pause)))
             try:
@@ -45,12 +45,12 @@ class QuotaTrigger(BaseTrigger):
                 if has_room or time.time() >= until:
                     # Also a task that is about to come back keeps its place.
                     until = (await sync_to_async(turns.join_queue)(want)).until
-                failed = 0
+                failures = 0
             except Exception as error:  # noqa: BLE001  # an API server that restarts must not fail the task
                 self.log.warning("The quota could not be looked at, will be again: %s", error)
                 await asyncio.sleep(pause)
-                failed += 1
-                has_room = failed == _LOOKS_IN_A_SPAN  # the task meets the error itself, and fails with its words
+                failures += 1
+                has_room = failures == _CHECKS_PER_PERIOD  # the task meets the error itself, and fails with its words
             if has_room:
                 yield TriggerEvent({})  # type: ignore[no-untyped-call]
                 return

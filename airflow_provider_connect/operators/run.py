@@ -140,15 +140,15 @@ class Run:
         master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"] or "client"
         intent = intent_of(context["dag_run"], context["ti"])
         attempt = new_attempt(intent)
-        _check_mode(spec.conn_id, master, deploy_mode)
-        staging = _staging(spec, sink.stage_root(connections), master, stage_name(key, sink.target))
+        _require_deploy_mode(spec.conn_id, master, deploy_mode)
+        staging = _staging_location(spec, sink.stage_root(connections), master, stage_name(key, sink.target))
         # The task reads the sink's ledger there. A mere stage may lie where only the cluster sees it.
         _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
-        report, halves = str(folder / "report.json"), None
+        report, sealed_connections = str(folder / "report.json"), None
         if deploy_mode == "cluster":
-            shared = _shared_folder(sink.stage_root(connections) or staging)
-            report = f"{shared}/reports/{attempt}.json"
-            halves = sealed.seal(shared, attempt, connections)
+            shared_folder = _shared_folder(sink.stage_root(connections) or staging)
+            report = f"{shared_folder}/reports/{attempt}.json"
+            sealed_connections = sealed.seal(shared_folder, attempt, connections)
         spec.log.info("Days %s of %s into %s, attempt %s", format_days(spec.days), key, sink.target, attempt)
         config = JobConfig(
             source_name=source.name,
@@ -163,7 +163,7 @@ class Run:
             attempt=attempt,
             report=report,
             staging=staging,
-            sealed_connections=halves,
+            sealed_connections=sealed_connections,
             labels=_labels(context),
             on_empty=spec.on_empty,
             shape=tuple(spec.chain.serialize()),
@@ -193,32 +193,32 @@ class Run:
         with closing_quietly(opened, lambda text: log.warning("%s", text)) as publisher:
             ledger = publisher.ledger
             try:
-                report = self._report_of(submit, on_report)
+                report = self._run_job(submit, on_report)
                 job_outcome.verify_report(report, self.config, ledger)
             except Exception:
-                self._follow_after_failure(ledger)
+                self._update_offset_after_failure(ledger)
                 raise
             offset = offsets.recompute(source, sink, ledger, self.first_day, origin=self.spec.origin)
             self.spec.metrics.send_lag(offset, source.timezone, self.schedule)
-        log.info("Offset %s: %d days settled, %s", self.key, len(offset.done), _position(offset))
+        log.info("Offset %s: %d days settled, %s", self.key, len(offset.done), _position_text(offset))
         return report
 
-    def _report_of(self, submit: Callable[[Submission], None], seen: Callable[[JobReport], None]) -> JobReport:
+    def _run_job(self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None]) -> JobReport:
         failure: Exception | None = None
         try:
-            submit(self._submission())
+            submit(self._build_submission())
         except Exception as error:  # noqa: BLE001  # the report knows better what went wrong
             failure = error
         finally:
             launch.finish(self.folder)
-            self._unseal()
+            self._delete_sealed_connections()
         report = job_outcome.read_report(self.config)
         if report is None:
             if failure is None:
                 raise RetriableError("spark-submit ended without an error, but its job left no report")
             # Without the folder, the operator was killed and has stopped Spark itself.
             raise (job_outcome.explain_exit(failure) if self.folder.exists() else None) or failure
-        seen(report)
+        on_report(report)
         self.spec.metrics.send_job(report)
         self.spec.log.info("Outcome by day:\n%s", job_outcome.format_days(report))
         for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
@@ -229,33 +229,33 @@ class Run:
             self.spec.log.warning("spark-submit failed, but its job had succeeded: the ledger decides")
         return report
 
-    def _submission(self) -> Submission:
+    def _build_submission(self) -> Submission:
         """Write what the driver needs, and return how it is started."""
-        order, job = self.spec, self.folder / "job.json"
-        job.touch(mode=0o600)
-        job.write_text(self.config.model_dump_json(), encoding="utf-8")
+        spec, job_file = self.spec, self.folder / "job.json"
+        job_file.touch(mode=0o600)
+        job_file.write_text(self.config.model_dump_json(), encoding="utf-8")
         if not self.is_cluster:
             write_connections(self.folder / "connections.json", self.connections)
-        how = launch.prepare(
+        launch_plan = launch.prepare(
             master=self.master,
             deploy_mode=self.deploy_mode,
-            user_conf=order.conf,
+            user_conf=spec.conf,
             run_folder=self.folder,
-            user_env=order.env_vars,
+            user_env=spec.env_vars,
         )
-        env_vars = {**how.env_vars, **order.env_vars}
-        _check_binary(self.spark_binary, {**os.environ, **env_vars}.get("PATH"))
+        env_vars = {**launch_plan.env_vars, **spec.env_vars}
+        _require_binary(self.spark_binary, {**os.environ, **env_vars}.get("PATH"))
         return Submission(
-            application=how.application,
+            application=launch_plan.application,
             # Spark puts the files into the working directory of a driver elsewhere.
-            application_args=[job.name if self.is_cluster else str(job)],
-            conf=dict(how.conf),
+            application_args=[job_file.name if self.is_cluster else str(job_file)],
+            conf=dict(launch_plan.conf),
             env_vars=env_vars or None,
-            py_files=_joined(order.py_files, how.py_files),
-            files=_joined(order.files, str(job)) if self.is_cluster else order.files,
+            py_files=_join_lists(spec.py_files, launch_plan.py_files),
+            files=_join_lists(spec.files, str(job_file)) if self.is_cluster else spec.files,
         )
 
-    def _unseal(self) -> None:
+    def _delete_sealed_connections(self) -> None:
         """Delete the sealed connections if no driver has read them."""
         if self.config.sealed_connections is not None:
             try:
@@ -264,17 +264,17 @@ class Run:
                 # This must not hide what became of the days. Alone the half is noise, and a later task sweeps it.
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
-    def _follow_after_failure(self, ledger: Ledger) -> None:
+    def _update_offset_after_failure(self, ledger: Ledger) -> None:
         """Bring the offset up to date with what was published; an error here must not hide why the task failed."""
         try:
-            order = self.spec
-            offset = offsets.recompute(order.source, order.sink, ledger, self.first_day, origin=order.origin)
-            order.metrics.send_lag(offset, order.source.timezone, self.schedule)
+            spec = self.spec
+            offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)
+            spec.metrics.send_lag(offset, spec.source.timezone, self.schedule)
         except Exception as error:  # noqa: BLE001
             self.spec.log.warning("The offset of %s could not be recomputed from the ledger: %s", self.key, error)
 
 
-def _check_mode(conn_id: str, master: str, deploy_mode: str) -> None:
+def _require_deploy_mode(conn_id: str, master: str, deploy_mode: str) -> None:
     if deploy_mode == "cluster" and master.startswith("spark://"):
         raise ConfigError(
             f"Spark connection {conn_id!r}: a standalone cluster cannot run Python in deploy mode 'cluster'; "
@@ -282,7 +282,7 @@ def _check_mode(conn_id: str, master: str, deploy_mode: str) -> None:
         )
 
 
-def _check_binary(binary: str, path: str | None) -> None:
+def _require_binary(binary: str, path: str | None) -> None:
     if shutil.which(binary, path=path) is None:
         raise ConfigError(
             f"{binary!r} is not on this worker's PATH: install Spark, or "
@@ -290,37 +290,37 @@ def _check_binary(binary: str, path: str | None) -> None:
         )
 
 
-def _staging(order: RunSpec, own: str | None, master: str, what: str) -> str | None:
+def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage: str) -> str | None:
     """Return where polled days wait until they are published; None if the sink has a place of its own.
 
     :raises ConfigError: if that is not given, and the workers may be other machines.
     """
-    if own is not None:
+    if sink_stage is not None:
         return None
-    if order.staging:
-        return order.staging
+    if spec.staging:
+        return spec.staging
     if not master.startswith("local"):
         raise ConfigError(
-            f"sink {order.sink.name!r} needs a place where polled days wait until they are published: give the "
+            f"sink {spec.sink.name!r} needs a place where polled days wait until they are published: give the "
             f"operator staging=, a path or URL that every worker of {master!r} reaches"
         )
-    return local_stage(what)
+    return local_stage(stage)
 
 
-def _require_folder(place: str | None) -> None:
+def _require_folder(location: str | None) -> None:
     """Refuse a local path whose parent is missing: a wrong name, or a volume that is not mounted.
 
     :raises ConfigError: before Spark is started, which would fail for the same reason.
     """
-    path = normalise_path(place) if place else ""
+    path = normalise_path(location) if location else ""
     if not path.startswith("/"):
         return
     parent = Path(path).parent
     try:
-        there = parent.is_dir()
+        is_folder = parent.is_dir()
     except PermissionError:
         raise ConfigError(f"folder {str(parent)!r} cannot be read by the user that this task runs as") from None
-    if not there:
+    if not is_folder:
         raise ConfigError(f"folder {str(parent)!r} does not exist: make it, or correct the path {path!r}")
 
 
@@ -330,14 +330,14 @@ def _shared_folder(root: str | None) -> str:
     return f"{root.rstrip('/')}/{CONTROL_FOLDER}"
 
 
-def _position(offset: offsets.Offset) -> str:
+def _position_text(offset: offsets.Offset) -> str:
     if offset.position is not None:
         return f"every day up to {offset.position}"
     return f"but not the first one, {offset.origin}"
 
 
-def _joined(*lists: str | None) -> str | None:
-    return ",".join(filter(None, lists)) or None
+def _join_lists(*file_lists: str | None) -> str | None:
+    return ",".join(filter(None, file_lists)) or None
 
 
 def _labels(context: Context) -> dict[str, str]:

@@ -58,13 +58,13 @@ def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str, current_
     return days_of_window(*window)
 
 
-def _require_begun(first: dt.date, last: dt.date, zone_name: str, now: dt.datetime) -> None:
-    if start_of(last, zone_name) <= now:
+def _require_begun(first: dt.date, last: dt.date, zone_name: str, current_time: dt.datetime) -> None:
+    if start_of(last, zone_name) <= current_time:
         return
-    ahead = max(first, now.astimezone(zone(zone_name)).date())
-    while (start := start_of(ahead, zone_name)) <= now:
-        ahead += ONE_DAY
-    days = str(last) if ahead == last else f"{ahead}..{last}"
+    first_future_day = max(first, current_time.astimezone(zone(zone_name)).date())
+    while (start := start_of(first_future_day, zone_name)) <= current_time:
+        first_future_day += ONE_DAY
+    days = str(last) if first_future_day == last else f"{first_future_day}..{last}"
     raise ConfigError(f"days {days} lie ahead: in {zone_name} they begin at {start.isoformat()}")
 
 

@@ -73,13 +73,13 @@ def remove_folder(folder: Path) -> None:
 
 def sweep_dead_folders(parent: Path) -> int:
     """Remove the folders of dead tasks of this user, secrets and all; return how many."""
-    dead = [folder for folder in parent.glob(f"{_PREFIX}*") if _is_ours(folder) and _is_dead(folder)]
+    dead = [folder for folder in parent.glob(f"{_PREFIX}*") if _is_own_folder(folder) and _is_dead(folder)]
     for folder in dead:
         remove_folder(folder)
     return len(dead)
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_own_folder(folder: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
         status = folder.lstat()
         return status.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()

@@ -77,8 +77,8 @@ async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
     answer = await viewer.airflow.post(quote_path("dags", request.dag_id, "clearTaskInstances"), body)
     if not answer["total_entries"]:
         raise RefusedError(409, f"Run {run_id!r} has no task {request.task_id!r} to clear")
-    done = f"{request.day} is cleared: Airflow runs it again"
-    return {"done": done, "url": run_url(request.dag_id, run_id)}
+    sentence = f"{request.day} is cleared: Airflow runs it again"
+    return {"done": sentence, "url": run_url(request.dag_id, run_id)}
 
 
 def run_to_clear(stream: Stream, day: dt.date) -> str | None:
@@ -86,8 +86,8 @@ def run_to_clear(stream: Stream, day: dt.date) -> str | None:
     for run in (*stream.failed_runs, *stream.active_runs):
         if run.covers(day):
             return run.run_id
-    own = [each for each in stream.reports if each.day == day and each.is_own_day]
-    return max(own, key=lambda each: each.reported_at).run_id if own else None
+    own_reports = [report for report in stream.reports if report.day == day and report.is_own_day]
+    return max(own_reports, key=lambda report: report.reported_at).run_id if own_reports else None
 
 
 async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
@@ -102,15 +102,15 @@ async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, 
     streams = await load_streams(viewer, {request.dag_id: dag}, tasks)
     if not streams:
         raise RefusedError(404, f"DAG {request.dag_id!r} has no stream")
-    zone = next((each.connectors.timezone for each in streams if each.connectors.timezone is not None), None)
-    begin, end = first_and_last_start(request.first, request.last, zone)
+    zone = next((stream.connectors.timezone for stream in streams if stream.connectors.timezone is not None), None)
+    first_start, last_start = first_and_last_start(request.first, request.last, zone)
     body = {
         "dag_id": request.dag_id,
-        "from_date": begin.isoformat(),
-        "to_date": end.isoformat(),
+        "from_date": first_start.isoformat(),
+        "to_date": last_start.isoformat(),
         "reprocess_behavior": request.reprocess,
         "max_active_runs": dag.get("max_active_runs") or 1,
     }
     await viewer.airflow.post("backfills", body)
-    done = f"A backfill of {request.first} to {request.last} is started"
-    return {"done": done, "url": f"{dag_url(request.dag_id)}/backfills"}
+    sentence = f"A backfill of {request.first} to {request.last} is started"
+    return {"done": sentence, "url": f"{dag_url(request.dag_id)}/backfills"}

@@ -15,7 +15,7 @@ import httpx
 
 API = "/api/v2"
 PAGE_ROWS = 100  # Airflow's own limit of a page, unless its settings say less
-_AT_ONCE = 6
+_PARALLEL_CALLS = 6
 _TIMEOUT_SECONDS = 20.0
 
 Params = Mapping[str, Any]
@@ -44,7 +44,7 @@ class AirflowApi:
         headers = {"authorization": f"Bearer {token}", "accept-encoding": "identity"}
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://airflow", headers=headers)
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._semaphore = asyncio.Semaphore(_PARALLEL_CALLS)
 
     async def get(self, path: str, params: Params | None = None) -> Any:
         """Return an answer.
@@ -71,15 +71,15 @@ class AirflowApi:
         :param key: of the rows in each answer.
         :raises RefusedError: if one page is refused.
         """
-        asked = {"limit": min(PAGE_ROWS, max_rows), **(params or {})}
-        first = await self.get(path, asked)
+        page_params = {"limit": min(PAGE_ROWS, max_rows), **(params or {})}
+        first = await self.get(path, page_params)
         rows = list(first[key])
         total = min(int(first["total_entries"] or 0), max_rows)
         if not rows or len(rows) >= total:
             return rows[:max_rows]
         size = len(rows)
         pages = await asyncio.gather(
-            *(self.get(path, asked | {"limit": size, "offset": offset}) for offset in range(size, total, size))
+            *(self.get(path, page_params | {"limit": size, "offset": offset}) for offset in range(size, total, size))
         )
         return [*rows, *(row for page in pages for row in page[key])][:max_rows]
 
@@ -94,7 +94,7 @@ class AirflowApi:
         await self._client.aclose()
 
     async def _send(self, method: str, path: str, **options: Any) -> Any:
-        async with self._turns:
+        async with self._semaphore:
             try:
                 async with asyncio.timeout(_TIMEOUT_SECONDS):
                     answer = await self._client.request(method, f"{API}/{path}", **options)
@@ -102,12 +102,12 @@ class AirflowApi:
                 raise RefusedError(502, f"Airflow's API did not answer within {_TIMEOUT_SECONDS:g} s") from None
         if answer.is_success:
             return answer.json() if answer.content else None
-        said = _said(answer)
-        if answer.status_code == 401 or (answer.status_code == 403 and said == "Invalid JWT token"):
+        reason = _refusal_text(answer)
+        if answer.status_code == 401 or (answer.status_code == 403 and reason == "Invalid JWT token"):
             raise RefusedError(401, "Sign in to Airflow")
         if answer.status_code in (400, 403, 404, 409, 422):
-            raise RefusedError(answer.status_code, said)
-        raise RefusedError(502, f"Airflow's API answered with {answer.status_code}: {said}")
+            raise RefusedError(answer.status_code, reason)
+        raise RefusedError(502, f"Airflow's API answered with {answer.status_code}: {reason}")
 
 
 async def _unless_refused(answer: Awaitable[Any]) -> Any:
@@ -125,7 +125,7 @@ def quote_path(*parts: str) -> str:
     return "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 
 
-def _said(answer: httpx.Response) -> str:
+def _refusal_text(answer: httpx.Response) -> str:
     """Return Airflow's words for what went wrong."""
     try:
         detail = answer.json()["detail"]

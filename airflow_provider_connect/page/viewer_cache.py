@@ -20,7 +20,7 @@ from airflow_provider_connect.page.facts.reports import RunDayReport
 
 FRESH_SECONDS = 60.0
 _IDLE_SECONDS = 900.0
-_MOST_VIEWERS = 100
+_MAX_VIEWERS = 100
 MAX_EVENTS = 100_000
 """Of all viewers together: some fifty megabytes."""
 
@@ -63,7 +63,7 @@ class EventLog:
 
     def reports_of_instance(self, map_index: int) -> list[RunDayReport]:
         """Return the reports of one instance of the task."""
-        return [each for reports in self.reports.values() for each in reports if each.map_index == map_index]
+        return [report for reports in self.reports.values() for report in reports if report.map_index == map_index]
 
 
 @dataclass
@@ -103,22 +103,22 @@ class PageCache:
 
     def cache_of(self, token: str) -> ViewerCache:
         """Return what the owner of a token was told."""
-        now, key = time.monotonic(), hashlib.sha256(token.encode()).hexdigest()
-        found = self.viewers.setdefault(key, ViewerCache())
-        found.used_at = now
+        used_at, key = time.monotonic(), hashlib.sha256(token.encode()).hexdigest()
+        cache = self.viewers.setdefault(key, ViewerCache())
+        cache.used_at = used_at
         self.viewers.move_to_end(key)
-        while len(self.viewers) > _MOST_VIEWERS or now - next(iter(self.viewers.values())).used_at > _IDLE_SECONDS:
+        while len(self.viewers) > _MAX_VIEWERS or used_at - next(iter(self.viewers.values())).used_at > _IDLE_SECONDS:
             self.viewers.popitem(last=False)
         self._make_room()
-        return found
+        return cache
 
     def _make_room(self) -> None:
         """Forget events, those first that were longest not asked for."""
-        kept = sum(len(log.reports) for own in self.viewers.values() for log in own.logs.values())
-        for own in self.viewers.values():
-            while kept > MAX_EVENTS and own.logs:
-                _, log = own.logs.popitem(last=False)
-                kept -= len(log.reports)
+        event_count = sum(len(log.reports) for cache in self.viewers.values() for log in cache.logs.values())
+        for cache in self.viewers.values():
+            while event_count > MAX_EVENTS and cache.logs:
+                _, log = cache.logs.popitem(last=False)
+                event_count -= len(log.reports)
 
     def forget(self, token: str) -> None:
         """Forget what the owner of a token was told."""

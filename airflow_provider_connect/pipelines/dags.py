@@ -33,24 +33,24 @@ def dags_from(pattern: str) -> dict[str, DAG]:
     if not paths:
         raise ConfigError(f"no file is called {pattern!r} in folder {str(folder)!r}")
     pipelines = [load_pipeline(read_yaml(path, str(path.relative_to(folder)))) for path in paths]
-    _refuse_twins(pipelines)
-    _refuse(pipelines)
+    _add_duplicate_names(pipelines)
+    _refuse_problems(pipelines)
     # Arguments that are right each may not go together: that only the operator knows.
-    made = {pipeline.name: _dag(pipeline) for pipeline in pipelines}
-    _refuse(pipelines)
-    return {name: dag for name, dag in made.items() if dag is not None}
+    dags = {pipeline.name: _dag(pipeline) for pipeline in pipelines}
+    _refuse_problems(pipelines)
+    return {name: dag for name, dag in dags.items() if dag is not None}
 
 
 def _dag(pipeline: Pipeline) -> DAG | None:
-    head: dict[str, Any] = dict(pipeline.dag_options)
+    dag_options: dict[str, Any] = dict(pipeline.dag_options)
     for name in ("start_date", "end_date"):
-        if head.get(name) is not None:
-            head[name] = in_zone(head[name], pipeline.zone)
+        if dag_options.get(name) is not None:
+            dag_options[name] = in_zone(dag_options[name], pipeline.zone)
     arguments: dict[str, Any] = {"task_id": DEFAULT_TASK_ID, "name": pipeline.name} | pipeline.operator_arguments
     timetable = pipeline.schedule.timetable() if pipeline.schedule is not None else None
     try:
         # Airflow registers the DAG at the end of the block.
-        with DAG(pipeline.name, schedule=timetable, **head) as dag:
+        with DAG(pipeline.name, schedule=timetable, **dag_options) as dag:
             ConnectOperator(**arguments)
     except Exception as error:  # noqa: BLE001  # Airflow's own classes check their arguments in many ways
         text = str(error).removeprefix(f"{ConnectOperator.__name__}: ")
@@ -59,16 +59,16 @@ def _dag(pipeline: Pipeline) -> DAG | None:
     return dag
 
 
-def _refuse_twins(pipelines: Sequence[Pipeline]) -> None:
-    first: dict[str, str] = {}
+def _add_duplicate_names(pipelines: Sequence[Pipeline]) -> None:
+    first_files: dict[str, str] = {}
     for pipeline in pipelines:
-        if pipeline.name and first.setdefault(pipeline.name, pipeline.file.name) != pipeline.file.name:
-            pipeline.file.add_problem(("name",), f"{first[pipeline.name]} has the same name {pipeline.name!r}")
+        if pipeline.name and first_files.setdefault(pipeline.name, pipeline.file.name) != pipeline.file.name:
+            pipeline.file.add_problem(("name",), f"{first_files[pipeline.name]} has the same name {pipeline.name!r}")
 
 
-def _refuse(pipelines: Sequence[Pipeline]) -> None:
+def _refuse_problems(pipelines: Sequence[Pipeline]) -> None:
     problems = sorted(problem for pipeline in pipelines for problem in pipeline.file.problems)
     if problems:
-        wrong = len({problem.file for problem in problems})
-        head = f"{wrong} of {len(pipelines)} pipelines {'is' if wrong == 1 else 'are'} wrong, and none is loaded:"
+        wrong_files = len({problem.file for problem in problems})
+        head = f"{wrong_files} of {len(pipelines)} pipelines {'is' if wrong_files == 1 else 'are'} wrong, and none is loaded:"
         raise ConfigError("\n".join([head, *map(str, problems)]))

@@ -124,29 +124,29 @@ class Pipeline:
 
 def load_pipeline(file: YamlFile) -> Pipeline:
     """Check what a file declares; what is wrong is among its problems afterwards."""
-    values, made = file.values, Pipeline(file)
-    known = [*DagOptions.model_fields, *arguments.PIPELINE_KEYS, "schedule", *arguments.file_arguments()]
-    for name in values.keys() - known:
-        file.add_problem((name,), f"unknown option; {suggest_nearest(name, known)}")
-    _read_head(made)
+    values, pipeline = file.values, Pipeline(file)
+    known_names = [*DagOptions.model_fields, *arguments.PIPELINE_KEYS, "schedule", *arguments.file_arguments()]
+    for name in values.keys() - known_names:
+        file.add_problem((name,), f"unknown option; {suggest_nearest(name, known_names)}")
+    _read_dag_options(pipeline)
     for name in arguments.file_arguments().keys() & values.keys():
         value, problems = arguments.read_argument(name, values[name])
-        made.operator_arguments[name] = value
-        _blame(file, (), problems)
-    made.operator_arguments["source"] = _connector(file, "source", registry.source_class)
-    made.operator_arguments["sink"] = _connector(file, "sink", registry.sink_class)
+        pipeline.operator_arguments[name] = value
+        _add_problems(file, (), problems)
+    pipeline.operator_arguments["source"] = _build_connector(file, "source", registry.source_class)
+    pipeline.operator_arguments["sink"] = _build_connector(file, "sink", registry.sink_class)
     if "shape" in values:
-        made.operator_arguments["shape"] = _shape(file)
-    made.schedule = _schedule(made)
-    return made
+        pipeline.operator_arguments["shape"] = _build_shapes(file)
+    pipeline.schedule = _read_schedule(pipeline)
+    return pipeline
 
 
-def _read_head(made: Pipeline) -> None:
-    given = {name: value for name, value in made.file.values.items() if name in DagOptions.model_fields}
-    head = _validated(made.file, (), DagOptions, given)
-    if head is not None:
-        made.dag_options = {name: getattr(head, name) for name in head.model_fields_set}
-        made.name = made.dag_options.pop("name")
+def _read_dag_options(pipeline: Pipeline) -> None:
+    values = {name: value for name, value in pipeline.file.values.items() if name in DagOptions.model_fields}
+    dag_options = _validate(pipeline.file, (), DagOptions, values)
+    if dag_options is not None:
+        pipeline.dag_options = {name: getattr(dag_options, name) for name in dag_options.model_fields_set}
+        pipeline.name = pipeline.dag_options.pop("name")
 
 
 def in_zone(moment: dt.datetime, zone: str) -> dt.datetime:
@@ -154,54 +154,54 @@ def in_zone(moment: dt.datetime, zone: str) -> dt.datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(zone))
 
 
-def _connector(file: YamlFile, which: str, find: Callable[[str], type[Any]]) -> Any:
-    made = None
-    if (one := _named(file, (which,), file.values.get(which), f"{which}'s")) is not None:
-        name, options = one
+def _build_connector(file: YamlFile, role: str, find: Callable[[str], type[Any]]) -> Any:
+    connector = None
+    if (entry := _read_single_entry(file, (role,), file.values.get(role), f"{role}'s")) is not None:
+        name, options = entry
         try:
             cls = find(name)
         except ConfigError as error:
-            file.add_problem((which, name), str(error))
+            file.add_problem((role, name), str(error))
         except Exception as error:  # noqa: BLE001  # a package of somebody else's may fail in any way
-            file.add_problem((which, name), f"cannot be imported: {type(error).__name__}: {error}")
+            file.add_problem((role, name), f"cannot be imported: {type(error).__name__}: {error}")
         else:
-            made = build_options(file, (which, name), cls, options)
-    return made
+            connector = build_options(file, (role, name), cls, options)
+    return connector
 
 
-def _shape(file: YamlFile) -> list[Any]:
+def _build_shapes(file: YamlFile) -> list[Any]:
     entries = file.values["shape"]
     if not isinstance(entries, list):
         file.add_problem(("shape",), "is to be a list, such as [{drop: {…}}]")
         return []
-    return [_one_shape(file, ("shape", index), entry) for index, entry in enumerate(entries)]
+    return [_build_shape(file, ("shape", index), entry) for index, entry in enumerate(entries)]
 
 
-def _one_shape(file: YamlFile, place: KeyPath, entry: Any) -> Any:
-    if (one := _named(file, place, entry, "shape's")) is None:
+def _build_shape(file: YamlFile, key_path: KeyPath, entry: Any) -> Any:
+    if (named := _read_single_entry(file, key_path, entry, "shape's")) is None:
         return None
-    name, options = one
+    name, options = named
     if name not in SHAPES:
-        file.add_problem((*place, name), f"no shape is called {name!r}; {suggest_nearest(name, SHAPES)}")
+        file.add_problem((*key_path, name), f"no shape is called {name!r}; {suggest_nearest(name, SHAPES)}")
         return None
-    return build_options(file, (*place, name), SHAPES[name], options)
+    return build_options(file, (*key_path, name), SHAPES[name], options)
 
 
-def _named(file: YamlFile, place: KeyPath, value: Any, whose: str) -> tuple[str, dict[str, Any]] | None:
+def _read_single_entry(file: YamlFile, key_path: KeyPath, value: Any, owner: str) -> tuple[str, dict[str, Any]] | None:
     """Return the only name in a mapping, and the options under it."""
-    if value is None and place[0] not in file.values:
-        file.add_problem(place, "required")
+    if value is None and key_path[0] not in file.values:
+        file.add_problem(key_path, "required")
     elif not isinstance(value, dict) or len(value) != 1:
-        file.add_problem(place, f"is to be one mapping with the {whose} name alone, which holds its options")
+        file.add_problem(key_path, f"is to be one mapping with the {owner} name alone, which holds its options")
     else:
         ((name, options),) = value.items()
         if options is None or isinstance(options, dict):
             return name, options or {}
-        file.add_problem((*place, name), "is to be a mapping of options")
+        file.add_problem((*key_path, name), "is to be a mapping of options")
     return None
 
 
-def build_options(file: YamlFile, place: KeyPath, cls: type[Options], options: dict[str, Any]) -> Any:
+def build_options(file: YamlFile, key_path: KeyPath, cls: type[Options], options: dict[str, Any]) -> Any:
     """Make options, as Python code would; None if they are wrong."""
     try:
         # A name that Python's own first parameter has cannot be passed on.
@@ -209,31 +209,31 @@ def build_options(file: YamlFile, place: KeyPath, cls: type[Options], options: d
             raise ConfigError(f"self: unknown option; {suggest_nearest('self', cls.model_fields)}")
         return cls(**options)
     except ConfigError as error:
-        found = error.__context__
-        if isinstance(found, ValidationError):
+        cause = error.__context__
+        if isinstance(cause, ValidationError):
             templates = frozenset(name for name, value in options.items() if has_template(value))
-            _blame(file, place, problems_of(cls, found, templates))
+            _add_problems(file, key_path, problems_of(cls, cause, templates))
         else:
-            file.add_problem(place, str(error))
+            file.add_problem(key_path, str(error))
         return None
 
 
-def _schedule(made: Pipeline) -> Daily | Cron | None:
-    file, given = made.file, made.file.values.get("schedule", DAILY)
-    if given is None:
+def _read_schedule(pipeline: Pipeline) -> Daily | Cron | None:
+    file, schedule = pipeline.file, pipeline.file.values.get("schedule", DAILY)
+    if schedule is None:
         return None
-    if given == DAILY:
-        zone = getattr(made.operator_arguments["source"], "timezone", "UTC")
+    if schedule == DAILY:
+        zone = getattr(pipeline.operator_arguments["source"], "timezone", "UTC")
         if has_template(zone):
             file.add_problem(
                 ("schedule",), "the source's zone is a template: say which days, such as {daily: US/Pacific}"
             )
             return None
-        return _validated(file, ("schedule",), Daily, {"daily": zone})
-    if isinstance(given, dict) and "cron" in given:
-        return _validated(file, ("schedule",), Cron, given)
-    if isinstance(given, dict) and "daily" in given:
-        return _validated(file, ("schedule",), Daily, given)
+        return _validate(file, ("schedule",), Daily, {"daily": zone})
+    if isinstance(schedule, dict) and "cron" in schedule:
+        return _validate(file, ("schedule",), Cron, schedule)
+    if isinstance(schedule, dict) and "daily" in schedule:
+        return _validate(file, ("schedule",), Daily, schedule)
     file.add_problem(
         ("schedule",),
         "is to be daily, {daily: US/Pacific}, {cron: '0 6 * * *', timezone: US/Pacific}, or null for none",
@@ -241,14 +241,14 @@ def _schedule(made: Pipeline) -> Daily | Cron | None:
     return None
 
 
-def _validated(file: YamlFile, place: KeyPath, model: type[_Model], given: dict[str, Any]) -> _Model | None:
+def _validate(file: YamlFile, key_path: KeyPath, model: type[_Model], values: dict[str, Any]) -> _Model | None:
     try:
-        return model.model_validate(given)
+        return model.model_validate(values)
     except ValidationError as error:
-        _blame(file, place, problems_of(model, error))
+        _add_problems(file, key_path, problems_of(model, error))
         return None
 
 
-def _blame(file: YamlFile, place: KeyPath, problems: Iterable[tuple[KeyPath, str]]) -> None:
-    for at, text in problems:
-        file.add_problem((*place, *at), text)
+def _add_problems(file: YamlFile, key_path: KeyPath, problems: Iterable[tuple[KeyPath, str]]) -> None:
+    for inner_path, text in problems:
+        file.add_problem((*key_path, *inner_path), text)

@@ -34,8 +34,8 @@ class FileProblem:
 
     def __str__(self) -> str:
         """Return it as editors and compilers write it: ``file:line: place: text``."""
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.key_path}: {self.text}" if self.key_path else f"{where}: {self.text}"
+        location = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{location}: {self.key_path}: {self.text}" if self.key_path else f"{location}: {self.text}"
 
 
 @dataclass
@@ -52,10 +52,10 @@ class YamlFile:
 
     def add_problem(self, key_path: KeyPath, text: str, line: int | None = None) -> None:
         """Note a problem, at the line of the place or of the nearest thing around it."""
-        found = next(
+        nearest_line = next(
             (self.lines[key_path[:end]] for end in range(len(key_path), -1, -1) if key_path[:end] in self.lines), 0
         )
-        self.problems.append(FileProblem(self.name, line or found, ".".join(map(str, key_path)), text))
+        self.problems.append(FileProblem(self.name, line or nearest_line, ".".join(map(str, key_path)), text))
 
 
 def read_yaml(path: Path, name: str) -> YamlFile:
@@ -73,14 +73,14 @@ def read_yaml(path: Path, name: str) -> YamlFile:
         file.add_problem((), "is nested too deeply")
     else:
         if isinstance(root, yaml.MappingNode):
-            file.values = _Reading(file).value(root, ())
+            file.values = _NodeReader(file).value(root, ())
         else:
             file.add_problem((), "has no options: it is to be one mapping")
     return file
 
 
 _TAG = "tag:yaml.org,2002:"
-_KINDS: dict[str, Callable[[Any], Any]] = {
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "str": str,
     "null": lambda text: None,
     "bool": lambda text: text.lower() == "true",
@@ -114,42 +114,42 @@ for _tag, _pattern, _first in (
 _Loader.add_implicit_resolver(f"{_TAG}null", re.compile("^$"), [""])
 
 
-class _Reading:
+class _NodeReader:
     """One walk through a file's nodes."""
 
     def __init__(self, file: YamlFile) -> None:
         self.file = file
 
-    def value(self, node: Any, place: KeyPath) -> Any:
-        self.file.lines.setdefault(place, node.start_mark.line + 1)
-        if node.tag.removeprefix(_TAG) not in _KINDS:
-            self.file.add_problem(place, f"the tag {node.tag!r} is not read", node.start_mark.line + 1)
+    def value(self, node: Any, key_path: KeyPath) -> Any:
+        self.file.lines.setdefault(key_path, node.start_mark.line + 1)
+        if node.tag.removeprefix(_TAG) not in _CONVERTERS:
+            self.file.add_problem(key_path, f"the tag {node.tag!r} is not read", node.start_mark.line + 1)
             return None
         if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, place)
+            return self._mapping(node, key_path)
         if isinstance(node, yaml.SequenceNode):
-            return [self.value(each, (*place, index)) for index, each in enumerate(node.value)]
-        return self._scalar(node, place)
+            return [self.value(item, (*key_path, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node, key_path)
 
-    def _mapping(self, node: Any, place: KeyPath) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, each in node.value:
+    def _mapping(self, node: Any, key_path: KeyPath) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, item in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                self.file.add_problem(place, "a name must be text", line)
+                self.file.add_problem(key_path, "a name must be text", line)
                 continue
-            name, inner = key.value, (*place, key.value)
-            if name in found:
-                self.file.add_problem(inner, f"stands twice, first at line {self.file.lines[inner]}", line)
+            name, item_path = key.value, (*key_path, key.value)
+            if name in values:
+                self.file.add_problem(item_path, f"stands twice, first at line {self.file.lines[item_path]}", line)
                 continue
-            self.file.lines[inner] = line
-            found[name] = self.value(each, inner)
-        return found
+            self.file.lines[item_path] = line
+            values[name] = self.value(item, item_path)
+        return values
 
-    def _scalar(self, node: Any, place: KeyPath) -> Any:
+    def _scalar(self, node: Any, key_path: KeyPath) -> Any:
         kind, text = node.tag.removeprefix(_TAG), node.value
         try:
-            return _KINDS[kind](text)
+            return _CONVERTERS[kind](text)
         except ValueError:  # a tag may say what the text is not
-            self.file.add_problem(place, f"is no {kind}", node.start_mark.line + 1)
+            self.file.add_problem(key_path, f"is no {kind}", node.start_mark.line + 1)
             return None

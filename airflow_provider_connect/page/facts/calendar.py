@@ -44,43 +44,46 @@ def calendar_days(stream: Stream, first: dt.date, last: dt.date) -> list[Calenda
     A run at work, or one that failed and is not mended, says more of a day than that it was done before.
     """
     window = DaySet(ranges=((first, last),)) if first <= last else DaySet()
-    troubled = _by_day([*stream.failed_runs, *stream.active_runs], first, last)
-    done, missing = set(_within(stream.settled_days, first, last)), set(_within(stream.gaps, first, last))
+    unfinished_runs = _by_day([*stream.failed_runs, *stream.active_runs], first, last)
+    settled, gaps = set(_days_within(stream.settled_days, first, last)), set(_days_within(stream.gaps, first, last))
     return [
         CalendarDay(
-            day, _state(day, troubled.get(day), done, missing), stream.newest_reports.get(day), troubled.get(day)
+            day,
+            _state(day, unfinished_runs.get(day), settled, gaps),
+            stream.newest_reports.get(day),
+            unfinished_runs.get(day),
         )
         for day in window
     ]
 
 
-def _state(day: dt.date, run: TaskRun | None, done: set[dt.date], missing: set[dt.date]) -> DayState:
+def _state(day: dt.date, run: TaskRun | None, settled: set[dt.date], gaps: set[dt.date]) -> DayState:
     if run is not None and run.phase != "ended":
         return run.phase
-    if day in done:
+    if day in settled:
         return "done"
-    return "gap" if day in missing else "none"
+    return "gap" if day in gaps else "none"
 
 
 def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.date, TaskRun]:
     """Return the run that says most of each day: one at work, before one that waits, before one that failed."""
-    found: dict[dt.date, TaskRun] = {}
+    runs_by_day: dict[dt.date, TaskRun] = {}
     for run in runs:
         if run.days is None:
             continue
-        for day in _within(DaySet(ranges=(run.days,)), first, last):
-            if day not in found or _WEIGHT[run.phase] > _WEIGHT[found[day].phase]:
-                found[day] = run
-    return found
+        for day in _days_within(DaySet(ranges=(run.days,)), first, last):
+            if day not in runs_by_day or _WEIGHT[run.phase] > _WEIGHT[runs_by_day[day].phase]:
+                runs_by_day[day] = run
+    return runs_by_day
 
 
-def _within(days: DaySet, first: dt.date, last: dt.date) -> Iterator[dt.date]:
+def _days_within(days: DaySet, first: dt.date, last: dt.date) -> Iterator[dt.date]:
     """Yield the days of a set from ``first`` to ``last``: a set may hold far more than is asked for."""
     for begin, end in days.ranges:
-        at = max(begin, first)
-        while at <= min(end, last):
-            yield at
-            at += ONE_DAY
+        day = max(begin, first)
+        while day <= min(end, last):
+            yield day
+            day += ONE_DAY
 
 
 BAND_WEEKS = 8
@@ -105,16 +108,16 @@ def row_bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band
 
     :param rows: of all days that are known, those before ``days`` included.
     """
-    found = (_band(rows, day) for day in days)
-    return [band for band in found if band is not None]
+    bands = (_band(rows, day) for day in days)
+    return [band for band in bands if band is not None]
 
 
 def _band(rows: Mapping[dt.date, int], day: dt.date) -> Band | None:
     weeks = (day - ONE_DAY * 7 * back for back in range(1, BAND_LOOKBACK_DAYS // 7 + 1))
-    like = [rows[each] for each in weeks if each in rows][:BAND_WEEKS]
-    if len(like) < BAND_MIN_DAYS:
+    comparable = [rows[value] for value in weeks if value in rows][:BAND_WEEKS]
+    if len(comparable) < BAND_MIN_DAYS:
         return None
-    middle = median(like)
-    spread = _WIDTH * _SCALE * median(abs(each - middle) for each in like)
-    half = max(spread, _LEAST_SHARE * middle)
-    return Band(day, max(0, math.floor(middle - half)), math.ceil(middle + half))
+    middle = median(comparable)
+    spread = _WIDTH * _SCALE * median(abs(value - middle) for value in comparable)
+    half_width = max(spread, _LEAST_SHARE * middle)
+    return Band(day, max(0, math.floor(middle - half_width)), math.ceil(middle + half_width))

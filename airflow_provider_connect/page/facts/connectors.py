@@ -45,31 +45,37 @@ class ConnectorPair:
 
 def connectors_of(fields: Mapping[str, Any]) -> ConnectorPair:
     """Return the source and the sink that a task instance's rendered fields show."""
-    return ConnectorPair(_made("sources", fields.get("source")), _made("sinks", fields.get("sink")))
+    return ConnectorPair(
+        _build_connector("sources", fields.get("source")), _build_connector("sinks", fields.get("sink"))
+    )
 
 
-def _made(room: str, options: Any) -> Any:
+def _build_connector(room: str, options: Any) -> Any:
     if not isinstance(options, Mapping):
         return None  # too long for Airflow to show, or not rendered yet
-    fitting = [cls for cls in _classes(room) if cls.model_fields.keys() == options.keys()]
-    if len(fitting) != 1:
+    matching = [cls for cls in _classes(room) if cls.model_fields.keys() == options.keys()]
+    if len(matching) != 1:
         return None
     try:
-        made = fitting[0].of(dict(options))
+        connector = matching[0].of(dict(options))
         # What asks these of it must not fail: they are computed from options that may have been masked.
-        _ = (made.stream_key, made.timezone, made.kind) if isinstance(made, Source) else (made.target,)
+        _ = (
+            (connector.stream_key, connector.timezone, connector.kind)
+            if isinstance(connector, Source)
+            else (connector.target,)
+        )
     except (ConnectError, ValueError, TypeError, AttributeError):
         return None
-    return made
+    return connector
 
 
 @cache
 def _classes(room: str) -> tuple[type[Any], ...]:
-    find: Any = source_class if room == "sources" else sink_class
-    found = []
+    class_of: Any = source_class if room == "sources" else sink_class
+    classes = []
     for name in names(room):
         try:
-            found.append(find(name))
+            classes.append(class_of(name))
         except (ConnectError, ImportError):
             continue  # another package's, which cannot be loaded here
-    return tuple(found)
+    return tuple(classes)

@@ -21,21 +21,21 @@ def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) ->
     book, seconds = QuotaBook.read(quota, keys), current_time.timestamp()
     limit = book.limit(seconds)
     used = max(0, min(limit, limit - book.room(seconds)))
-    free = _first_free(book, seconds) if used else None
+    frees_at = _first_free(book, seconds) if used else None
     return {
         "name": quota.name,
         "used": used,
         "limit": limit,
         "period_seconds": quota.seconds if quota.seconds != int(quota.seconds) else int(quota.seconds),
         "waiting": len({waiting.asker for waiting in book.waiting if waiting.back > seconds - quota.grace_seconds}),
-        "resets_at": None if free is None else dt.datetime.fromtimestamp(free, dt.UTC).isoformat(),
+        "resets_at": None if frees_at is None else dt.datetime.fromtimestamp(frees_at, dt.UTC).isoformat(),
     }
 
 
-def _first_free(book: QuotaBook, now: float) -> float | None:
+def _first_free(book: QuotaBook, current_time: float) -> float | None:
     """Return the first instant, to the second, at which there is more room than now; None if there is none in sight."""
-    room = book.room(now)
-    low, high = now, now + 2 * book.quota.seconds
+    room = book.room(current_time)
+    low, high = current_time, current_time + 2 * book.quota.seconds
     if book.room(high) <= room:
         return None
     # Room only grows while nobody takes any, so the instant can be closed in on.
@@ -59,7 +59,7 @@ def public_connection(connection: Mapping[str, Any]) -> Connection:
 
 def _extra(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text) if text else {}
+        extra = json.loads(text) if text else {}
     except ValueError:
-        found = {}
-    return found if isinstance(found, dict) else {}
+        extra = {}
+    return extra if isinstance(extra, dict) else {}

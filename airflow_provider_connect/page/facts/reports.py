@@ -63,27 +63,27 @@ def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
 def reports_of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.datetime) -> list[RunDayReport]:
     """Return the reports in what a task left in XCom, or in its event."""
     days = summary.get("days")
-    told = (_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
-    of_run = _texts(summary.get("warnings"))
-    return [replace(report, warnings=(*of_run, *report.warnings)) for report in told if report is not None]
+    reports = (_report_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
+    run_warnings = _texts(summary.get("warnings"))
+    return [replace(report, warnings=(*run_warnings, *report.warnings)) for report in reports if report is not None]
 
 
 def newest_by_day(reports: Iterable[RunDayReport]) -> dict[dt.date, RunDayReport]:
     """Return the report of the newest publish of each settled day."""
-    found: dict[dt.date, RunDayReport] = {}
+    newest: dict[dt.date, RunDayReport] = {}
     for report in reports:
-        if report.is_settled and (report.day not in found or report.precedence > found[report.day].precedence):
-            found[report.day] = report
-    return found
+        if report.is_settled and (report.day not in newest or report.precedence > newest[report.day].precedence):
+            newest[report.day] = report
+    return newest
 
 
 def parse_instant(value: Any) -> dt.datetime | None:
     """Return an instant as Airflow's API writes it; None if it is none."""
     try:
-        found = dt.datetime.fromisoformat(value)
+        parsed = dt.datetime.fromisoformat(value)
     except (TypeError, ValueError):
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=dt.UTC)
 
 
 def parse_date(value: Any) -> dt.date | None:
@@ -94,13 +94,13 @@ def parse_date(value: Any) -> dt.date | None:
         return None
 
 
-def _of_day(day: Any, run_id: str, map_index: int, at: dt.datetime) -> RunDayReport | None:
-    when = parse_date(day.get("day")) if isinstance(day, Mapping) else None
-    if when is None:
+def _report_of_day(day: Any, run_id: str, map_index: int, at: dt.datetime) -> RunDayReport | None:
+    date = parse_date(day.get("day")) if isinstance(day, Mapping) else None
+    if date is None:
         return None
     failure = day.get("failure")
     return RunDayReport(
-        day=when,
+        day=date,
         status=str(day.get("status", "")),
         run_id=run_id,
         map_index=map_index,
@@ -122,7 +122,7 @@ def _number(value: Any) -> int | None:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(str(each) for each in value) if isinstance(value, list) else ()
+    return tuple(str(text) for text in value) if isinstance(value, list) else ()
 
 
 def _link(value: Any) -> str | None:

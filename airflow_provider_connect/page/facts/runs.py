@@ -59,7 +59,7 @@ class TaskRun:
             state=task_instance["state"] or "none",
             days=_span(fields.get("days")),
             trigger=str((task_instance.get("trigger") or {}).get("classpath", "")),
-            state_since=next((found for text in times if (found := parse_instant(text)) is not None), None),
+            state_since=next((moment for text in times if (moment := parse_instant(text)) is not None), None),
             run_after=parse_instant(task_instance.get("run_after")),
             fields=fields,
         )
@@ -124,11 +124,11 @@ def first_and_last_start(first: dt.date, last: dt.date, zone_name: str | None) -
 
 def next_run_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[DayRange, dt.datetime] | None:
     """Return the days of a DAG's next run, and when that is due; None if it has no next run."""
-    told = {
+    interval = {
         "data_interval_start": dag.get("next_dagrun_data_interval_start"),
         "data_interval_end": dag.get("next_dagrun_data_interval_end"),
     }
-    due, days = parse_instant(dag.get("next_dagrun_run_after")), days_of_run(told, zone_name)
+    due, days = parse_instant(dag.get("next_dagrun_run_after")), days_of_run(interval, zone_name)
     return None if due is None or days is None else (days, due)
 
 
@@ -140,10 +140,10 @@ def expected_days(
     The next run says which days are still to come. Once it is overdue, its own days are missed, too. The run before it
     is as long as it is, or longer by up to a ninth, as months are.
     """
-    following = next_run_days(dag, zone_name)
-    if following is None:
+    next_run = next_run_days(dag, zone_name)
+    if next_run is None:
         return None
-    (first, last), due = following
+    (first, last), due = next_run
     if due + grace < current_time:
         return first, last
     length = (last - first).days + 1

@@ -86,12 +86,12 @@ class Stream:
     @cached_property
     def settled(self) -> Settled:
         """The settled days, by the offset and by reports: the offset may lag behind a report."""
-        told = DaySet.from_dates(self.newest_reports)
+        days = DaySet.from_dates(self.newest_reports)
         if self.offset is not None:
-            is_ahead = set(told) - set(self.offset.done)
-            told = DaySet.from_dates([*self.offset.done, *told]) if is_ahead else self.offset.done
+            has_news = set(days) - set(self.offset.done)
+            days = DaySet.from_dates([*self.offset.done, *days]) if has_news else self.offset.done
         origin = None if self.offset is None else self.offset.origin
-        return Settled.from_published(told, origin, replaces_whole=self.connectors.replaces_whole)
+        return Settled.from_published(days, origin, replaces_whole=self.connectors.replaces_whole)
 
     @property
     def settled_days(self) -> DaySet:
@@ -112,8 +112,8 @@ class Stream:
     def lag_days(self) -> int | None:
         """How many wanted days it is behind; None if nothing is known to be settled."""
         # Without an offset nobody knows of gaps.
-        known = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
-        return known.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
+        settled = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
+        return settled.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
     @cached_property
     def gaps(self) -> DaySet:
@@ -123,8 +123,8 @@ class Stream:
     @cached_property
     def failed_runs(self) -> list[TaskRun]:
         """The runs that failed, and whose days nobody has loaded since; the newest first."""
-        found = [run for run in self.runs if run.phase == "failed" and not self._is_mended(run)]
-        return sorted(found, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
+        runs = [run for run in self.runs if run.phase == "failed" and not self._is_repaired(run)]
+        return sorted(runs, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
 
     @cached_property
     def active_runs(self) -> list[TaskRun]:
@@ -134,63 +134,65 @@ class Stream:
     @property
     def reported_at(self) -> dt.datetime | None:
         """When something was told of it last."""
-        told = [report.reported_at for report in self.reports] + [
+        times = [report.reported_at for report in self.reports] + [
             run.state_since for run in self.runs if run.state_since is not None
         ]
-        return max([*told, *([self.offset.updated_at] if self.offset else [])], default=None)
+        return max([*times, *([self.offset.updated_at] if self.offset else [])], default=None)
 
     @property
     def state(self) -> StreamState:
         """What it does, or what is wrong with it."""
-        return self._busy() or self._troubled() or self._behind() or self._well()
+        return self._active_state() or self._failed_state() or self._lag_state() or self._ok_state()
 
-    def _is_mended(self, run: TaskRun) -> bool:
+    def _is_repaired(self, run: TaskRun) -> bool:
         if run.days is None:
             return False
         if self.connectors.replaces_whole and self.last_day is not None and run.days[1] < self.last_day:
             return True  # superseded: no reload could publish them
         span = DaySet(ranges=(run.days,))
-        since = {
+        reloaded_days = {
             day
             for day in span
-            if (told := self.newest_reports.get(day)) and run.state_since and told.reported_at > run.state_since
+            if (report := self.newest_reports.get(day)) and run.state_since and report.reported_at > run.state_since
         }
         # Done days that nobody here has told of were loaded by somebody else, not before a reload that failed.
-        others = {day for day in span if day not in self.newest_reports and self.offset and day in self.offset.done}
-        return len(since | others) == len(span)
+        foreign_days = {
+            day for day in span if day not in self.newest_reports and self.offset and day in self.offset.done
+        }
+        return len(reloaded_days | foreign_days) == len(span)
 
-    def _busy(self) -> StreamState | None:
+    def _active_state(self) -> StreamState | None:
         running = [run for run in self.active_runs if run.phase == "running"]
         if running:
             again = [run for run in running if run.state == "up_for_retry"]
             if again and len(again) == len(running):
-                return StreamState("running", f"A try failed, and is repeated soon: {_days(again)}")
+                return StreamState("running", f"A try failed, and is repeated soon: {_days_text(again)}")
             queued = all(run.state in ("none", "queued", "scheduled") for run in running)
-            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days(running)}")
+            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days_text(running)}")
         if not self.active_runs:
             return None
         if any(run.trigger.endswith(_QUOTA) for run in self.active_runs):
-            return StreamState("waiting", f"Waits for room in the source's quota: {_days(self.active_runs)}")
-        return StreamState("waiting", f"Waits until the source is ready: {_days(self.active_runs)}")
+            return StreamState("waiting", f"Waits for room in the source's quota: {_days_text(self.active_runs)}")
+        return StreamState("waiting", f"Waits until the source is ready: {_days_text(self.active_runs)}")
 
-    def _troubled(self) -> StreamState | None:
+    def _failed_state(self) -> StreamState | None:
         if not self.failed_runs:
             return None
-        why = f": {self.message}" if self.message else ""
-        return StreamState("failed", f"Failed: {_days(self.failed_runs)}{why}")
+        reason = f": {self.message}" if self.message else ""
+        return StreamState("failed", f"Failed: {_days_text(self.failed_runs)}{reason}")
 
-    def _behind(self) -> StreamState | None:
+    def _lag_state(self) -> StreamState | None:
         if self.dag.get("is_paused"):
             return StreamState("paused", "The DAG is paused")
         if not self.has_run and self.last_day is None:
             return StreamState("new", "Has not run yet")
         if self.gaps.ranges:
-            spans = ", ".join(_span(*ends) for ends in self.gaps.ranges[-3:])
+            spans = ", ".join(_range_text(*ends) for ends in self.gaps.ranges[-3:])
             more = f" and {len(self.gaps.ranges) - 3} earlier gaps" if len(self.gaps.ranges) > 3 else ""
-            return StreamState("gap", f"{_count(len(self.gaps))} missing: {spans}{more}")
-        return self._late()
+            return StreamState("gap", f"{_count_text(len(self.gaps))} missing: {spans}{more}")
+        return self._late_state()
 
-    def _late(self) -> StreamState | None:
+    def _late_state(self) -> StreamState | None:
         days = expected_days(self.dag, self.connectors.timezone, self.as_of, _OVERDUE)
         if days is None:
             return None
@@ -201,23 +203,23 @@ class Stream:
         since = "" if self.last_day is None else f", the last one done is {self.last_day}"
         return StreamState("late", f"{due} should be done by its schedule{since}")
 
-    def _well(self) -> StreamState:
+    def _ok_state(self) -> StreamState:
         if self.last_day is None:
             return StreamState("ok", "No day has been reported as done yet")
         return StreamState("ok", f"Every day up to {self.last_day} is done")
 
 
-def _days(runs: Sequence[TaskRun]) -> str:
-    known = sorted(run.days for run in runs if run.days is not None)
-    if not known:
+def _days_text(runs: Sequence[TaskRun]) -> str:
+    ranges = sorted(run.days for run in runs if run.days is not None)
+    if not ranges:
         return f"{len(runs)} runs" if len(runs) > 1 else "one run"
-    shown = ", ".join(_span(*days) for days in known[:3])
-    return shown if len(runs) <= 3 else f"{shown} and {len(runs) - 3} more runs"
+    text = ", ".join(_range_text(*days) for days in ranges[:3])
+    return text if len(runs) <= 3 else f"{text} and {len(runs) - 3} more runs"
 
 
-def _span(first: dt.date, last: dt.date) -> str:
+def _range_text(first: dt.date, last: dt.date) -> str:
     return str(first) if first == last else f"{first}..{last}"
 
 
-def _count(days: int) -> str:
+def _count_text(days: int) -> str:
     return "One day is" if days == 1 else f"{days} days are"

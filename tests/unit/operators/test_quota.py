@@ -307,7 +307,7 @@ def test_todays_run_comes_first(run_type: str, date: int, rank: int) -> None:
 def test_a_long_window_begins_with_a_tenth_of_the_hour_and_a_day_with_one(counted: Task) -> None:
     for days, least in (("2026-01-01..2026-03-31", 6), ("2026-01-01", 1)):
         counted.operator.days = days
-        order = counted.operator._order({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
+        order = counted.operator._build_spec({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
         context: Any = counted.context
         made = quotas.QuotaRunner.for_task(order, Quota("q"), context, quotas.TaskProgress())
         assert made.want.least == least
@@ -318,7 +318,7 @@ def test_days_that_few_requests_serve_take_no_more_lanes_than_requests(
 ) -> None:
     monkeypatch.setattr(CountedSource, "requests_for", lambda self, days: -(-len(days) // 7))
     counted.operator.days = "2026-01-01..2026-01-14"
-    order = counted.operator._order({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
+    order = counted.operator._build_spec({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
     context: Any = counted.context
     want = quotas.QuotaRunner.for_task(order, Quota("q"), context, quotas.TaskProgress()).want
     assert (want.requests, want.width) == (2, 2)

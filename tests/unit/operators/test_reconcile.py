@@ -249,7 +249,7 @@ def test_a_source_with_templates_is_checked_when_they_are_rendered() -> None:
     operator = made(MixpanelSource(where="{{ params.where }}"), reconcile="warn")
     operator.source = operator.source.rendered(lambda text: 'properties["a"] == 1')
     with pytest.raises(ConfigError, match="name the events"):
-        operator._take_rendered()
+        operator._validate_rendered()
 
 
 @pytest.mark.parametrize(("option", "said"), [

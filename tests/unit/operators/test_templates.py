@@ -33,7 +33,7 @@ def make(**options: Any) -> Any:
 
 def rendered(operator: Any, **params: Any) -> Any:
     operator.render_template_fields({"params": params})
-    operator._take_rendered()
+    operator._validate_rendered()
     return operator
 
 
@@ -87,7 +87,7 @@ def test_a_mapped_task_renders_its_own_sink(supervisor: Supervisor) -> None:
     context: Any = {"dag": dag, "dag_run": dag_run(conf={"x": "y"}), "ti": task_instance(map_index=1)}
     mapped.render_template_fields(context)
     one = context["task"]
-    one._take_rendered()
+    one._validate_rendered()
     assert one.sink.path == "/lake/b/y"
 
 

@@ -88,7 +88,7 @@ def test_mapped_and_decorated_tasks_take_one() -> None:
     mapped: Any = dag.get_task("mapped")
     assert str(mapped.unmap({"days": "2026-10-05"}).transform) == FUNCTION
     decorated: Any = dag.get_task("load")
-    assert str(decorated._made({}).transform) == FUNCTION
+    assert str(decorated._build_operator({}).transform) == FUNCTION
 
 
 def test_a_pipeline_file_takes_text_alone(tmp_path: Path) -> None:
