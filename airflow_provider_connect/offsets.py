@@ -1,12 +1,12 @@
-"""Offsets: which days of a stream are settled, as an Airflow Variable that follows the sink's ledger.
+"""Offsets: the settled days of a stream, as an Airflow Variable that follows the sink's ledger.
 
-The ledger is the truth. Variables have no compare-and-set, so an offset is not modified but recomputed: write what the
-ledger says, read the ledger again, and repeat until it no longer moves. However many tasks finish at the same time, the
-last to write then writes the truth. The Variable may lag behind the ledger, but never leads it.
+The ledger is the truth. Variables have no compare-and-set, so an offset is recomputed, not modified: write the ledger's
+days, read the ledger again, and repeat until it no longer moves. If many tasks finish at the same time, the last write
+is then right. The Variable may lag behind the ledger, but never leads it.
 
 Only the origin is not in the ledger. If several DAGs load one stream, the earliest of their start dates counts, so that
-its position does not jump back and forth. An origin that somebody has set, with an operator's ``origin=`` or with
-:meth:`Offset.set`, takes precedence until it is set again or reset.
+its position does not jump back and forth. An origin set with an operator's ``origin=`` or with :meth:`Offset.set` takes
+precedence until it is set again or reset.
 
 >>> from airflow_provider_connect.offsets import Offset
 >>> Offset.read(source, sink).position            # doctest: +SKIP
@@ -37,12 +37,12 @@ _log = logging.getLogger(__name__)
 
 
 class Offset(BaseModel):
-    """What is settled of one stream in one sink.
+    """Settled days of one stream in one sink.
 
     :param days: ranges of settled days (:mod:`.window`), both ends included, in the source's zone.
-    :param position: the last day of those settled without a gap since ``origin``; None if ``origin`` is not settled.
-    :param origin: the first day wanted; None counts from the first settled day.
-    :param origin_is_set: whether somebody has set the origin, so that start dates do not move it.
+    :param position: last day settled without a gap since ``origin``. None if ``origin`` is not settled.
+    :param origin: first day of the stream. None counts from the first settled day.
+    :param origin_is_set: True if the origin was set explicitly, so that start dates do not move it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -59,19 +59,19 @@ class Offset(BaseModel):
 
     @property
     def done(self) -> DaySet:
-        """The settled days as a set."""
+        """Settled days as a set."""
         return DaySet(ranges=self.days)
 
     @property
     def settled(self) -> Settled:
-        """The settled days, with what follows from them."""
+        """Settled days with gaps, position and lag."""
         return Settled(self.done, self.origin)
 
     @classmethod
     def from_published(
         cls, source: Source, sink: Sink, published: DaySet, origin: dt.date | None, *, origin_is_set: bool = False
     ) -> Offset:
-        """Make the offset of a stream from its published days."""
+        """Build the offset of a stream from its published days."""
         settled = Settled.from_published(published, origin, replaces_whole=sink.replaces_whole(source.kind))
         return cls(
             connector=source.name,
@@ -87,9 +87,9 @@ class Offset(BaseModel):
 
     @classmethod
     def read(cls, source: Source, sink: Sink) -> Offset | None:
-        """Return the offset of a stream; None if it has none.
+        """Return the offset of a stream. None if it has none.
 
-        :raises ConfigError: if its Variable does not hold an offset.
+        :raises ConfigError: its Variable does not contain an offset.
         """
         key = variable_key(source, sink)
         text = variables.read(key)
@@ -97,10 +97,10 @@ class Offset(BaseModel):
 
     @classmethod
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
-        """Write an offset by hand. The stream's next task recomputes its days from the ledger.
+        """Write an offset. The stream's next task recomputes its days from the ledger.
 
-        :param origin: the first day wanted from now on, earlier or later than before. It stands until it is set again
-            or the offset is reset. Without it, the next task takes its DAG's start date.
+        :param origin: new first day of the stream, earlier or later than before. It stands until it is set again or the
+            offset is reset. Without it, the next task uses its DAG's start date.
         """
         offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
@@ -108,7 +108,7 @@ class Offset(BaseModel):
 
     @classmethod
     def reset(cls, source: Source, sink: Sink) -> None:
-        """Delete an offset. The ledger stays, and the stream's next task makes the offset anew from it."""
+        """Delete an offset. The ledger stays, and the stream's next task recomputes the offset from it."""
         variables.delete(variable_key(source, sink))
 
     @classmethod
@@ -122,13 +122,13 @@ _Offsets = list[Offset]  # inside the class ``list`` is the method
 
 
 def stored_offsets() -> dict[str, Offset | None]:
-    """Return all offsets by their Variables' names without :data:`PREFIX`; None for one that cannot be read."""
+    """Return all offsets by their Variables' names without :data:`PREFIX`. Unreadable ones are None."""
     texts = {key: variables.read(key) for key in variables.keys(PREFIX)}
     return {key.removeprefix(PREFIX): parse_offset(text) for key, text in texts.items() if text is not None}
 
 
 def delete_variable(name: str) -> None:
-    """Delete the offset that :func:`stored_offsets` has under a name, whatever its Variable holds."""
+    """Delete an offset by its name in :func:`stored_offsets`, readable or not."""
     variables.delete(PREFIX + name)
 
 
@@ -144,18 +144,17 @@ def variable_key(source: Source, sink: Sink) -> str:
 def recompute(
     source: Source, sink: Sink, ledger: Ledger, first_day: dt.date | None, *, origin: dt.date | None = None
 ) -> Offset:
-    """Recompute the offset from the ledger until neither moves any more; return it.
+    """Recompute the offset from the ledger until neither moves any more, and return it.
 
-    The origin is read from the Variable directly before each write, so one that a person or another DAG has set
-    meanwhile stands. A small gap remains, as Variables have no compare-and-set: an origin that is set between that read
-    and the write, two calls to Airflow's API, is overwritten. An earlier start date is restored by its own task, which
-    reads the Variable again after its write. An origin that a person sets in that gap is lost, and must be set again.
+    The origin is read from the Variable directly before each write, so an origin set meanwhile by a person or another
+    DAG stands. A small gap remains, as Variables have no compare-and-set: an origin that is set between that read and
+    the write, two calls to Airflow's API, is overwritten. An earlier start date is restored by its own task, which
+    reads the Variable again after its write. An origin that a person sets in that gap is lost and must be set again.
 
-    :param start: the first day of the DAG's start date; None if the DAG has none, such as one for reloads by hand.
-    :param origin: the operator's ``origin=``; it replaces any that was set before.
-    :raises ConfigError: if the Variable cannot be set, because an environment variable or a secrets backend has one of
-        the same name.
-    :raises RetriableError: if the ledger keeps moving, or the Variable cannot be read back.
+    :param first_day: first day of the DAG's start date. None if the DAG has none, such as one for manual reloads.
+    :param origin: the operator's ``origin=``. It replaces an earlier one.
+    :raises ConfigError: an environment variable or a secrets backend has a Variable of the same name and hides it.
+    :raises RetriableError: the ledger keeps moving, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)
     published, text = ledger.days(), variables.read(key)
@@ -194,9 +193,10 @@ def recompute(
 def _choose_origin(
     stored: Offset | None, start: dt.date | None, origin: dt.date | None, overruled: dt.date | None
 ) -> tuple[dt.date | None, bool]:
-    """Return the origin that counts, given what is stored, and whether somebody has set it.
+    """Return the origin that counts, and whether it was set explicitly.
 
-    :param overruled: the origin that this task's own replaces; a task that writes it again has not seen ours yet.
+    :param overruled: the origin that this task's own replaces. A task that writes it again has not read the new one
+        yet.
     """
     if stored is not None and stored.origin_is_set and (origin is None or stored.origin != overruled):
         return stored.origin, True
@@ -207,7 +207,7 @@ def _choose_origin(
 
 
 def _holds(text: str | None, offset: Offset) -> bool:
-    """Tell whether a Variable says the same as ``offset``, the time of writing aside."""
+    """Return True if a Variable holds ``offset``, apart from the time of writing."""
     stored = parse_offset(text)
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
 
@@ -246,7 +246,7 @@ def _require_offset(key: str, text: str) -> Offset:
 
 
 def parse_offset(text: str | None) -> Offset | None:
-    """Return the offset that a Variable's text holds; None if it holds none."""
+    """Parse the offset in a Variable's text. None if there is none."""
     if text is None:
         return None
     try:

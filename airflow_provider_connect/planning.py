@@ -1,8 +1,8 @@
-"""What a backfill costs, before it starts.
+"""Cost of a backfill before it starts.
 
 >>> print(plan(MixpanelSource(), "2026-01-01..2026-12-31"))
-365 days of mixpanel_default.export cost at least 365 requests. At 60 requests an hour the last of them can be sent
-6.0 hours after the first, if nobody else asks meanwhile.
+365 days of mixpanel_default.export need at least 365 requests. At 60 requests an hour the last request can be sent 6.0
+hours after the first, if this load has the quota to itself.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class LoadPlan:
 
 
 def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | None = None) -> LoadPlan:
-    """Say what days of a source cost. Asks nobody but Airflow, for the connection.
+    """Compute the cost of a source's days. Only reads the connection from Airflow.
 
-    :param days: as the operator takes them, ``2026-01-01..2026-12-31``.
-    :param connection: the source's; by default Airflow's, by the source's ``conn_id``.
-    :raises ConfigError: if there is no such connection, or it is wrong.
+    :param days: in the operator's syntax, ``2026-01-01..2026-12-31``.
+    :param connection: the source's. By default Airflow's, by the source's ``conn_id``.
+    :raises ConfigError: the connection is missing or wrong.
     """
     day_list = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
     source_connection = connection or credentials.resolve_connection(source.conn_id)
@@ -81,7 +81,6 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
 
 
 def _hours_between(requests: int, quota: Quota) -> float:
-    """Return how long after the first request the last can be sent."""
     return max(0, math.ceil(requests / quota.requests) - 1) * quota.seconds / 3600
 
 

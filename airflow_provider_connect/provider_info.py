@@ -1,4 +1,4 @@
-"""What Airflow reads about this package before it imports any other part of it. Standard library only."""
+"""Metadata that Airflow reads before it imports any other part of this package. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``airflow connect check``: everything that can be known of a pipeline before a row is moved, in one report.
+"""``airflow connect check``: checks a pipeline before any row is moved, in one report.
 
-It makes nothing in the sink: where only making something would tell, the report says that it was not looked at.
+It creates nothing in the sink. If only creating would tell, the report says ``not checked``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STATES: dict[Level, str] = {"ok": FINE, "note": NOTE, "problem": PROBLEM, "later
 
 @command
 def check(args: Namespace) -> int:
-    """Print a line for each thing that was looked at, and end as the worst of them says."""
+    """Print a line for each check. The exit code is that of the worst."""
     source, lines = source_of_arguments(args), []
     if source is not None:
         report = CheckReport(f"{source.name}/{source.stream_key}")
@@ -67,7 +67,7 @@ def check(args: Namespace) -> int:
 
 @dataclass
 class CheckReport:
-    """What was found of one task."""
+    """Results of one task's checks."""
 
     task: str
     lines: list[dict[str, Any]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class CheckReport:
         self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
 
     def run_step(self, subject: str, step: Callable[[], _Result]) -> _Result | None:
-        """Return what a step returns; None, with a line for each problem, if it raises one."""
+        """Return the result of a step. If it raises, add a line for each problem and return None."""
         try:
             return step()
         except RetriableError as error:
@@ -91,7 +91,7 @@ class CheckReport:
 
 
 def check_task(task: DeclaredTask, text: str | None, report: CheckReport) -> None:
-    """Look at one task, as far as one step lets the next one look."""
+    """Check one task, up to the first step that prevents the next."""
     day = report.run_step("options", lambda: task.parse_day(text))
     pipeline = None if day is None else report.run_step("options", lambda: task.render(day))
     if day is None or pipeline is None:
@@ -111,7 +111,7 @@ def check_task(task: DeclaredTask, text: str | None, report: CheckReport) -> Non
 
 
 def check_source(source: Source, text: str | None, report: CheckReport) -> None:
-    """Look at a source that no task has."""
+    """Check a source without a task."""
     day = report.run_step("options", lambda: parse_day(text, source.timezone))
     connection = report.run_step("connections", lambda: credentials.resolve_source(source))
     if day is None or connection is None:
@@ -122,14 +122,12 @@ def check_source(source: Source, text: str | None, report: CheckReport) -> None:
 
 
 def _check_source_columns(source: Source, connection: Connection, day: Day, report: CheckReport) -> pa.Schema | None:
-    """Return the columns of the source; None if it does not tell them."""
     if not _passes_preflight(source, connection, day, report) and column_names(source) is None:
         return None  # its schema would fail as its preflight did
     return report.run_step("source", lambda: _read_schema(source, connection, report))
 
 
 def _passes_preflight(source: Source, connection: Connection, day: Day, report: CheckReport) -> bool:
-    """Return whether the source's preflight found nothing that stands in the way of a run."""
     inspects = source.capability(Inspects)
     if inspects is None:
         report.add("source: preflight", UNKNOWN, f"source {source.name!r} has no preflight; a preview tries it")
@@ -154,7 +152,7 @@ def _read_schema(source: Source, connection: Connection, report: CheckReport) ->
 def _check_shapes(
     pipeline: RenderedTask, connections: Connections, schema: pa.Schema, report: CheckReport
 ) -> pa.Schema | None:
-    """Return the columns behind the shapes; None if they do not fit the source's, or lack something."""
+    """Return the columns after the shapes. None if they do not fit the source's columns, or a connection is missing."""
     if not pipeline.chain:
         return schema
 

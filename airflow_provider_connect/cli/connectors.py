@@ -1,6 +1,6 @@
-"""``airflow connect docs`` and ``new``: a connector's options, from the code, and the beginning of one of your own.
+"""``airflow connect docs`` and ``new``: a connector's options, and the skeleton of a new connector.
 
-What ``new`` writes passes the first step of the shipped suite.
+The skeleton passes the first step of the conformance suite.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from airflow_provider_connect.errors import ConfigError
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """An option of a connector.
 
-    :param type: in words; texts that it may be are quoted, with ``|`` between them.
-    :param default: as Python has it; None if the option is required.
+    :param type: readable type. Allowed texts are quoted, separated by ``|``.
+    :param default: Python literal. None if the option is required.
     """
 
     name: str
@@ -74,7 +74,7 @@ _ROOMS = {"sources": registry.source_class, "sinks": registry.sink_class}
 
 @command
 def describe(args: Namespace) -> None:
-    """Print the options of each connector of a name."""
+    """Print the options of all connectors of a name."""
     names_by_room = {room: registry.names(room) for room in _ROOMS}
     connectors = [
         class_of(args.connector) for room, class_of in _ROOMS.items() if args.connector in names_by_room[room]
@@ -103,7 +103,7 @@ _NAME = "[a-z][a-z0-9_]*"
 
 @command
 def write_connector(args: Namespace) -> None:
-    """Write two files into the working folder, and say what comes next."""
+    """Write two files into the working folder and print the next step."""
     written = write_scaffold(args.kind, args.name, Path.cwd())
     for path in written:
         print_note(f"Wrote {path}")
@@ -114,9 +114,9 @@ def write_connector(args: Namespace) -> None:
 
 
 def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
-    """Write a connector's module and its test; return their paths.
+    """Write a connector's module and its test. Returns their paths.
 
-    :raises ConfigError: the name cannot be one, is taken, or a file is there already; then nothing is written.
+    :raises ConfigError: the name is invalid or taken, or a file exists. Nothing is written then.
     """
     if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
         raise ConfigError(f"{name!r} is no name for a connector: small letters, digits and underscores, a letter first")

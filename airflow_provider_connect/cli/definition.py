@@ -1,4 +1,4 @@
-"""Every command with its arguments, as Airflow's own command line declares them. Read with each call of ``airflow``."""
+"""All commands with their arguments, as Airflow's command line declares them. Read by each call of ``airflow``."""
 
 from __future__ import annotations
 
@@ -82,24 +82,22 @@ _DAG_ARGUMENTS = (ARG_BUNDLE_NAME, ARG_OUTPUT)
 def _command(name: str, function: str, help_text: str, *args: Arg, description: str | None = None) -> ActionCommand:
     """Return a command.
 
-    :param function: in a module of this room, which is imported when the command is called.
+    :param function: name in a module of this package, imported when the command is called.
     """
     call = lazy_load_command(f"{_ROOM}.{function}")
     return ActionCommand(name=name, help=help_text, description=description, func=call, args=(*args, ARG_VERBOSE))
 
 
 def _tasks_command(name: str, function: str, help_text: str, *args: Arg) -> ActionCommand:
-    """Return a command of a DAG's tasks, or of one of them."""
     return _command(name, function, help_text, _DAG_ID, _TASK_ID, *args, *_DAG_ARGUMENTS)
 
 
 def _task_command(name: str, function: str, help_text: str, *args: Arg) -> ActionCommand:
-    """Return a command of one task."""
     return _command(name, function, help_text, _DAG_ID, _ONE_TASK_ID, *args, *_DAG_ARGUMENTS)
 
 
 def get_commands() -> list[GroupCommand]:
-    """Return the group ``connect``."""
+    """Return the command group ``connect``."""
     return [
         GroupCommand(
             name="connect",

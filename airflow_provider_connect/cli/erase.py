@@ -1,7 +1,7 @@
 """``airflow connect erase``: counts or deletes people's rows in a sink.
 
-Airflow's audit log keeps the arguments of each call. So ids are read from a file or from the standard input. Messages
-and output contain no ids either.
+Airflow's audit log keeps the arguments of each call, so ids are read from a file or the standard input. Messages and
+output contain no ids.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def erase_people(args: Namespace) -> None:
 def read_ids(file: str) -> list[str]:
     """Return the ids of a file, one a line, without empty lines.
 
-    :param file: path of the file; ``-`` is the standard input.
+    :param file: path of the file. ``-`` is the standard input.
     :raises ConfigError: the file cannot be read, or is not UTF-8.
     """
     if file == STANDARD_INPUT:

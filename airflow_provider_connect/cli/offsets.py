@@ -1,4 +1,4 @@
-"""``airflow connect offsets …`` and ``ledger``: what is done, by tasks' Variables, and by a sink's ledger."""
+"""``airflow connect offsets …`` and ``ledger``: settled days by offsets, and published days by a sink's ledger."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def show_offset(args: Namespace) -> None:
 
 @command
 def list_gaps(args: Namespace) -> int:
-    """Print each range of missing days; end with :data:`.EXIT_PROBLEMS` if there is one."""
+    """Print each range of missing days. Exits with :data:`.EXIT_PROBLEMS` if there is one."""
     selected = offsets.stored_offsets() if args.offset is None else dict([_find_offset(args.offset)])
     unreadable = [name for name, offset in selected.items() if offset is None]
     rows = [
@@ -66,7 +66,7 @@ def list_gaps(args: Namespace) -> int:
 
 @partial(command, changes=True)
 def reset_offset(args: Namespace) -> int:
-    """Delete an offset, once a person has agreed."""
+    """Delete an offset after a prompt."""
     name, offset = _find_offset(args.offset)
     if not args.yes and not _ask_reset(name, offset):
         print_note("Nothing was changed")
@@ -78,7 +78,7 @@ def reset_offset(args: Namespace) -> int:
 
 @command
 def export_offsets(args: Namespace) -> None:
-    """Print all offsets as one JSON object: a Variable's name, and what it holds."""
+    """Print all offsets as one JSON object of Variables."""
     values = {
         offsets.PREFIX + name: offset.model_dump(mode="json")
         for name, offset in offsets.stored_offsets().items()
@@ -108,7 +108,7 @@ def _offset_line(name: str, offset: Offset | None) -> dict[str, Any]:
 def _find_offset(name: str) -> tuple[str, Offset | None]:
     """Return the offset of a name, with or without its Variable's prefix.
 
-    :raises ConfigError: if there is none.
+    :raises ConfigError: there is no such offset.
     """
     offsets_by_name = offsets.stored_offsets()
     short_name = name.removeprefix(offsets.PREFIX)
@@ -132,7 +132,7 @@ def _range_text(first: dt.date, last: dt.date) -> str:
 
 @command
 def show_day(args: Namespace) -> int:
-    """Print the newest publish of a day, for each task; end with :data:`.EXIT_PROBLEMS` if a sink has none."""
+    """Print each task's newest publish of a day. Exits with :data:`.EXIT_PROBLEMS` if a sink has none."""
     rows, missing_count = [], 0
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
         day = task.parse_day(args.day)

@@ -1,6 +1,6 @@
-"""``airflow connect plan``: what days cost, from the vendor's limits and from how long earlier days took.
+"""``airflow connect plan``: cost of days, from the vendor's limits and the duration of earlier days.
 
-With ``--changed`` it lists days that were loaded with other options, and the backfill for them.
+``--changed`` lists days that were loaded with other options, and the backfill for them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ def _plan_line(task: DeclaredTask, text: str) -> dict[str, Any]:
 
 
 def _ledger_figures(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
-    """Return what the newest days of the ledger tell of these."""
     published = ledger.days()
     replaces_whole = pipeline.sink.replaces_whole(pipeline.source.kind)
     settled = Settled.from_published(published, days[0].date, replaces_whole=replaces_whole).days
@@ -71,9 +70,9 @@ def _ledger_figures(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day])
 
 
 def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
-    """Return how long a day takes from its poll to its publish; None if no row tells.
+    """Return the median seconds of a day from poll to publish. None without a suitable row.
 
-    A generation that was confirmed does not tell: its poll is the last one, its publish the first.
+    A confirmed generation is skipped: its poll is the last one, its publish the first.
     """
     durations = [
         (row.published_at - row.polled_at).total_seconds()

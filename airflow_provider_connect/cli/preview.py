@@ -33,7 +33,7 @@ _Shape = Callable[["pa.RecordBatch", Counter[str]], "pa.RecordBatch"]
 
 @command
 def show_rows(args: Namespace) -> None:
-    """Print rows; say before what they cost."""
+    """Print the cost, then rows."""
     if args.rows < 1:
         raise ConfigError("--rows: ask for at least one")
     source = source_of_arguments(args)
@@ -55,10 +55,10 @@ def show_rows(args: Namespace) -> None:
 
 
 def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, max_rows: int) -> list[dict[str, Any]]:
-    """Return the first rows of a day; nothing is asked for once there are enough.
+    """Return the first rows of a day. Sends no request beyond the rows needed.
 
     :raises QuotaError: the source's quota has no room now.
-    :raises ConnectError: as a poll does.
+    :raises ConnectError: the poll failed.
     """
     tally = Tally([day])
     quota = quota_of(source, connections[source.conn_id])
@@ -96,11 +96,11 @@ def _poll_rows(poller: Poller, day: Day, max_rows: int, tally: Tally, shape: _Sh
 
 @contextmanager
 def _reserve_requests(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
-    """Hold requests as a task does, and give back what was not sent.
+    """Reserve requests like a task, and return the unsent ones at the end.
 
-    Who finds no room is told so, and takes no place in the queue: tasks do not wait for a person who may not come back.
+    Without room it fails and takes no place in the queue, so tasks do not wait for a person who may not come back.
 
-    :raises QuotaError: there is no room now.
+    :raises QuotaError: the quota has no room now.
     """
     turns = Turns(VariableStore(), quota)
     want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests, rank=1)

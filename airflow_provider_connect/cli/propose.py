@@ -1,4 +1,4 @@
-"""``airflow connect propose``: options that a source suggests from a sample. Loads nothing, shows no value."""
+"""``airflow connect propose``: options that a source derives from a sample. Loads nothing, shows no value."""
 
 from __future__ import annotations
 

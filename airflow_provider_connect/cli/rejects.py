@@ -1,4 +1,4 @@
-"""``airflow connect rejects list`` and ``show``: what was set aside of published days, without Spark."""
+"""``airflow connect rejects list`` and ``show``: rejected records of published days, without Spark."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days
 
 _DAYS = 30
 _REASONS = 3
-"""So many of a day's reasons are shown in a table; JSON and YAML have all."""
+"""Number of a day's reasons in a table. JSON and YAML have all."""
 
 
 @command
 def list_rejects(args: Namespace) -> int:
-    """Print a line for each day of which records were set aside; end with :data:`.EXIT_PROBLEMS` if there is one."""
+    """Print a line for each day with rejects. Exits with :data:`.EXIT_PROBLEMS` if there is one."""
     lines: list[dict[str, Any]] = []
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
         first, last = _first_and_last_day(task, args.days)
@@ -38,7 +38,7 @@ def list_rejects(args: Namespace) -> int:
 
 @command
 def show_rejects(args: Namespace) -> int:
-    """Print the records of a day; end with :data:`.EXIT_PROBLEMS` if the ledger has nothing of it."""
+    """Print the rejects of a day. Exits with :data:`.EXIT_PROBLEMS` if the ledger lacks the day."""
     if args.rows < 1:
         raise ConfigError("--rows: ask for at least one")
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
@@ -61,9 +61,9 @@ def show_rejects(args: Namespace) -> int:
 
 @dataclass
 class RejectCounts:
-    """A day's rejects, counted, and the first of them.
+    """Counts of a day's rejects, and the first records.
 
-    :param found: how many are still there.
+    :param remaining: number of rejects that the sink still has.
     """
 
     day_rejects: DayRejects
@@ -76,7 +76,7 @@ class RejectCounts:
     def count(cls, day: DayRejects, max_records: int = 0) -> RejectCounts:
         """Read a day's rejects to their end.
 
-        :param most: how many of them to keep.
+        :param max_records: number of records to keep.
         """
         counted = cls(day)
         for record in day.records:
@@ -89,16 +89,16 @@ class RejectCounts:
 
     @property
     def rejected(self) -> int:
-        """How many were set aside, as far as anybody knows."""
+        """Number of rejects in the ledger, else in the sink."""
         return self.remaining if self.day_rejects.ledger_count is None else self.day_rejects.ledger_count
 
     @property
     def missing(self) -> int:
-        """How many of them are not there any more."""
+        """Number of rejects that the sink no longer has."""
         return max(0, self.rejected - self.remaining)
 
     def describe(self) -> str:
-        """Say how many there are and where."""
+        """Describe number and location in a sentence."""
         missing_text = f"; {self.missing:,} of them are gone from there" if self.missing else ""
         return f"generation {self.day_rejects.generation}, {self.rejected:,} set aside, in {self.day_rejects.location}{missing_text}"
 
@@ -106,9 +106,9 @@ class RejectCounts:
 def read_rejects(
     pipeline: RenderedTask, publisher: Publisher, first: dt.date, last: dt.date, records: int
 ) -> Iterator[DayRejects]:
-    """Return what a sink keeps of some days' rejects.
+    """Return a sink's rejects of some days.
 
-    :raises ConfigError: it keeps none.
+    :raises ConfigError: the sink keeps none.
     """
     if not isinstance(publisher, KeepsRejects):
         raise ConfigError(
@@ -127,7 +127,7 @@ def _first_and_last_day(task: DeclaredTask, text: str | None) -> tuple[dt.date, 
 
 
 def format_reasons(counted: Mapping[str, int], output: str) -> dict[str, int] | str:
-    """Return how often each reason was given: all of them for a program, the most frequent as a text for people."""
+    """Return the count of each reason: all of them for a program, the most frequent as a text for people."""
     counter = Counter(counted)
     if output in ("json", "yaml"):
         return dict(counter.most_common())

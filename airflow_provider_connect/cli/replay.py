@@ -1,7 +1,7 @@
-"""``airflow connect rejects replay``: polls a day anew with the DAG as it is now, and compares what was set aside.
+"""``airflow connect rejects replay``: polls a day again with the DAG's present options and compares the rejects.
 
-Nothing is put together from the rejects: the day is loaded whole, under the same ledger as by a task (:mod:`.run`). So
-it needs a source that still has the day.
+The whole day is loaded into the same ledger as by a task (:mod:`.run`), not only the rejects. So the source must still
+have the day.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class DayInSink:
-    """What the sink says of a day.
+    """State of a day in the sink.
 
-    :param rejected: how many records were set aside.
-    :param reasons: why, of those that are still there.
+    :param rejected: number of rejects.
+    :param reasons: counts of the remaining rejects' reasons.
     """
 
     row: LedgerRow
@@ -35,7 +35,7 @@ class DayInSink:
 
 
 def _replay(args: Namespace) -> int:
-    """Print what was set aside before and after; end with :data:`.EXIT_PROBLEMS` if anything still is."""
+    """Print the rejects before and after. Exits with :data:`.EXIT_PROBLEMS` if any remain."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     day = task.parse_day(args.day)
     pipeline = task.render(day)
@@ -66,9 +66,9 @@ replay = command(_replay, changes=True)
 
 
 def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
-    """Ask the sink for a day; None if it has nothing of it.
+    """Read a day's state from the sink. None if the sink lacks the day.
 
-    :raises ConfigError: polling the day again would not give the day again, or double it.
+    :raises ConfigError: another poll would not return the day, or double it.
     """
     with pipeline.open_publisher() as publisher:
         ledger = publisher.ledger
@@ -86,9 +86,9 @@ def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
 
 
 def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
-    """Refuse where a poll would not help.
+    """Refuse a day for which another poll would not help.
 
-    :param newest: of a snapshot, the newest published day.
+    :param newest: the newest published day of a snapshot, else empty.
     """
     name = pipeline.task.name
     if newest and newest[0] > day.date:
@@ -106,7 +106,6 @@ def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> 
 
 
 def _note_unchanged_day(pipeline: RenderedTask, day: Day, old_state: DayInSink) -> None:
-    """Say, beside an error, that the day is as it was."""
     try:
         current_state = _read_day(pipeline, day)
     except ConnectError:  # the sink is what failed
@@ -121,7 +120,6 @@ def _note_unchanged_day(pipeline: RenderedTask, day: Day, old_state: DayInSink) 
 
 
 def _note_differences(pipeline: RenderedTask, day: Day, old_state: DayInSink, new_state: DayInSink) -> None:
-    """Say what a table of two lines does not."""
     day_name = f"{pipeline.task.name}, {day}"
     if pipeline.source.kind == "snapshot":
         print_note(f"{day_name}: the source gives snapshots: this is what is there now, not what was there then")

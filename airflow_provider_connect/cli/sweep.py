@@ -1,4 +1,4 @@
-"""``airflow connect sweep``: what dead attempts left in a sink and in its stage, listed or deleted."""
+"""``airflow connect sweep``: lists or deletes leftovers of dead attempts in a sink and its stage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_connect.stage.temporary import DEAD_AFTER, files_of_dead_a
 
 @partial(command, changes=True)
 def sweep(args: Namespace) -> None:
-    """Print what would be deleted, or how many files were."""
+    """Print the leftovers, or the number of deleted files."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.dry_run:
         print_rows(
@@ -48,7 +48,6 @@ def _delete_leftovers(task: DeclaredTask) -> int:
 
 
 def _outer_folders(pipeline: RenderedTask, connections: Connections) -> list[Folder]:
-    """Return the folders outside the sink in which attempts leave files."""
     sink_stage, stage = pipeline.sink.stage_root(connections), _operator_stage(pipeline, connections)
     root = stage if sink_stage is None else Folder(sink_stage)
     if root is None:

@@ -1,4 +1,4 @@
-"""What a command is asked about: a DAG's ConnectOperator tasks, or a source of the command's own arguments.
+"""Tasks and sources that a command works on: a DAG's ConnectOperator tasks, or a source from the command's arguments.
 
 Templates of tasks are rendered for a day, outside of any run.
 """
@@ -36,7 +36,10 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 @dataclass(frozen=True)
 class DeclaredTask:
-    """A ConnectOperator task as its DAG file declares it, or why it cannot be looked at alone."""
+    """A ConnectOperator task in its DAG file.
+
+    :param operator: None for a mapped task, which has no single operator.
+    """
 
     dag: Any
     task_id: str
@@ -44,13 +47,13 @@ class DeclaredTask:
 
     @property
     def name(self) -> str:
-        """How messages name it."""
+        """Name in messages."""
         return f"{self.dag.dag_id}.{self.task_id}"
 
     def require_operator(self) -> ConnectOperator:
         """Return the operator.
 
-        :raises ConfigError: the task is mapped: only a run knows what it is mapped over.
+        :raises ConfigError: the task is mapped, and only a run knows its arguments.
         """
         if self.operator is None:
             raise ConfigError(
@@ -61,19 +64,19 @@ class DeclaredTask:
 
     @property
     def zone(self) -> str:
-        """The zone of the source's days; UTC where a template hides it."""
+        """Zone of the source's days. UTC if it is a template."""
         name = self.require_operator().source.timezone
         return "UTC" if has_template(name) else name
 
     def parse_day(self, text: str | None) -> Day:
-        """Return the day that is meant: yesterday in the source's zone by default.
+        """Parse a day. The default is yesterday in the source's zone.
 
-        :raises ConfigError: if the text is no day.
+        :raises ConfigError: the text is not a day.
         """
         return parse_day(text, self.zone)
 
     def render_days(self) -> str:
-        """Return the task's own ``days=``, rendered as yesterday's run would; "" if it names none.
+        """Render the task's ``days=`` for yesterday's run. Empty if it has none.
 
         :raises ConfigError: the template can only be rendered in a run.
         """
@@ -88,9 +91,9 @@ class DeclaredTask:
             ) from None
 
     def render(self, day: Day) -> RenderedTask:
-        """Return what a task declares with its templates rendered as a run for this day would.
+        """Render the task's templates for a run of this day.
 
-        :raises ConfigError: with all that is wrong with any of them.
+        :raises ConfigError: with every problem.
         """
         operator = self.require_operator()
         context, jinja = _template_context(operator, self.dag, day), operator.get_template_env()
@@ -113,7 +116,7 @@ class DeclaredTask:
 
 @dataclass(frozen=True)
 class RenderedTask:
-    """The source and the sink of a task, ready to be opened, the shapes in between, and its transform.
+    """Rendered source, sink, shapes and transform of a task.
 
     :param staging: the operator's option.
     """
@@ -127,13 +130,13 @@ class RenderedTask:
 
     @property
     def key(self) -> StreamKey:
-        """The stream, as the sink's ledger knows it."""
+        """Stream in the sink's ledger."""
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def resolve_connections(self) -> Connections:
-        """Return the connections of all of them.
+        """Return the connections of source, sink and shapes.
 
-        :raises ConfigError: with every problem found.
+        :raises ConfigError: with every problem.
         """
         return credentials.resolve_all(
             self.source, self.sink, self.task.require_operator()._conn_id, self.chain.conn_ids
@@ -143,16 +146,16 @@ class RenderedTask:
     def open_publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
         """Open the sink.
 
-        :param connections: by default the sink's alone are looked up.
+        :param connections: None resolves the sink's only.
         """
         resolved = self.resolve_sink_connections() if connections is None else connections
         with closing_quietly(self.sink.open(self.key, resolved), print_note) as publisher:
             yield publisher
 
     def resolve_sink_connections(self) -> Connections:
-        """Return the connections of the sink alone.
+        """Return the connections of the sink.
 
-        :raises ConfigError: with every problem found.
+        :raises ConfigError: with every problem.
         """
         connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
         refuse_any(self.sink.check(connections), "\n")
@@ -160,9 +163,9 @@ class RenderedTask:
 
 
 def parse_day(text: str | None, zone_name: str) -> Day:
-    """Return the day that is meant: yesterday in the zone by default.
+    """Parse a day. The default is yesterday in the zone.
 
-    :raises ConfigError: if the text is no day.
+    :raises ConfigError: the text is not a day.
     """
     if text is None:
         return Day(date=dt.datetime.now(zone(zone_name)).date() - ONE_DAY, zone=zone_name)
@@ -180,9 +183,9 @@ def open_source(source: Source, connection: Connection, context: PollContext = A
 
 
 def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[DeclaredTask]:
-    """Return a DAG's ConnectOperator tasks, or the one that is named.
+    """Return a DAG's ConnectOperator tasks, or the named one.
 
-    :raises ConfigError: if there is no such DAG or task, or the DAG has none.
+    :raises ConfigError: there is no such DAG or task, or the DAG has none.
     """
     try:
         dag = get_bagged_dag(list(bundles or ()), dag_id)
@@ -206,9 +209,9 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
 
 
 def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
-    """Return a DAG's only ConnectOperator task, or the one that is named.
+    """Return a DAG's only ConnectOperator task, or the named one.
 
-    :raises ConfigError: if it has several, too.
+    :raises ConfigError: there is no such task, or there are several and none is named.
     """
     tasks = connect_tasks(dag_id, task_id, bundles)
     if len(tasks) > 1:
@@ -223,19 +226,18 @@ def _is_connect_task(task: Any) -> bool:
 
 
 def _unmapped_operator(task: Any) -> ConnectOperator | None:
-    """Return what can be looked at outside of a run: not a task that is mapped, nor one of a mapped group."""
+    """Return the operator. None for a mapped task or a task of a mapped group."""
     return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
 
 
 def _validate_argument(name: str, value: Any) -> Any:
-    """Return what an operator's argument was rendered to, checked."""
     if name in ("staging", "transform"):
         return value
     return Chain.of(validate_shapes(value)) if name == "shape" else value.checked()
 
 
 class _VariableValues:
-    """``var.value`` in a template."""
+    """Values of ``var.value`` in a template."""
 
     def __getattr__(self, name: str) -> str:
         return self.get(name)
@@ -248,7 +250,6 @@ class _VariableValues:
 
 
 def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
-    """Return what a template may ask for that a day alone tells."""
     params: Any = operator.params
     date = str(day)
     return {
@@ -265,7 +266,7 @@ def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str
 
 
 def source_of_arguments(args: Namespace) -> Source | None:
-    """Return the source that the arguments declare; None if they name a DAG.
+    """Build the source of the arguments. None if they name a DAG.
 
     :raises ConfigError: neither or both are named, or the options are wrong.
     """

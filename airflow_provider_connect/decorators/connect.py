@@ -1,7 +1,7 @@
-"""``@task.connect``: source and sink are made by a function, when the task runs.
+"""``@task.connect``: a function returns source and sink when the task runs.
 
-The decorated task is a task of its own that holds the operator's arguments. When it runs, it calls the function, makes
-a :class:`ConnectOperator` of what comes back, and lets that do the work.
+The decorated task holds the operator's arguments. In a run it calls the function, builds a :class:`ConnectOperator`
+from the result, and delegates to it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _RETURNED_BY_FUNCTION = ("source", "sink")
 
 
 class _FunctionOperator(ConnectOperator):
-    """The operator that a run makes. Airflow does not know it: its events are those of the decorated task.
+    """Operator built in a run. Airflow does not know it: its events are those of the decorated task.
 
-    :param alias: through which the sink's own asset gets its event, where the DAG file could not name it.
-    :param emits: whether the task has the asset, or an alias, as an outlet.
+    :param alias: alias through which the sink's asset gets its event, if the DAG file could not name the asset.
+    :param emits: True if the task has the asset, or an alias, as an outlet.
     """
 
     declared_by = "function"
@@ -58,14 +58,14 @@ class _FunctionOperator(ConnectOperator):
 
 
 class ConnectDecoratedOperator(DecoratedOperator):
-    """A task whose source and sink a function makes.
+    """Task whose source and sink come from a function.
 
     :param python_callable: the function.
     :param op_args: its arguments (templated).
-    :param op_kwargs: its named arguments (templated).
-    :param asset: as for :class:`ConnectOperator`; without one, no event is emitted unless ``outlets`` has an
+    :param op_kwargs: its keyword arguments (templated).
+    :param asset: as for :class:`ConnectOperator`. Without one, no event is emitted unless ``outlets`` has an
         :class:`AssetAlias`.
-    :param kwargs: everything else that :class:`ConnectOperator` takes. Its text may be templates.
+    :param kwargs: other arguments of :class:`ConnectOperator`. Their text may be templates.
     """
 
     custom_operator_name = "@task.connect"
@@ -121,27 +121,27 @@ class ConnectDecoratedOperator(DecoratedOperator):
             raise ConfigError("@task.connect: asset_events='day' needs an asset known before: give asset=Asset(…)")
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
-        """Render a templated field; of a shape, its text options."""
+        """Render a templated field. Of a shape the text options are rendered."""
         if not isinstance(content, Options):
             return super().render_template(content, context, jinja_env, seen_oids)
         render = super().render_template
         return content.rendered(lambda text: render(text, context, jinja_env))
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Call the function, and move the days; return the short report.
+        """Call the function, move the days and return the short report.
 
         :raises AirflowFailException: a person must act, or the data is bad.
-        :raises TryAgainError: the same may succeed later.
-        :raises TaskDeferred: it is too early, or the source's quota has no room; :meth:`go_on` is called when it has.
+        :raises TryAgainError: a later try may succeed.
+        :raises TaskDeferred: the day is not ready, or the source's quota has no room. Airflow then calls :meth:`go_on`.
         """
         return self.go_on(context)
 
     def go_on(
         self, context: Context, event: Any = None, left: dict[str, Any] | None = None, moved: str | None = None
     ) -> dict[str, Any]:
-        """Do what :meth:`execute` says, from its beginning or after a wait.
+        """Do the work of :meth:`execute`, from the beginning or after a wait.
 
-        :param moved: what the function gave before the wait, as a digest.
+        :param moved: digest of the function's result before the wait.
         """
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
@@ -167,14 +167,14 @@ class ConnectDecoratedOperator(DecoratedOperator):
             self.published_link = operator.published_link
 
     def on_kill(self) -> None:
-        """Stop Spark, and remove what the task left on disk."""
+        """Stop Spark and delete the task's files."""
         if self._operator is not None:
             self._operator.on_kill()
 
     def _build_operator(self, context: Context) -> _FunctionOperator:
-        """Call the function, and make the operator of what it gives.
+        """Call the function and build the operator from its result.
 
-        :raises ConfigError: if that is wrong.
+        :raises ConfigError: the result is wrong.
         """
         names: Any = dict(context)
         context_merge(names, self.op_kwargs)
@@ -188,10 +188,10 @@ class ConnectDecoratedOperator(DecoratedOperator):
 
 
 class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
-    """What ``@task.connect`` makes of a function."""
+    """Result of ``@task.connect`` for a function."""
 
     def _expand(self, expand_input: Any, *, strict: bool) -> Any:
-        """Make the mapped task, with the defaults and outlets that Airflow takes from the DAG file alone."""
+        """Build the mapped task, with the defaults and outlets that Airflow reads from the DAG file only."""
         asset = self.kwargs.get("asset")
         dag = self.kwargs.get("dag") or DagContext.get_current()
         group = self.kwargs.get("task_group") or TaskGroupContext.get_current(dag)
@@ -210,7 +210,7 @@ class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
 def connect_task(
     python_callable: Callable[..., Any] | None = None, *, multiple_outputs: bool | None = None, **kwargs: Any
 ) -> TaskDecorator:
-    """Make a task of a function that returns ``(source, sink)``, or a dict of :class:`ConnectOperator`'s arguments.
+    """Make a task from a function that returns ``(source, sink)``, or a dict of :class:`ConnectOperator`'s arguments.
 
     ::
 
@@ -220,11 +220,11 @@ def connect_task(
 
         load.expand(project=projects())
 
-    The function runs when the task runs, once for each try, and once more after each wait: what it gives may depend on
-    its arguments and on the run alone. Its text is taken as it is, also if it looks like a template.
+    The function runs at each try and again after each wait, so its result may depend on its arguments and on the run
+    only. Its text is not rendered, even if it looks like a template.
 
-    :param multiple_outputs: whether each part of the report is an XCom of its own, too.
-    :param kwargs: of :class:`ConnectDecoratedOperator`.
+    :param multiple_outputs: True to push each part of the report as an XCom too.
+    :param kwargs: arguments of :class:`ConnectDecoratedOperator`.
     """
     _check_options(
         {name: value for name, value in kwargs.items() if name in _operator_argument_names()}, kwargs.get("asset")
@@ -243,7 +243,7 @@ def connect_task(
 
 
 def _operator_argument_names() -> set[str]:
-    """Return the arguments of our operator and Spark's that a plain task has not."""
+    """Return the arguments of ConnectOperator and SparkSubmitOperator that BaseOperator lacks."""
     names: set[str] = set()
     for cls in (ConnectOperator, SparkSubmitOperator):
         names |= inspect.signature(cls.__init__).parameters.keys()
@@ -258,9 +258,9 @@ def _check_options(options: Mapping[str, Any], asset: Any) -> None:
 
 
 def _arguments_from(function_name: str, returned: Any) -> dict[str, Any]:
-    """Return what a function gave as the operator's arguments.
+    """Convert a function's result to the operator's arguments.
 
-    :raises ConfigError: it is neither a pair nor such arguments.
+    :raises ConfigError: it is neither a pair nor a dict of arguments.
     """
     if isinstance(returned, Mapping):
         arguments = {str(key): value for key, value in returned.items()}

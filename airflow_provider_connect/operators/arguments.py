@@ -1,4 +1,4 @@
-"""The operator's own arguments, checked when the DAG file is read: every mistake is reported at once."""
+"""Checks of the operator's own arguments. They run when Airflow reads the DAG file and report all mistakes together."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from airflow_provider_connect.stage.transform import transform_problem
 AssetEvents = Literal["task", "day"]
 LookbackDays = int | Literal["measured"]
 RESERVED_ARGUMENTS = ("application", "application_args", "java_class", "durable", "reconnect_on_retry")
-"""Arguments of Airflow's spark-submit operator that this one sets itself."""
+"""Arguments of Airflow's spark-submit operator that ConnectOperator sets itself."""
 _FROM_AIRFLOW = ("default_args", "task_concurrency")
 
 
 def require_known_arguments(operator: type, names: Iterable[str]) -> None:
-    """Refuse arguments that the operator does not have, and name the ones that were probably meant.
+    """Refuse unknown arguments and suggest similar ones.
 
-    :raises ConfigError: with every wrong one.
+    :raises ConfigError: with every unknown argument.
     """
     known_names = {
         name
@@ -47,9 +47,9 @@ def require_known_arguments(operator: type, names: Iterable[str]) -> None:
 
 
 def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse wrong values of the operator's own arguments; a missing argument is not checked.
+    """Refuse invalid values of the operator's own arguments. Missing arguments are not checked.
 
-    :raises ConfigError: with every wrong one.
+    :raises ConfigError: with every invalid value.
     """
     checks = {
         "source": lambda value: _contract_problem(value, Source),
@@ -75,9 +75,9 @@ def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
 
 
 def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
-    """Refuse to reconcile a source that knows no count of the vendor's own.
+    """Refuse ``reconcile`` for a source without a vendor's count.
 
-    :raises ConfigError: with what to do.
+    :raises ConfigError: with the remedy.
     """
     if reconcile == "off":
         return
@@ -91,9 +91,9 @@ def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
 
 
 def require_position_ledger(source: Source, sink: Sink) -> None:
-    """Refuse increments where the sink's ledger does not keep where they ended.
+    """Refuse increments for a sink whose ledger does not keep their positions.
 
-    :raises ConfigError: with what to do.
+    :raises ConfigError: with the remedy.
     """
     if source.kind == "increment" and not sink.keeps_spans:
         raise ConfigError(
@@ -103,18 +103,18 @@ def require_position_ledger(source: Source, sink: Sink) -> None:
 
 
 def require_supported_kind(source: Source, sink: Sink) -> None:
-    """Refuse options of a sink that mean nothing for what the source's rows are.
+    """Refuse options of a sink that do not fit the source's kind of rows.
 
-    :raises ConfigError: with what to do.
+    :raises ConfigError: with the remedy.
     """
     if problems := sink.kind_problems(source.kind):
         raise ConfigError(f"source {source.name!r}, sink {sink.name!r} of {sink.target}: {'; '.join(problems)}")
 
 
 def require_reloadable(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:
-    """Refuse to look back with a sink that takes each day once, for snapshots, or by a measure that nobody takes.
+    """Refuse ``lookback_days`` if source or sink cannot load a day again, or if the source cannot measure late rows.
 
-    :raises ConfigError: with what to do.
+    :raises ConfigError: with the remedy.
     """
     if source.kind == "increment":
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Takes people's rows out of what a stream has published, and keeps them out of later loads.
+"""Deletes people's rows from a stream's target and keeps them out of later loads.
 
 >>> print(erase(source, sink, ["u-17", "u-18"]))
 /data/lake/events has 1,204 rows of 31 days with 2 values of 'distinct_id'. Nothing was changed.
@@ -52,14 +52,13 @@ def erase(
 ) -> Erasure:
     """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
-    Jobs need not be stopped: a job that has polled such rows and not published them yet polls again. After an error,
-    repeat the call: it does the rest.
+    Jobs need not be stopped: a job that has polled such rows and not published them polls again. After an error, repeat
+    the call. It continues where it stopped.
 
-    :param source: names the stream: its options as the DAG has them.
-    :param values: as the source has them: texts, integers, decimals without a fraction, UUIDs. They are compared by
-        their text.
-    :param column: named as in the target or, if a shape renames it, as in the source.
-    :param shape: the shapes of the task. If one of them masks the column, rows with the hashes of the values count.
+    :param source: the stream's source, with the options of the DAG.
+    :param values: the source's values: texts, integers, decimals without a fraction, UUIDs. They are compared by text.
+    :param column: column of the target or, if a shape renames it, of the source.
+    :param shape: the task's shapes. If one of them masks the column, rows with the values' hashes count.
     :param mode: ``count`` changes nothing.
     :param staging: the operator's option. Staged days there are among the places that may hold such rows.
     :param connections: connections of the sink and of the masks' keys, by id. By default Airflow's.
@@ -95,7 +94,7 @@ def erase(
 
 
 def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
-    """Return the stage outside the sink; None if the sink has the stage, or this machine has no staged days."""
+    """Return the stage outside the sink. None if the sink has the stage, or this machine has no staged days."""
     if sink.stage_root(connections) is not None:
         return None
     if staging is not None:
@@ -175,15 +174,15 @@ def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes,
 
 
 def _definition(ledger: Ledger) -> StreamDefinition | None:
-    """Return the definition of the stream's newest publish; None if it is not known."""
+    """Return the definition of the stream's newest publish. None if the ledger has none."""
     in_force = ledger.definition_in_force()
     return None if in_force is None else definitions_by_digest(ledger.notes()).get(in_force.digest)
 
 
 def _passes_masks(ledger: Ledger) -> bool:
-    """Tell from the ledger whether shapes masked values of the newest polled day.
+    """Return True if shapes masked values of the newest polled day, according to the ledger.
 
-    Days that an earlier version of this package loaded have no definition, but have counts of their shapes.
+    Days loaded by an earlier version of this package have no definition, but counts of their shapes.
     """
     for day in sorted(ledger.days(), reverse=True)[:_DAYS_LOOKED_AT]:
         row = ledger.row(day)

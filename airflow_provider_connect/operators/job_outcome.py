@@ -1,4 +1,4 @@
-"""What a Spark job did: its report, checked against the sink's ledger before it is believed; or why it left none."""
+"""Outcome of a Spark job: its report, checked against the sink's ledger, or the reason for a missing report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def read_report(config: JobConfig) -> JobReport | None:
-    """Return the report of a job that has ended; None if there is none, or only another attempt's."""
+    """Return the report of a job that has ended. None if it is missing or belongs to another attempt."""
     text = _read_and_delete(config.report)
     if text is None:
         return None
@@ -39,11 +39,11 @@ def read_report(config: JobConfig) -> JobReport | None:
 
 
 def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
-    """Check a report of success against the days that were asked for, and against the sink's ledger.
+    """Check a report of success against the requested days and the sink's ledger.
 
-    A superseded day that was never published has no row in the ledger; a later day must have one instead.
+    A superseded day that was never published has no row in the ledger. A later day must have one instead.
 
-    :raises RetriableError: if a day is missing from either.
+    :raises RetriableError: a day is missing in the report or the ledger.
     """
     outcomes = {day.day: day for day in report.days}
     unreported = [str(day) for day in config.all_days if not _is_settled(outcomes.get(day.date))]
@@ -67,7 +67,7 @@ def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
 
 
 def format_days(report: JobReport) -> str:
-    """Return the days of a report as a table in text."""
+    """Format the days of a report as a text table."""
     rows = [_COLUMNS, *(_cells(day) for day in report.days)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
@@ -100,7 +100,7 @@ def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
 
 
 def _read_and_delete(location: str) -> str | None:
-    """Return a report's text, and delete it: in a shared place nobody else would."""
+    """Return a report's text and delete the file, which no other process would delete in a shared folder."""
     folder_url, _, name = location.rpartition("/")
     folder = Folder(folder_url)
     try:
@@ -120,9 +120,9 @@ _NEXT_TRY = "What is published stays, and the next try goes on from there"
 
 
 def explain_exit(failure: Exception) -> RetriableError | None:
-    """Return the error that says why Spark's driver is gone; None if the failure did not come from spark-submit.
+    """Return the reason why Spark's driver ended without a report. None if the failure did not come from spark-submit.
 
-    :param failure: what the Spark provider raised: the command line, the exit code, and the end of the output.
+    :param failure: the Spark provider's error with command line, exit code and the end of the output.
     """
     code = _exit_code(failure)
     if code is None:
@@ -135,10 +135,9 @@ def explain_exit(failure: Exception) -> RetriableError | None:
 
 
 def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
-    """Return the error that a job reported; if its JVM was killed, say so first, as the job only saw Spark vanish.
+    """Return the error that a job reported, preceded by a kill of its JVM, since the job only saw Spark vanish.
 
-    Errors that have nothing to do with that stay as they are: a person must act, a day is bad, or it was published
-    meanwhile.
+    Only retriable errors change. A wrong option, bad data or a concurrent publish has nothing to do with the kill.
     """
     code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
@@ -150,14 +149,14 @@ def add_exit_cause(reported: ConnectError, failure: Exception | None) -> Connect
 
 
 def _exit_code(failure: Exception) -> int | None:
-    """Return the exit code from the Spark provider's message; None if it has none."""
+    """Return the exit code in the Spark provider's message. None if it has none."""
     match = _EXIT_CODES.search(str(failure))
     # On Kubernetes spark-submit itself may succeed, and report the exit code of the driver's pod.
     return None if match is None else int(match[1]) or int(match[2] or 0)
 
 
 def _kill_text(code: int, when: str) -> str | None:
-    """Say how the JVM was killed; None if it was not. ``when`` becomes part of the sentence."""
+    """Describe how the JVM was killed. None if it was not. ``when`` becomes part of the sentence."""
     if code == _OUT_OF_HEAP:
         return f"Spark's JVM ran out of its heap {when}: give it more with driver_memory=. {_NEXT_TRY}."
     # A shell reports a signal as its number plus 128.
@@ -166,7 +165,7 @@ def _kill_text(code: int, when: str) -> str | None:
 
 
 def _cause_text(text: str) -> str:
-    """Return the line of spark-submit's output that names the cause: the first exception, else the last line."""
+    """Return the line of spark-submit's output with the cause: the first exception, else the last line."""
     lines = [line.strip() for line in text.partition(_OUTPUT)[2].splitlines() if line.strip()]
     if not lines:
         return "; see its output above"

@@ -1,7 +1,7 @@
-"""What a task tells OpenLineage: from where to where, which columns, how many rows and bytes.
+"""OpenLineage facets of a task: datasets, columns, rows and bytes.
 
-Airflow's OpenLineage provider asks the operator once its task has ended; without that provider nothing here is called.
-There is nothing to tell at the start but the asset, which the provider takes from the task's outlets by itself.
+Airflow's OpenLineage provider calls the operator once its task has ended. Without that provider this module is not
+used. At the start only the asset is known, and the provider reads it from the task's outlets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """From where to where a task moves rows, as lineage calls it. No connection: Airflow shows operators to people."""
+    """Source and sink of a task as lineage datasets.
+
+    Contains no connection, since Airflow shows operators to people.
+    """
 
     source: Dataset
     sink: Dataset
 
     @classmethod
     def from_spec(cls, spec: RunSpec) -> DatasetPair | None:
-        """Return the way of an order; None if it has no name, for lineage must not fail a task."""
+        """Return the datasets of a run. None if they have no name: lineage must not fail a task."""
         try:
             source = spec.source.dataset(spec.connections[spec.source.conn_id])
             return cls(source, spec.sink.dataset(spec.connections))
@@ -41,16 +44,16 @@ class DatasetPair:
 
 
 def column_origins(report: JobReport | None) -> ColumnOrigins:
-    """Return what each column of the target is made of: the column of the same name, unless shapes say otherwise."""
+    """Return the source columns of each target column: the column of the same name, unless shapes change it."""
     if report is None:
         return {}
     return report.made_of or {name: (name,) for name in report.columns}
 
 
 def build_facets(datasets: DatasetPair | None, report: JobReport | None) -> OperatorLineage[Any, Any]:
-    """Return what the provider puts into its event.
+    """Build the provider's event of a task.
 
-    :param report: of what was done; None if nothing was, as the task failed before.
+    :param report: the task's report. None if the task failed before its job.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415  # an extra of the package
 

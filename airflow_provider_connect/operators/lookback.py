@@ -1,7 +1,7 @@
-"""Which days before its window a run loads again: those that late rows may have reached since they were polled.
+"""Days before its window that a run loads again: those with possible late rows since their last poll.
 
-Thirty runs of a catchup, each with three days of lookback, must not poll 120 days. So a day is left alone if somebody
-has polled it since the end of the run's own window: what a later run would find by looking back, that poll has found.
+Thirty runs of a catchup, each with three days of lookback, must not poll 120 days. So a day is skipped if it was polled
+after the end of the run's own window: that poll has all rows that a lookback of this run could find.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BACKFILL = "backfill"
 def find_lookback_days(
     spec: RunSpec, lookback_days: LookbackDays, ready_after: dt.timedelta | None, context: Context
 ) -> tuple[Day, ...]:
-    """Return the days before the window that the run loads again, oldest first; none in a backfill's run.
+    """Return the days before the window that the run loads again, oldest first. Empty in a backfill's run.
 
     :raises ConnectError: the sink's ledger cannot be read.
     """
@@ -63,7 +63,7 @@ def find_lookback_days(
 
 
 def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date | None) -> list[Day]:
-    """Return the days that lie so many days before a window, but not before the origin."""
+    """Return up to ``lookback_days`` days before a window, not before the origin."""
     first, last = days[0].date - ONE_DAY * lookback_days, days[0].date - ONE_DAY
     if origin is not None:
         first = max(first, origin)
@@ -71,9 +71,9 @@ def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date 
 
 
 def days_not_polled_since(days: Iterable[Day], rows: Iterable[LedgerRow], moment: dt.datetime) -> tuple[Day, ...]:
-    """Return the days that the ledger has, and that were polled before a moment only.
+    """Return the days in the ledger whose last poll was before a moment.
 
-    A row that does not say when it was polled goes by when it was published. One that says neither is left alone.
+    A row without a time of polling counts by its time of publishing. A day without either is left out.
     """
     polled_at = {row.day: row.polled_at or row.published_at for row in rows}
     return tuple(day for day in days if (time := polled_at.get(day.date)) is not None and time < moment)

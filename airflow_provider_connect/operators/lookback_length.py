@@ -1,9 +1,9 @@
-"""How many days a run must look back: what the last days' rows say about how late they came.
+"""Computes how many days a run must look back, from the lateness of rows in the last days.
 
-A day that is loaded once more N days later gets the rows that came until then. Nobody sees what comes later still, so
-that N could never grow. So ``"measured"`` also loads the day :data:`.MAX_LATE_DAYS` before once more, as a probe. That day
-is *whole* then. The probe also brings what the short lookback left: N decides how soon a late row is there, not whether
-it ever is.
+A day that is loaded again N days later gets the rows that arrived until then. Later rows would never be seen, so N
+could never grow. So ``"measured"`` also loads the day :data:`.LATE_DAYS` before again, as a probe. That day then counts
+as *whole*. The probe also loads the rows that a short lookback missed: N decides how soon a late row is loaded, not
+whether.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from airflow_provider_connect.stage.counts import LATE_COUNTS, MAX_LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day
 
 MEASURED_DAYS = 14
-"""How many of the newest whole days count: two weeks hold each weekday twice."""
+"""Number of newest whole days that count. Two weeks contain each weekday twice."""
 
 MIN_WHOLE_DAYS = 7
-"""How many whole days there must be."""
+"""Smallest number of whole days for a measurement."""
 
 LATE_ROWS_ONE_IN = 10_000
-"""Which share of the sent rows may come later than a lookback reaches: one in so many. The probe brings these."""
+"""One in this many sent rows may come later than the lookback reaches. The probe loads these."""
 
 
 @dataclass(frozen=True)
 class LookbackLength:
-    """What was found.
+    """Measured length of the lookback.
 
-    :param days: how many days to look back.
-    :param text: why, for the log.
+    :param days: number of days to look back.
+    :param reason: the figures behind it, for the log.
     """
 
     days: int
@@ -45,19 +45,19 @@ def days_to_measure(days: Sequence[Day]) -> tuple[Day, ...]:
 
 
 def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
-    """Return the days before a window that are whole once they are loaded with it."""
+    """Return the days before a window that become whole when they are loaded with it."""
     shifted = (Day(date=day.date - ONE_DAY * MAX_LATE_DAYS, zone=day.zone) for day in days)
     return tuple(day for day in shifted if day.date < days[0].date and day.hours > 0)
 
 
 def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> LookbackLength:
-    """Return how many days a run must look back, from 1 to :data:`.MAX_LATE_DAYS`; that many if too little is known.
+    """Return how many days a run must look back, from 1 to :data:`.LATE_DAYS`.
 
-    Too short a lookback would be a guess, and one of full length costs requests for a few days only: it loads just the
-    days from which one learns.
+    With too few whole days it is the maximum. The maximum costs requests for a few days only, since it loads exactly
+    the days that the measurement needs.
 
     :param days: see :func:`days_to_measure`.
-    :param rows: what the ledger has of them.
+    :param rows: the ledger's rows of these days.
     """
     usable_rows = {row.day: row for row in rows if _has_late_rows_counted(row)}
     days_with_rows = [(day, usable_rows[day.date]) for day in days if day.date in usable_rows]
@@ -87,10 +87,10 @@ def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Lookback
 
 
 def _has_late_rows_counted(row: LedgerRow) -> bool:
-    """Tell whether a row has late rows, and the rows that these are some of: those that the vendor sent.
+    """Return True if a row counts late rows, and the sent rows that contain them.
 
-    Late rows are counted as they come, before shapes. Some versions of this package did not record how many rows shapes
-    left out, and such a row may have fewer rows than late ones.
+    Late rows are counted on arrival, before shapes. Some versions of this package did not record how many rows shapes
+    left out, so such a row may have fewer rows than late ones.
     """
     late = row.counts.get(LATE_COUNTS[0])
     return late is not None and rows_from_vendor(row) > 0 and late <= rows_from_vendor(row)
@@ -102,7 +102,6 @@ def _is_whole(day: Day, row: LedgerRow) -> bool:
 
 
 def _shortest_lookback(rows: Sequence[LedgerRow]) -> int:
-    """Return the shortest lookback that leaves no more than the share that may be left."""
     total = sum(rows_from_vendor(row) for row in rows)
     sufficient = (
         length

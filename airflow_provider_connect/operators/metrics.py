@@ -1,7 +1,7 @@
-"""What a task tells Airflow's metrics; ``docs/metrics.md`` lists it.
+"""Metrics of a task, as listed in ``docs/metrics.md``.
 
-Airflow sends them to StatsD or OpenTelemetry, with tags where those are enabled. Names without tags, which Airflow
-calls legacy names, end with DAG and task, and are sent as long as Airflow's own are (``[metrics] legacy_names_on``).
+Airflow sends them to StatsD or OpenTelemetry, with tags if those are enabled. Names without tags (Airflow's legacy
+names) end with DAG and task, and are sent as long as Airflow's own are (``[metrics] legacy_names_on``).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True)
 class Metrics:
-    """The metrics of one task. None of them may fail it.
+    """Metrics of one task. An error while sending is logged and does not fail the task.
 
-    :param tags: Airflow's own tags of the task, and ours.
+    :param tags: Airflow's own tags of the task, and the connector's.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Metrics:
         return cls(airflow_tags | {name: _NOT_IN_TAGS.sub("_", text) for name, text in connect_tags.items()})
 
     def send_job(self, report: JobReport) -> None:
-        """Tell what one Spark job did, also if it failed. Days that it found published count as nothing."""
+        """Send the figures of one Spark job, failed or not. Days published by an earlier try do not count."""
         published = [day for day in report.days if day.status == "published"]
         counts = {
             "days": len(published),
@@ -73,7 +73,7 @@ class Metrics:
                 self._send("timing", "phase", dt.timedelta(seconds=duration), phase=phase)
 
     def send_lag(self, offset: Offset, zone_name: str, schedule: Schedule) -> None:
-        """Tell how far the stream is behind."""
+        """Send the stream's lag in days."""
         with _log_errors():
             yesterday = dt.datetime.now(zone(zone_name)).date() - ONE_DAY
             days = offset.settled.lag_days(yesterday, schedule)
@@ -81,12 +81,12 @@ class Metrics:
                 self._send("gauge", "lag_days", days)
 
     def send_quota_left(self, requests: int) -> None:
-        """Tell how many requests of the quota nobody holds now."""
+        """Send the number of unreserved requests of the quota."""
         with _log_errors():
             self._send("gauge", "quota.left", requests)
 
     def send_quota_wait(self) -> None:
-        """Tell that the task waits for requests."""
+        """Count a wait for requests."""
         with _log_errors():
             self._send("incr", "quota.waits", 1)
 

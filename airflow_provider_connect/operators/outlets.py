@@ -1,7 +1,7 @@
-"""Which Airflow asset stands for what a task writes; for a mapped task, one for each of its instances.
+"""Airflow assets of a task's targets. A mapped task has one for each of its instances.
 
-Airflow accepts events only for assets that it saw when it read the DAG file, where they are outlets of the mapped task.
-An instance emits an event for each outlet *it* has, so of these it must keep only the asset of its own sink.
+Airflow accepts events only for assets that it read from the DAG file as outlets of the mapped task. An instance emits
+an event for each outlet *it* has, so it may only have the asset of its own sink.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _REMEDY = "give asset=Asset(…), which then stands for what the task writes"
 
 
 def asset_of(sink: Sink, asset: Asset | None) -> Asset:
-    """Return the asset of what a task writes: the user's, or else the sink's.
+    """Return the asset of a task's target: the user's, else the sink's.
 
-    :raises ConfigError: if there is no asset from the user and the sink's target is a template.
+    :raises ConfigError: the user gave no asset, and the sink's target is a template.
     """
     if asset is None and has_template(sink.target):
         raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is not known yet: {_REMEDY}")
@@ -40,8 +40,8 @@ def asset_of(sink: Sink, asset: Asset | None) -> Asset:
 class MappedOutlets(list[Any]):
     """Outlets of a mapped task: the user's, and the assets that its instances write.
 
-    :param given: the user's outlets. One with the URI of an instance's asset replaces it.
-    :param written: the assets of the instances.
+    :param user_outlets: the user's outlets. One with the URI of an instance's asset replaces it.
+    :param instance_assets: the assets of the instances.
     """
 
     def __init__(self, user_outlets: list[Any], instance_assets: Iterable[Asset]) -> None:
@@ -52,7 +52,7 @@ class MappedOutlets(list[Any]):
     def outlets_of_instance(self, asset: Asset) -> list[Any]:
         """Return the outlets of the instance that writes ``asset``.
 
-        :raises ConfigError: if Airflow did not see it when it read the DAG file.
+        :raises ConfigError: the asset was unknown when Airflow read the DAG file.
         """
         instance_asset = _same_uri_asset(asset, self.written)
         if instance_asset not in self.written:
@@ -61,9 +61,9 @@ class MappedOutlets(list[Any]):
 
 
 def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
-    """Return a task's outlets, what it writes among them, and the asset of what it writes.
+    """Return a task's outlets including its target's asset, and that asset.
 
-    If the user has an outlet with the same URI, that is the asset.
+    A user's outlet with the same URI is used as the asset.
     """
     user_outlets = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
     task_asset = _same_uri_asset(asset, user_outlets)
@@ -71,23 +71,22 @@ def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
 
 
 class ConnectPartial(OperatorPartial):
-    """What :meth:`ConnectOperator.partial` returns: an operator that is yet to be mapped."""
+    """Unmapped operator that :meth:`ConnectOperator.partial` returns."""
 
     def expand(self, **mapped_kwargs: Any) -> MappedOperator:
-        """Map over lists of arguments, as every operator does."""
+        """Map over lists of arguments, as for any operator."""
         self._expand_called = True  # even if it is refused: a warning that it was never mapped would hide why
         require_known_arguments(self.operator_class, mapped_kwargs)
         return super().expand(**mapped_kwargs)
 
     def _expand(self, expand_input: ExpandInput, *, strict: bool) -> MappedOperator:
-        """Make the mapped task, with the assets of all its instances as outlets."""
         self._expand_called = True
         instance_assets = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
         self.kwargs["outlets"] = MappedOutlets(_as_list(self.kwargs["outlets"]), instance_assets)
         return super()._expand(expand_input, strict=strict)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield each instance's sink and asset. A value of another task is yielded as its placeholder."""
+        """Yield each instance's sink and asset. Another task's output is yielded as its placeholder."""
         fixed = self.kwargs.get("sink"), self.kwargs.get("asset")
         if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each of the others
             lists = {name: _values(values) for name, values in mapped.items()}
@@ -132,7 +131,6 @@ def _values(values: Any) -> list[Any]:
 
 
 def _is_placeholder(value: object) -> bool:
-    """Tell whether another task will provide a value."""
     return isinstance(value, ResolveMixin)
 
 

@@ -1,8 +1,8 @@
-"""A task's part of a vendor's quota: reserved before Spark starts, and settled when its job has ended.
+"""A task's share of a vendor's quota, reserved before Spark starts and settled when its job has ended.
 
-Executors reach no Airflow, so the task reserves, and hands the job an allowance. Airflow's Variables are the one store
-that all workers see and that can be listed by prefix. They cannot compare and set; :mod:`.polling.quota.turns` does
-without. What the task waits for, it waits for deferred.
+Executors cannot reach Airflow, so the task reserves requests and passes the job an allowance. Airflow's Variables are
+the only store that all workers see and that can be listed by prefix. They have no compare-and-set, and
+:mod:`.polling.quota.turns` does without. The task waits deferred.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _MAX_IDLE_JOBS = 3
 
 @dataclass
 class QuotaJob:
-    """One job of a task, as far as the quota goes.
+    """One job of a task and its share of the quota.
 
-    :ivar is_submitted: whether it may have sent anything.
-    :ivar done: days that earlier jobs have settled. Of those, the lookback's are not asked for again.
+    :ivar is_submitted: True if the job may have sent requests.
+    :ivar settled_dates: days settled by earlier jobs. Lookback days among them are not polled again.
     """
 
     allowance: Allowance | None = None
@@ -50,7 +50,10 @@ class QuotaJob:
     settled_dates: frozenset[dt.date] = frozenset()
 
     def narrow(self, spec: RunSpec) -> RunSpec:
-        """Return what is left of an order, with what the job may send. Of days of the window the ledger knows more."""
+        """Return the spec with the job's allowance and without settled lookback days.
+
+        The driver finds settled days of the window itself in the ledger.
+        """
         return replace(
             spec,
             allowance=self.allowance,
@@ -61,16 +64,16 @@ class QuotaJob:
 
 @dataclass
 class TaskProgress:
-    """What of a task is left to do, and what it cost so far: kept over a wait.
+    """Remaining work of a task and its cost so far. Airflow keeps the fields during a wait.
 
-    :param requests: what the remaining days cost; None for all days.
-    :param failed: by day, how many requests went into polls that failed.
-    :param idle_jobs: how many jobs in a row sent nothing before their part of the quota lapsed.
-    :param least: with fewer requests no day can begin, as jobs have found out.
-    :param one_by_one: whether days are polled one after the other: one of them ran out of requests half way.
-    :param to_count: days that have to be counted before they are planned, as jobs have found out.
-    :param alone: days that are asked for alone, though they could share a request, as jobs have found out.
-    :param done: what became of the days that earlier jobs have settled: their reports, as plain JSON.
+    :param requests: cost of the remaining days. None means all days.
+    :param failed: number of requests in failed polls, by day.
+    :param idle_jobs: number of consecutive jobs that sent nothing before their reservation lapsed.
+    :param least: smallest number of requests that a day needs to start, as earlier jobs found.
+    :param one_by_one: True if days are polled one after the other, because one of them ran out of requests half way.
+    :param to_count: days that must be counted before they are planned, as earlier jobs found.
+    :param alone: days that need a request of their own, as earlier jobs found.
+    :param done: reports of the days that earlier jobs have settled, as plain JSON.
     """
 
     requests: int | None = None
@@ -84,7 +87,7 @@ class TaskProgress:
 
     @property
     def settled_reports(self) -> dict[dt.date, DayReport]:
-        """The reports of the days that are done."""
+        """Reports of the settled days."""
         return {day.day: day for day in map(DayReport.model_validate, self.done)}
 
     def merge_done(self, report: JobReport) -> list[dict[str, Any]]:
@@ -94,11 +97,14 @@ class TaskProgress:
         ]
 
     def complete_report(self, report: JobReport) -> JobReport:
-        """Return the report of the last job with the days that were done before it."""
+        """Return the last job's report with the days that earlier jobs settled."""
         return report.model_copy(update={"days": self._merge_days(report)}) if self.done else report
 
     def _merge_days(self, report: JobReport) -> tuple[DayReport, ...]:
-        """Return what became of all days. Of those done before, the later job knows at most that they are published."""
+        """Return the reports of all days.
+
+        About days settled earlier, a later job knows at most that they are published.
+        """
         settled_before, uninformative = self.settled_reports, ("already_published", "not_started")
         days_of_job = {
             day.day: day for day in report.days if day.day not in settled_before or day.status not in uninformative
@@ -112,7 +118,7 @@ def _is_settled(day: DayReport) -> bool:
 
 @dataclass
 class QuotaDemand:
-    """A quota, and what a task wants of it."""
+    """Quota and the task's demand for it."""
 
     turns: Turns
     want: QuotaClaim
@@ -120,10 +126,11 @@ class QuotaDemand:
 
 @dataclass
 class QuotaRunner:
-    """A task whose source has a quota.
+    """Runs the jobs of a task whose source has a quota.
 
-    :param counts: of the vendor's own counts, if they have a quota of their own. It is reserved second. Who finds no
-        room there gives back the first, and waits with empty hands: two tasks never wait for what the other one holds.
+    :param count_demand: demand for the vendor's counts, if they have a quota of their own. It is reserved second.
+        Without room there, the task also returns the first reservation, so two tasks never wait for each other's
+        requests.
     """
 
     spec: RunSpec
@@ -134,7 +141,7 @@ class QuotaRunner:
 
     @classmethod
     def for_task(cls, spec: RunSpec, quota: Quota, context: Context, progress: TaskProgress) -> QuotaRunner:
-        """Say what the task wants."""
+        """Compute the task's demand."""
         source, days = spec.source, spec.all_days
         requests = requests_for(source, days) if progress.requests is None else progress.requests
         want = QuotaClaim(
@@ -148,10 +155,10 @@ class QuotaRunner:
         return cls(spec, Turns(VariableStore(), quota), want, progress, _count_demand(spec, want, progress))
 
     def move(self, run_job: Callable[[QuotaJob], JobReport]) -> JobReport:
-        """Run jobs until one of them ends otherwise than for want of requests.
+        """Run jobs until one ends without a lack of requests.
 
-        :param job: runs one, and notes in the attempt how far it came.
-        :raises TaskDeferred: there is no room now.
+        :param run_job: runs one job and records its progress in the argument.
+        :raises TaskDeferred: the quota has no room now.
         """
         while True:
             grant = self.turns.reserve(self.want)
@@ -176,9 +183,9 @@ class QuotaRunner:
             self._prepare_next_job(quota_error, quota_job.report)
 
     def _reserve_counts(self, quota_job: QuotaJob) -> Grant | None:
-        """Reserve what the vendor's counts take, and note it in the attempt.
+        """Reserve requests for the vendor's counts and set the job's allowance for them.
 
-        :raises TaskDeferred: there is no room now.
+        :raises TaskDeferred: the quota has no room now.
         """
         if self.count_demand is None:
             return None
@@ -201,7 +208,7 @@ class QuotaRunner:
         )
 
     def _settle(self, turns: Turns, grant: Grant, quota_job: QuotaJob, sent_times: Sequence[float]) -> None:
-        """Give back what was not sent. A job without a report keeps all of it: nobody knows what it sent."""
+        """Return unsent requests. Without a report the whole grant counts as sent."""
         try:
             if not quota_job.is_submitted:
                 turns.settle(grant, [])
@@ -211,9 +218,9 @@ class QuotaRunner:
             self.spec.log.warning("The requests that were not sent could not be given back: %s", error)
 
     def _prepare_next_job(self, error: QuotaError, report: JobReport | None) -> None:
-        """Prepare another job for the days that are left.
+        """Prepare another job for the remaining days.
 
-        :raises TaskDeferred: the vendor refused a request, so it is no use to go on at once.
+        :raises TaskDeferred: the vendor refused a request, so another job has to wait.
         :raises QuotaError: jobs take too long to start.
         """
         has_sent = report is not None and (report.sent or report.counted)
@@ -254,13 +261,14 @@ class QuotaRunner:
         self.spec.log.info("Goes on with %d more requests: %s", self.want.requests, error)
 
     def _requests_after_running_out(self, spent_requests: Sequence[int], *, some_done: bool) -> list[int]:
-        """Return what to reserve for days that the vendor refused half way: they begin again at their first page.
+        """Return the number of requests for days that the vendor refused half way.
 
-        Twice as much, as nobody knows how many pages there are; at the most a whole hour.
+        These days start again at their first page. The number of pages is unknown, so the spent requests are doubled,
+        up to a whole hour's requests.
 
-        :param spent: how many requests each took before that.
-        :param some_done: whether the job has settled other days before, so that these had less than it.
-        :raises QuotaError: a whole hour was not enough, and will not be the next time.
+        :param spent_requests: requests that each day took before the refusal.
+        :param some_done: True if the job settled other days before, so these days had less than the whole grant.
+        :raises QuotaError: a whole hour was not enough.
         """
         hour_requests = self.turns.quota.requests
         if spent_requests and self.progress.one_by_one and self.progress.least >= hour_requests and not some_done:
@@ -288,13 +296,12 @@ class QuotaRunner:
 
 
 def _open_days(days: Sequence[Day], progress: TaskProgress) -> list[Day]:
-    """Return the days that are not done."""
     settled = progress.settled_reports
     return [day for day in days if day.date not in settled]
 
 
 def _parallel_requests(source: Source, days: Sequence[Day], progress: TaskProgress) -> int:
-    """Return how many requests may be under way at once: a day that is split has several."""
+    """Return how many requests may be sent concurrently. A day that is split has several."""
     if progress.one_by_one:
         return 1
     source_quota = source.capability(HasQuota)
@@ -303,7 +310,7 @@ def _parallel_requests(source: Source, days: Sequence[Day], progress: TaskProgre
 
 
 def _count_demand(spec: RunSpec, want: QuotaClaim, progress: TaskProgress) -> QuotaDemand | None:
-    """Return what the vendor's own counts take; None if nothing is counted, or counts have no quota of their own."""
+    """Return the demand for the vendor's counts. None if nothing is counted, or counts have no quota of their own."""
     source, days = spec.source, _open_days(spec.all_days, progress)
     counting = source.capability(Counts)
     if counting is None:
@@ -320,9 +327,9 @@ def _count_demand(spec: RunSpec, want: QuotaClaim, progress: TaskProgress) -> Qu
 
 
 def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
-    """Refuse what no hour has room for: the task would wait for ever.
+    """Refuse a cost above the hour's requests, for which the task would wait forever.
 
-    :raises ConfigError: with what to do.
+    :raises ConfigError: with the remedy.
     """
     if requests > quota.requests:
         raise ConfigError(
@@ -332,7 +339,7 @@ def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
 
 
 def _count_want(counting: Counts, days: Sequence[Day], want: QuotaClaim) -> QuotaClaim:
-    """Return what it takes to count days, for the same task: they are counted one after the other."""
+    """Return the requests to count days, for the same task. Days are counted one after the other."""
     requests, least = counting.requests_to_count(days), counting.requests_to_count(days[:1])
     return QuotaClaim(want.asker, requests, least=least, spare=least, rank=want.rank)
 

@@ -1,4 +1,4 @@
-"""What a task that waits for requests leaves in the triggerer: it looks for room, and takes none."""
+"""Trigger of a task that waits for requests. It checks for room and reserves nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _CHECKS_PER_PERIOD = 60
 
 
 class QuotaTrigger(BaseTrigger):
-    """Fires when there may be room; the task then reserves, and comes back if another was quicker.
+    """Fires when the quota may have room. The task then reserves, or waits again if another task was faster.
 
     :param quota: the fields of a :class:`.Quota`.
-    :param want: the fields of a :class:`.QuotaClaim`.
-    :param until: when there is room if nobody gives any back, in seconds since 1970.
+    :param want: the fields of a :class:`.Want`.
+    :param until: time when there is room if no task returns requests, in seconds since 1970.
     """
 
     def __init__(self, quota: dict[str, Any], want: dict[str, Any], until: float) -> None:
@@ -30,12 +30,12 @@ class QuotaTrigger(BaseTrigger):
         self.quota, self.want, self.until = quota, want, until
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return what the trigger is made of again."""
+        """Return the class path and the arguments of the trigger."""
         fields = {"quota": self.quota, "want": self.want, "until": self.until}
         return f"{type(self).__module__}.{type(self).__qualname__}", fields
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look now and then, and keep the task's place in the queue meanwhile."""
+        """Check for room from time to time and keep the task's place in the queue."""
         turns, want = Turns(VariableStore(), Quota(**self.quota)), QuotaClaim(**self.want)
         until, pause, failures = self.until, turns.quota.seconds / _CHECKS_PER_PERIOD, 0
         while True:

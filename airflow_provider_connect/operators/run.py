@@ -1,6 +1,6 @@
-"""One run of the operator's task: plan, start Spark, check its report against the ledger, move the offset.
+"""One run of the operator's task: plan, start Spark, check the report against the ledger, update the offset.
 
-It is kept apart from the operator, so that parsing a DAG file does not import it.
+This module is separate from the operator so that parsing a DAG file does not import it.
 """
 
 from __future__ import annotations
@@ -45,17 +45,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What the user told the operator, templates rendered: its own parameters by their names, and Spark's.
+    """Inputs of a run: the operator's arguments with rendered templates, and Spark's.
 
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
-    :param as_written: source, shapes and transform with their templates, and who wrote them: see :class:`.DeclaredOptions`.
+    :param declared_options: source, shapes and transform with their templates, and their author. See
+        :class:`.DeclaredOptions`.
     :param end_date: the task's own, or its DAG's if that is earlier.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
-    :param connections: of source, sink and shapes, resolved once for all that the task does with them.
-    :param log: the task's log; ``metrics`` its metrics.
-    :param allowance: the part of the source's quota that the job may use; ``count_allowance`` that for its counts.
+    :param connections: connections of source, sink and shapes, resolved once.
+    :param allowance: the job's share of the source's quota.
+    :param count_allowance: the job's share of the quota for counts.
     """
 
     source: Source
@@ -86,13 +87,13 @@ class RunSpec:
 
     @property
     def all_days(self) -> tuple[Day, ...]:
-        """What is asked of the source, those of the lookback last."""
+        """All days to poll, lookback days last."""
         return (*self.days, *self.lookback)
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What to start with spark-submit: parameters of Airflow's own operator, by their names."""
+    """Parameters for spark-submit, by the names of Airflow's operator."""
 
     application: str
     application_args: list[str]
@@ -104,9 +105,9 @@ class Submission:
 
 @dataclass(frozen=True)
 class Run:
-    """A planned run: what goes to Spark, and what stays in the task.
+    """A planned run.
 
-    :param folder: the private folder through which both talk.
+    :param folder: private folder for the exchange with the Spark driver.
     """
 
     spec: RunSpec
@@ -122,14 +123,14 @@ class Run:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether the driver runs on another machine, which does not see the folder."""
+        """True if the driver runs on another machine, without access to the folder."""
         return self.deploy_mode == "cluster"
 
     @classmethod
     def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
-        """Decide all that can be decided before anything is started.
+        """Decide everything that can be decided before Spark starts.
 
-        :raises ConfigError: with what a person must put right.
+        :raises ConfigError: with the problem that a person must correct.
         """
         source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
@@ -182,11 +183,11 @@ class Run:
     def move(
         self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None] = lambda report: None
     ) -> JobReport:
-        """Run the job, believe it only if the ledger agrees, and bring the offset up to date, whatever happened.
+        """Run the job, accept its report only if the ledger agrees, and update the offset in any case.
 
-        :param submit: starts a submission, and waits for its end.
-        :param seen: gets the report, also of a job that failed.
-        :raises ConnectError: what the job's report says, or that it cannot be believed.
+        :param submit: starts a submission and waits for its end.
+        :param on_report: receives the report, also of a failed job.
+        :raises ConnectError: the job's failure, or a report that contradicts the ledger.
         """
         log, source, sink = self.spec.log, self.spec.source, self.spec.sink
         opened = sink.open(self.key, self.connections)
@@ -230,7 +231,6 @@ class Run:
         return report
 
     def _build_submission(self) -> Submission:
-        """Write what the driver needs, and return how it is started."""
         spec, job_file = self.spec, self.folder / "job.json"
         job_file.touch(mode=0o600)
         job_file.write_text(self.config.model_dump_json(), encoding="utf-8")
@@ -256,7 +256,6 @@ class Run:
         )
 
     def _delete_sealed_connections(self) -> None:
-        """Delete the sealed connections if no driver has read them."""
         if self.config.sealed_connections is not None:
             try:
                 sealed.delete_sealed(self.config.sealed_connections)
@@ -265,7 +264,7 @@ class Run:
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _update_offset_after_failure(self, ledger: Ledger) -> None:
-        """Bring the offset up to date with what was published; an error here must not hide why the task failed."""
+        """Update the offset with the published days. An error here must not hide the failure of the task."""
         try:
             spec = self.spec
             offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)
@@ -291,9 +290,9 @@ def _require_binary(binary: str, path: str | None) -> None:
 
 
 def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage: str) -> str | None:
-    """Return where polled days wait until they are published; None if the sink has a place of its own.
+    """Return the location of polled days until they are published. None if the sink stages them itself.
 
-    :raises ConfigError: if that is not given, and the workers may be other machines.
+    :raises ConfigError: no location is set, and the workers may be other machines.
     """
     if sink_stage is not None:
         return None
@@ -308,9 +307,9 @@ def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage:
 
 
 def _require_folder(location: str | None) -> None:
-    """Refuse a local path whose parent is missing: a wrong name, or a volume that is not mounted.
+    """Refuse a local path without a parent folder: a wrong name, or an unmounted volume.
 
-    :raises ConfigError: before Spark is started, which would fail for the same reason.
+    :raises ConfigError: before Spark starts, which would fail for the same reason.
     """
     path = normalise_path(location) if location else ""
     if not path.startswith("/"):

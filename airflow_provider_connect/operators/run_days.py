@@ -1,7 +1,7 @@
-"""Which days a task is for: those given, else of the run's partition key, else of its data interval.
+"""Days of a run: the operator's ``days=``, else the run's partition key, else its data interval.
 
-Never of its logical date: a run triggered by hand for the logical date D has the data interval of the day before D. The
-data interval says which day is meant, for scheduled, backfilled and manual runs alike.
+The logical date never counts: a manual run for the logical date D has the data interval of the day before D. The data
+interval is right for scheduled, backfilled and manual runs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> list[Day]:
     """Return the days to move, oldest first.
 
-    Days that lie ahead are refused before any is made: a mistyped year would be hundreds of thousands. Whether a day
-    that has begun can be read already is for the source to say.
+    Future days are refused before any is built: a mistyped year would make hundreds of thousands. The source decides
+    whether a day that has begun can be read.
 
-    :param days: the operator's rendered option; None or empty means the run's own day.
+    :param days: the operator's rendered option. None or empty means the run's own day.
     :param run: ``context["dag_run"]``.
-    :param zone_name: the source's zone, whose calendar days are meant.
-    :raises ConfigError: if the run names no day, its interval is not a whole number of them, or one of them has not
-        begun.
+    :param zone_name: the source's zone, which defines the calendar days.
+    :raises ConfigError: the run names no day, its interval is not a whole number of days, or a day has not begun.
     """
     if days is not None and not isinstance(days, str):
         raise ConfigError(f"days must be text such as '2026-10-05' or '2026-10-05..2026-10-11', not {type(days)}")
@@ -69,9 +68,9 @@ def _require_begun(first: dt.date, last: dt.date, zone_name: str, current_time: 
 
 
 def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time: dt.datetime) -> dt.datetime | None:
-    """Return when the days may be asked for; None if they may be already.
+    """Return the time when the days may be polled. None if they may be polled now.
 
-    :param ready_after: how long after a day's end its source may still be short of rows; None never waits.
+    :param ready_after: time after a day's end during which rows may be missing. None never waits.
     """
     if ready_after is None:
         return None
@@ -80,12 +79,12 @@ def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time
 
 
 def format_days(days: Sequence[Day]) -> str:
-    """Return days that follow one another the way the operator's ``days=`` writes them."""
+    """Format consecutive days in the syntax of the operator's ``days=``."""
     return str(days[0]) if len(days) == 1 else f"{days[0]}..{days[-1]}"
 
 
 def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
-    """Return the first whole day in the zone at or after a DAG's start date, which is the first day it wants."""
+    """Return the first whole day in the zone at or after a DAG's start date. It is the stream's first day."""
     if start is None:
         return None
     date = start.astimezone(zone(zone_name)).date()

@@ -1,4 +1,4 @@
-"""What the page's buttons do: what Airflow does, through Airflow's own API and with the viewer's own rights."""
+"""Actions of the page's buttons. They call Airflow's API with the viewer's rights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE_HEADER = "x-connect"
 
 
 class ClearRequest(BaseModel):
-    """Which day to load again."""
+    """Day to load again."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -33,7 +33,7 @@ class ClearRequest(BaseModel):
 
 
 class BackfillRequest(BaseModel):
-    """Which days of a DAG to run, both ends included, and which of those that have run."""
+    """Days of a DAG to run, both ends included, and which finished runs to repeat."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -44,11 +44,12 @@ class BackfillRequest(BaseModel):
 
 
 def require_own_page(headers: Mapping[str, str]) -> None:
-    """Refuse what another site's page sends through the viewer's browser, which adds their cookie.
+    """Refuse requests of other sites' pages, which arrive with the viewer's cookie.
 
-    No page of another origin can send our header, or JSON, without asking this server first, which never agrees.
+    A page of another origin cannot send this header, or JSON, without a preflight request, which this server never
+    grants.
 
-    :raises RefusedError: if this may not come from our own page.
+    :raises RefusedError: the request may come from another page.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     site = headers.get("sec-fetch-site", "same-origin")
@@ -57,9 +58,9 @@ def require_own_page(headers: Mapping[str, str]) -> None:
 
 
 async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
-    """Clear the task of the run that a day belongs to, so that Airflow runs it again.
+    """Clear the task in the day's own run, so that Airflow runs it again.
 
-    :raises RefusedError: if there is no such run, or the viewer may not.
+    :raises RefusedError: there is no such run, or the viewer has no right to clear it.
     """
     since = start_of(request.day, "UTC") - ONE_DAY
     name = StreamName(request.dag_id, request.task_id, request.map_index)
@@ -82,7 +83,7 @@ async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
 
 
 def run_to_clear(stream: Stream, day: dt.date) -> str | None:
-    """Return the run whose own day it is: that of the newest failure, else of the newest publish."""
+    """Return the run to which a day belongs: the newest failed or active one, else that of the newest publish."""
     for run in (*stream.failed_runs, *stream.active_runs):
         if run.covers(day):
             return run.run_id
@@ -91,9 +92,10 @@ def run_to_clear(stream: Stream, day: dt.date) -> str | None:
 
 
 async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
-    """Start a backfill of days in the zone of the DAG's streams; before their first run, it is not known.
+    """Start a backfill of days in the zone of the DAG's streams. The zone is unknown before their first run.
 
-    :raises RefusedError: if the days are none, Airflow has one under way, or the viewer may not.
+    :raises RefusedError: the range is empty or too long, Airflow has a backfill running, or the viewer has no right to
+        it.
     """
     if request.first > request.last or (request.last - request.first).days >= MAX_DAYS:
         raise RefusedError(422, f"{request.first} to {request.last} are no days, or more than {MAX_DAYS}")

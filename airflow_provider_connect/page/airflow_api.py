@@ -1,7 +1,7 @@
-"""Asks Airflow's own REST API with the viewer's own token, so that the viewer's rights are Airflow's to judge.
+"""Client of Airflow's REST API that uses the viewer's token, so that Airflow checks the viewer's rights.
 
-The question goes to Airflow's app in this very process: behind a proxy, with TLS or in a container, the API server
-often cannot reach its own address, and a second server would have to be asked where the first has all there is to know.
+Requests go to Airflow's app in this process. Behind a proxy, with TLS or in a container the API server often cannot
+reach its own address.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Params = Mapping[str, Any]
 
 
 class RefusedError(Exception):
-    """Airflow did not give an answer.
+    """Airflow gave no answer.
 
-    :param status: the HTTP status that says why, for the viewer.
+    :param status: HTTP status for the viewer.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -34,7 +34,7 @@ class RefusedError(Exception):
 
 
 class AirflowApi:
-    """Airflow's API as one viewer sees it.
+    """Airflow's API with the rights of one viewer.
 
     :param app: Airflow's own ASGI app.
     :param token: the viewer's.
@@ -49,27 +49,27 @@ class AirflowApi:
     async def get(self, path: str, params: Params | None = None) -> Any:
         """Return an answer.
 
-        :param path: under ``/api/v2``, its parts quoted (:func:`quote_path`).
-        :raises RefusedError: if there is none.
+        :param path: path under ``/api/v2`` with quoted parts (:func:`quote_path`).
+        :raises RefusedError: Airflow gave no answer.
         """
         return await self._send("GET", path, params=params)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Do something, and return the answer.
+        """Send an action and return the answer.
 
-        :raises RefusedError: if Airflow did not do it.
+        :raises RefusedError: Airflow refused it.
         """
         return await self._send("POST", path, json=body)
 
     async def get_if_allowed(self, path: str, params: Params | None = None) -> Any:
-        """Return an answer; None if this viewer has no right to it, or there is no such thing."""
+        """Return an answer. None if the viewer has no right to it, or it does not exist."""
         return await _unless_refused(self.get(path, params))
 
     async def list_rows(self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000) -> list[Any]:
-        """Return the rows of all pages of a listing, ``most`` of them at the most.
+        """Return the rows of all pages of a listing, up to ``max_rows``.
 
-        :param key: of the rows in each answer.
-        :raises RefusedError: if one page is refused.
+        :param key: key of the rows in each answer.
+        :raises RefusedError: a page was refused.
         """
         page_params = {"limit": min(PAGE_ROWS, max_rows), **(params or {})}
         first = await self.get(path, page_params)
@@ -86,11 +86,11 @@ class AirflowApi:
     async def list_rows_if_allowed(
         self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000
     ) -> Any:
-        """Return what :meth:`list_rows` does; None if this viewer has no right to it, or there is no such thing."""
+        """Return the rows of :meth:`list_rows`. None if the viewer has no right to them, or they do not exist."""
         return await _unless_refused(self.list_rows(path, key, params, max_rows=max_rows))
 
     async def close(self) -> None:
-        """Give back what the questions took."""
+        """Close the HTTP client."""
         await self._client.aclose()
 
     async def _send(self, method: str, path: str, **options: Any) -> Any:
@@ -120,13 +120,12 @@ async def _unless_refused(answer: Awaitable[Any]) -> Any:
 
 
 def quote_path(*parts: str) -> str:
-    """Return a path of parts that may hold any character."""
+    """Join and quote parts that may contain any character."""
     # Dots alone would climb out of their place.
     return "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 
 
 def _refusal_text(answer: httpx.Response) -> str:
-    """Return Airflow's words for what went wrong."""
     try:
         detail = answer.json()["detail"]
     except (ValueError, KeyError, TypeError):

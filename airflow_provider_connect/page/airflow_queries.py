@@ -1,4 +1,4 @@
-"""Gathers what is known of streams: one question for all of them where Airflow can answer that."""
+"""Queries of Airflow's API for streams. One query covers all streams if Airflow supports that."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _MAX_OPEN_RUNS = 4000
 _MAX_WITHOUT_STATE = 100
 _FEW_RUNS = 10
 _OVERLAP = dt.timedelta(minutes=1)
-"""Events are dated before they are committed: news begin so long before the last question."""
+"""Events are dated before they are committed, so a query for news starts this long before the last query."""
 
 RunName = tuple[str, str]  # of a DAG, and of its run
 
 
 async def read_variables(airflow: AirflowApi, prefix: str) -> dict[str, str] | None:
-    """Return Variables by their keys; None if the viewer may not read them."""
+    """Return Variables by key. None if the viewer may not read them."""
     params = {"variable_key_prefix_pattern": prefix.rstrip("/"), "order_by": "key"}
     rows = await airflow.list_rows_if_allowed("variables", "variables", params)
     return None if rows is None else {row["key"]: row["value"] for row in rows if row["key"].startswith(prefix)}
@@ -60,7 +60,7 @@ async def read_offsets(airflow: AirflowApi) -> dict[str, Offset]:
 
 
 async def list_open_runs(airflow: AirflowApi, tasks: Sequence[TaskInfo]) -> list[TaskRun]:
-    """Return the task instances of tasks of ours that are not done with their days, the newest runs first."""
+    """Return the unfinished task instances of tasks, newest runs first."""
     if not tasks:
         return []
     class_names, names = {task.class_name for task in tasks}, {task.name for task in tasks}
@@ -88,7 +88,7 @@ async def list_open_runs(airflow: AirflowApi, tasks: Sequence[TaskInfo]) -> list
 async def load_profiles(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo]
 ) -> dict[TaskName, TaskProfile]:
-    """Return what tasks read and write. Airflow is asked where that is not known, or may have changed."""
+    """Return connectors and newest runs of tasks. Airflow is queried if they are not cached or may have changed."""
     read_at = time.monotonic()
     profiles = {
         task.name: profile
@@ -117,7 +117,6 @@ async def _load_profile(airflow: AirflowApi, name: TaskName) -> TaskProfile:
 
 
 def _reports_of_success(run: TaskRun) -> list[RunDayReport]:
-    """Return what the success of a run tells of its days: that they are done."""
     if run.state != "success" or run.days is None or run.state_since is None:
         return []
     first, last = run.days
@@ -128,7 +127,7 @@ def _reports_of_success(run: TaskRun) -> list[RunDayReport]:
 async def load_newest_events(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo], current_time: dt.datetime
 ) -> dict[TaskName, EventLog]:
-    """Return the newest events of tasks: the news of all that are remembered take one question."""
+    """Return the newest events of tasks. News of all cached tasks take one query."""
     names = {task.name for task in tasks}
     logs = {name: cache.logs[name] for name in names if name in cache.logs}
     if logs and not await _add_new_events(airflow, logs, current_time):
@@ -149,7 +148,7 @@ async def load_newest_events(
 async def load_events_since(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo], since: dt.datetime, current_time: dt.datetime
 ) -> dict[TaskName, EventLog]:
-    """Return all events of tasks from a moment on."""
+    """Return all events of tasks since a moment."""
     logs = {}
     for task in tasks:
         log = cache.logs.get(task.name)
@@ -161,7 +160,7 @@ async def load_events_since(
 
 
 async def _add_new_events(airflow: AirflowApi, logs: Mapping[TaskName, EventLog], current_time: dt.datetime) -> bool:
-    """Add what came since the last question; tell whether that is all."""
+    """Add events since the last query. False if there may be more."""
     since = min(log.fetched_at for log in logs.values()) - _OVERLAP
     params: dict[str, Any] = {"timestamp_gte": since.isoformat(), "order_by": "timestamp"}
     if len(logs) == 1:
@@ -182,7 +181,6 @@ async def _add_new_events(airflow: AirflowApi, logs: Mapping[TaskName, EventLog]
 async def _load_log(
     airflow: AirflowApi, name: TaskName, since: dt.datetime | None, current_time: dt.datetime
 ) -> EventLog:
-    """Return the events of a task from a moment on; without one, the newest."""
     params = {"source_dag_id": name.dag_id, "source_task_id": name.task_id, "order_by": "-timestamp"}
     most = _NEWEST_EVENTS
     if since is not None:
@@ -197,7 +195,7 @@ async def _load_log(
 async def add_days_of_dag_runs(
     airflow: AirflowApi, runs: Sequence[TaskRun], zone_names: Mapping[TaskName, str | None]
 ) -> list[TaskRun]:
-    """Return task instances with the days that their DAG's runs say, where they do not show them themselves."""
+    """Return task instances with days. Those without days of their own get the days of their DAG run."""
     run_names = {(run.dag_id, run.run_id) for run in runs if run.days is None or run.state == "none"}
     dag_runs = await _load_dag_runs(airflow, run_names)
     dated_runs = []
@@ -211,7 +209,7 @@ async def add_days_of_dag_runs(
 
 
 async def _load_dag_runs(airflow: AirflowApi, run_names: set[RunName]) -> dict[RunName, Mapping[str, Any]]:
-    """Return runs of DAGs: a few one by one, many of one DAG as a listing."""
+    """Return DAG runs: a few are read one by one, many of one DAG as a listing."""
     by_dag = Counter(dag_id for dag_id, _ in run_names)
     listed_dags = [dag_id for dag_id, count in by_dag.items() if count > _FEW_RUNS]
     single_names = sorted((dag_id, run_id) for dag_id, run_id in run_names if dag_id not in listed_dags)
@@ -237,7 +235,7 @@ _SUCCESS_REPORT_KEY = "return_value"
 
 
 class TaskAddress(NamedTuple):
-    """Which task instance left something."""
+    """Address of a task instance's XComs."""
 
     dag_id: str
     run_id: str
@@ -246,7 +244,7 @@ class TaskAddress(NamedTuple):
 
 
 async def load_summary(airflow: AirflowApi, run: TaskRun) -> Mapping[str, Any] | None:
-    """Return the report that a run left; None if there is none, or the viewer may not read it."""
+    """Return a run's report in XCom. None if it is missing, or the viewer may not read it."""
     key = FAILED_REPORT_KEY if run.phase == "failed" else _SUCCESS_REPORT_KEY
     return await _read_xcom(airflow, TaskAddress(run.dag_id, run.run_id, run.task_id, run.map_index), key)
 
@@ -264,14 +262,14 @@ async def _read_xcom(airflow: AirflowApi, task: TaskAddress, key: str) -> Mappin
 
 
 async def load_failed_reports(airflow: AirflowApi, run: TaskRun) -> list[RunDayReport]:
-    """Return what a run that failed told of its days."""
+    """Return a failed run's reports of its days."""
     at = run.state_since or run.run_after
     summary = await load_summary(airflow, run)
     return [] if summary is None or at is None else reports_of_summary(summary, run.run_id, run.map_index, at)
 
 
 async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: RunDayReport) -> RunDayReport:
-    """Return a report with its figures, where its event had none: from what the run left in XCom."""
+    """Return a report with figures. If its event had none, they come from XCom."""
     if report.rows is not None:
         return report
     value = await _read_xcom(
@@ -282,7 +280,7 @@ async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: Ru
 
 
 async def load_failure_message(airflow: AirflowApi, run: TaskRun) -> str | None:
-    """Return why a run failed, in its own words."""
+    """Return the error message of a failed run."""
     failure = (await load_summary(airflow, run) or {}).get("failure")
     message = failure.get("message") if isinstance(failure, Mapping) else None
     return message if isinstance(message, str) else None

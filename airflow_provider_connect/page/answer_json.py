@@ -1,4 +1,4 @@
-"""What is known, as the JSON that the page shows."""
+"""JSON answers of the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_TEXT = 500
 
 
 def stream_json(stream: Stream) -> dict[str, Any]:
-    """Return one line of the list of streams."""
+    """Return one entry of the list of streams."""
     source, sink, state = stream.connectors.source, stream.connectors.sink, stream.state
     last_report = None if stream.last_day is None else stream.newest_reports.get(stream.last_day)
     return {
@@ -45,7 +45,7 @@ def stream_json(stream: Stream) -> dict[str, Any]:
 
 
 def iso_text(value: dt.date | dt.datetime | None) -> str | None:
-    """Return a day or an instant as ISO 8601 text; an instant in UTC."""
+    """Format a day or an instant as ISO 8601. Instants are in UTC."""
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC).isoformat()
     return None if value is None else value.isoformat()
@@ -72,7 +72,7 @@ def day_json(stream: Stream, day: CalendarDay) -> dict[str, Any]:
 
 
 def generation_json(stream: Stream, report: RunDayReport) -> dict[str, Any]:
-    """Return what one run told of a day."""
+    """Return one run's report of a day."""
     dag_id = stream.dag["dag_id"]
     return {
         "generation": report.generation,
@@ -91,7 +91,7 @@ def generation_json(stream: Stream, report: RunDayReport) -> dict[str, Any]:
 
 
 async def run_json(airflow: AirflowApi, stream: Stream, run: TaskRun, day: dt.date) -> dict[str, Any]:
-    """Return a run that is not done with a day, with what it told of it before it failed."""
+    """Return an unfinished run of a day. A failed run adds its report of the day."""
     report = RunDayReport(day, run.state, run.run_id, run.map_index, run.state_since or stream.as_of)
     if run.phase == "failed":
         report = next(

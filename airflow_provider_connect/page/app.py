@@ -1,4 +1,4 @@
-"""The app behind the page: static files, and answers in JSON to a viewer whom Airflow knows."""
+"""The page's app: static files, and JSON answers for viewers that Airflow authenticates."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Named = Annotated[StreamName, Depends(_stream_name)]
 
 
 def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
-    """Make the app. Its memory is its own."""
+    """Build the app with an empty cache."""
     app = FastAPI(title="Connect", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.page_cache, app.state.find_editable = PageCache(), find_editable
     app.add_exception_handler(RefusedError, _answer_refusal)
@@ -98,9 +98,9 @@ def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
 
 @asynccontextmanager
 async def _viewer(request: Request) -> AsyncIterator[Viewer]:
-    """Return who asks.
+    """Yield the request's viewer.
 
-    :raises RefusedError: if nobody is signed in.
+    :raises RefusedError: the request has no token.
     """
     token = read_token(request.headers, request.cookies)
     if token is None:
@@ -134,5 +134,4 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _answer_fault(request: Request, error: Exception) -> JSONResponse:
-    """Answer in JSON; the server logs the error itself."""
     return JSONResponse({"error": "This page has a fault: the API server's log says which"}, status_code=500)

@@ -1,4 +1,4 @@
-"""A backfill that is under way: how far it is, and when it may end."""
+"""Progress and estimated end of a running backfill."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def estimate_end(
     open_count: int,
     current_time: dt.datetime,
 ) -> dt.datetime | None:
-    """Return when the last run will end if the rest go on as the newest did; None if fewer than three have ended.
+    """Estimate the end of the last run from the pace of the newest. None if fewer than three have ended.
 
-    :param began: when the backfill was started.
-    :param newest_ends: when its runs ended, in any order; of many the newest alone.
-    :param done: how many runs have ended.
-    :param left: how many have not.
+    :param started_at: start of the backfill.
+    :param run_ends: ends of its runs in any order, or only the newest of many.
+    :param ended_count: number of ended runs.
+    :param open_count: number of other runs.
     """
     ends = sorted(end for end in run_ends if started_at <= end <= current_time)
     if len(ends) < MIN_ENDED_RUNS or open_count <= 0:
@@ -47,7 +47,7 @@ _OPEN_STATES = ["queued", "running"]
 
 
 async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the backfill of a stream's DAG that has not ended; None if there is none, or the viewer may not know."""
+    """Return the running backfill of a stream's DAG. None if there is none, or the viewer may not read it."""
     dag_id = stream.dag["dag_id"]
     newest = await viewer.airflow.list_rows_if_allowed(
         "backfills", "backfills", {"dag_id": dag_id, "order_by": "-id"}, max_rows=1

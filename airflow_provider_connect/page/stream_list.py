@@ -1,4 +1,4 @@
-"""The list of all streams that a viewer may see."""
+"""List of all streams that a viewer may see."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_MESSAGES = 20
 
 
 async def list_streams(viewer: Viewer) -> dict[str, Any]:
-    """Return all streams, those that need somebody first."""
+    """Return all streams."""
     dags = await visible_dags(viewer.airflow)
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, list(dags))
     streams = await load_streams(viewer, dags, tasks)
@@ -44,9 +44,9 @@ async def load_streams(
     tasks: Sequence[TaskInfo],
     since: dt.datetime | None = None,
 ) -> list[Stream]:
-    """Return what is known of the streams of tasks, sorted by their ids.
+    """Load the streams of tasks, sorted by id.
 
-    :param since: from when on all reports are wanted; without it, the newest alone.
+    :param since: start of the reports to load. None loads only the newest.
     """
     airflow, cache, current_time = viewer.airflow, viewer.cache, viewer.requested_at
     stored, runs, editable, profiles, logs = await asyncio.gather(
@@ -89,10 +89,10 @@ async def load_streams(
 
 
 async def load_stream(viewer: Viewer, name: StreamName, since: dt.datetime) -> Stream:
-    """Return what is known of one stream.
+    """Load one stream.
 
-    :param since: from when on all reports are wanted.
-    :raises RefusedError: if there is no such stream, or the viewer may not see it.
+    :param since: start of the reports to load.
+    :raises RefusedError: the stream does not exist, or the viewer may not see it.
     """
     dag = await viewer.airflow.get(quote_path("dags", name.dag_id))
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [name.dag_id])
@@ -108,7 +108,7 @@ def _zone_of(connectors: Mapping[int, ConnectorPair]) -> str | None:
 
 
 def _map_indexes(task: TaskInfo, connectors: Mapping[int, ConnectorPair]) -> list[int]:
-    """Return the instances of a task that there are streams of: all that a mapped one has had lately."""
+    """Return the map indexes of a task's streams: all recent ones of a mapped task."""
     return sorted(index for index in connectors if index >= 0) or [-1]
 
 

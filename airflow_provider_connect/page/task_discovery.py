@@ -1,4 +1,4 @@
-"""Finds the tasks that are ours among all that the viewer may see."""
+"""Finds ConnectOperator tasks among all tasks that the viewer may see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DISTINCTIVE_FIELDS = {"staging", "options"}  # of the operator, and of the deco
 
 
 async def visible_dags(airflow: AirflowApi) -> dict[str, Mapping[str, Any]]:
-    """Return the DAGs that the viewer may see, by their ids."""
+    """Return the DAGs that the viewer may see, by id."""
     rows = await airflow.list_rows("dags", "dags", {"exclude_stale": "true", "order_by": "dag_id"})
     return {row["dag_id"]: row for row in rows}
 
@@ -25,10 +25,10 @@ async def visible_dags(airflow: AirflowApi) -> dict[str, Mapping[str, Any]]:
 async def find_tasks(
     airflow: AirflowApi, page_cache: PageCache, cache: ViewerCache, dag_ids: Sequence[str]
 ) -> list[TaskInfo]:
-    """Return the tasks of ours in DAGs.
+    """Return the ConnectOperator tasks of DAGs.
 
-    Airflow tells for one DAG at a time. Of those that had none, some are asked again each time, so that a thousand DAGs
-    of others do not make this slow.
+    Airflow lists tasks of one DAG at a time. Of DAGs without such tasks only some are checked again each time, so that
+    a thousand foreign DAGs do not slow this down.
     """
     checked_at = time.monotonic()
     cached = {dag_id: entry for dag_id in dag_ids if (entry := cache.tasks.get(dag_id)) is not None}
@@ -52,13 +52,13 @@ async def find_tasks(
 
 
 async def _query_tasks(airflow: AirflowApi, dag_id: str) -> list[TaskInfo] | None:
-    """Return a DAG's tasks of ours; None if the viewer may not see them, or the DAG is gone."""
+    """Return a DAG's ConnectOperator tasks. None if the viewer may not see them, or the DAG is gone."""
     answer = await airflow.get_if_allowed(quote_path("dags", dag_id, "tasks"))
     return None if answer is None else [_task_info(dag_id, task) for task in answer["tasks"] if is_connect_task(task)]
 
 
 def is_connect_task(task: Mapping[str, Any]) -> bool:
-    """Tell whether a task is a ConnectOperator, a class made of it, or ``@task.connect``: by its templated fields."""
+    """Return True for a ConnectOperator, a subclass, or ``@task.connect``, recognized by their templated fields."""
     fields = set(task.get("template_fields") or ())
     return fields >= _COMMON_FIELDS and bool(fields & _DISTINCTIVE_FIELDS)
 

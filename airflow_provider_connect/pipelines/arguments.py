@@ -1,4 +1,4 @@
-"""The operator's arguments as a file may give them, read from the signatures of the operator and those it inherits."""
+"""Arguments of the operator that a file may set, from the signatures of the operator and its base classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_provider_connect.operators.arguments import RESERVED_ARGUMENTS, req
 from airflow_provider_connect.operators.connect import ConnectOperator
 
 PIPELINE_KEYS = ("source", "sink", "shape", "name")
-"""Arguments that a pipeline gives in its own words."""
+"""Arguments with a syntax of their own in a pipeline file."""
 _DAG_KEYS = ("dag", "task_group", "start_date", "end_date", "params", "doc_md", "default_args")
 _NAMED_PARAMETERS = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -37,7 +37,7 @@ _Asset = Annotated[
 
 @cache
 def file_arguments() -> Mapping[str, inspect.Parameter]:
-    """Return the operator's arguments, its own first; those that a DAG or a pipeline gives are not among them."""
+    """Return the operator's arguments, its own first, without those that a DAG or a pipeline sets."""
     parameters: dict[str, inspect.Parameter] = {}
     for cls in _classes():
         for name, parameter in inspect.signature(vars(cls)["__init__"]).parameters.items():
@@ -52,7 +52,7 @@ def file_arguments() -> Mapping[str, inspect.Parameter]:
 
 @cache
 def argument_adapter(name: str) -> TypeAdapter[Any] | None:
-    """Return what reads an argument from a file; None for one that only Python can give, such as a callback."""
+    """Return the validator of an argument in a file. None for arguments of Python only, such as callbacks."""
     hint = _type_of(name)
     if hint is Any:
         return None
@@ -66,7 +66,7 @@ def argument_adapter(name: str) -> TypeAdapter[Any] | None:
 
 
 def read_argument(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
-    """Return an argument's value, and what is wrong with it: where, and why."""
+    """Return an argument's value and its problems, each with path and text."""
     adapter = argument_adapter(name)
     if adapter is None:
         return None, [((name,), "cannot be given in a file: write the DAG in Python")]
@@ -87,7 +87,7 @@ def read_argument(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | in
 
 @cache
 def argument_descriptions() -> Mapping[str, str]:
-    """Return what the operator's docstring says of each argument."""
+    """Return the description of each argument in the operator's docstring."""
     text = inspect.getdoc(ConnectOperator) or ""
     paragraphs = re.findall(r"^:param (\w+): (.*?)(?=^:|^\S|\Z)", text, re.MULTILINE | re.DOTALL)
     return {
@@ -100,7 +100,6 @@ def _classes() -> list[type]:
 
 
 def _type_of(name: str) -> Any:
-    """Return an argument's type; Any if it cannot be told."""
     for cls in _classes():
         init = inspect.unwrap(vars(cls)["__init__"])
         parameter = inspect.signature(init).parameters.get(name)

@@ -16,15 +16,14 @@ from airflow_provider_connect.pipelines.yaml_files import read_yaml
 
 
 def dags_from(pattern: str) -> dict[str, DAG]:
-    """Make a DAG of each YAML file, with one task that moves its days. Airflow finds the DAGs by itself.
+    """Build a DAG with one task from each YAML file. Airflow finds the DAGs by itself.
 
-    One wrong file fails them all, and the error names everything that is wrong in every file. A DAG that alone was
-    left out would vanish from Airflow without a word; this way Airflow shows the error, and goes on with what it read
-    before.
+    A problem in one file refuses all files, and the error names every problem in every file. If only its DAG were left
+    out, it would vanish from Airflow silently. After an error Airflow keeps the earlier DAGs.
 
-    :param pattern: of files, such as ``pipelines/*.yaml``, relative to the file that calls this; ``**`` is any folder.
-    :return: the DAGs by their names.
-    :raises ConfigError: with everything that is wrong.
+    :param pattern: pattern of files, such as ``pipelines/*.yaml``, relative to the calling file. ``**`` is any folder.
+    :return: the DAGs by name.
+    :raises ConfigError: with every problem.
     """
     folder = Path(sys._getframe(1).f_code.co_filename).parent
     if Path(pattern).is_absolute():

@@ -1,4 +1,4 @@
-"""One pipeline: what its file declares, its schedule included, checked as far as that goes without a connection."""
+"""One pipeline as its file declares it, with its schedule, checked without a connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_connect.shapes.chain import SHAPES
 from airflow_provider_connect.timetables import daily
 
 DAILY = "daily"
-"""In place of a schedule: each day in the source's own zone."""
+"""Word for the default schedule: each day in the source's zone."""
 
 
 class Daily(BaseModel):
@@ -32,11 +32,11 @@ class Daily(BaseModel):
 
     @property
     def zone(self) -> str:
-        """The zone of its days."""
+        """Zone of its days."""
         return self.daily
 
     def timetable(self) -> Any:
-        """Return what Airflow takes."""
+        """Return Airflow's timetable."""
         return daily(self.daily)
 
 
@@ -59,22 +59,22 @@ class Cron(BaseModel):
 
     @property
     def zone(self) -> str:
-        """The zone of its ticks."""
+        """Zone of its ticks."""
         return self.timezone
 
     def timetable(self) -> Any:
-        """Return what Airflow takes."""
+        """Return Airflow's timetable."""
         return CronDataIntervalTimetable(self.cron, timezone=self.timezone)
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 DEFAULT_TASK_ID = "load"
-"""The task's id, where a file gives none."""
+"""Task id if a file gives none."""
 
 
 class DagOptions(BaseModel):
-    """What a file says of the DAG, by the names of the DAG's own arguments."""
+    """Options of the DAG in a file, with the names of the DAG's arguments."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -101,10 +101,10 @@ class DagOptions(BaseModel):
 
 @dataclass
 class Pipeline:
-    """A pipeline whose parts are right, each by itself.
+    """A pipeline with valid parts.
 
-    :param head: what is given of the DAG's arguments.
-    :param arguments: what is given of the operator's.
+    :param dag_options: the given arguments of the DAG.
+    :param operator_arguments: the given arguments of the operator.
     """
 
     file: YamlFile
@@ -115,7 +115,7 @@ class Pipeline:
 
     @property
     def zone(self) -> str:
-        """The zone whose midnight a date means."""
+        """Zone of dates' midnights."""
         if self.schedule is not None:
             return self.schedule.zone
         zone: str = self.operator_arguments["source"].timezone
@@ -123,7 +123,7 @@ class Pipeline:
 
 
 def load_pipeline(file: YamlFile) -> Pipeline:
-    """Check what a file declares; what is wrong is among its problems afterwards."""
+    """Build and check the pipeline of a file. Problems are added to the file."""
     values, pipeline = file.values, Pipeline(file)
     known_names = [*DagOptions.model_fields, *arguments.PIPELINE_KEYS, "schedule", *arguments.file_arguments()]
     for name in values.keys() - known_names:
@@ -150,7 +150,7 @@ def _read_dag_options(pipeline: Pipeline) -> None:
 
 
 def in_zone(moment: dt.datetime, zone: str) -> dt.datetime:
-    """Return an instant: a date, or a time without a zone, is one of the pipeline's own zone."""
+    """Add the pipeline's zone to a date or a time without a zone."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(zone))
 
 
@@ -188,7 +188,7 @@ def _build_shape(file: YamlFile, key_path: KeyPath, entry: Any) -> Any:
 
 
 def _read_single_entry(file: YamlFile, key_path: KeyPath, value: Any, owner: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the only name in a mapping, and the options under it."""
+    """Return the only name in a mapping, and its options."""
     if value is None and key_path[0] not in file.values:
         file.add_problem(key_path, "required")
     elif not isinstance(value, dict) or len(value) != 1:
@@ -202,7 +202,7 @@ def _read_single_entry(file: YamlFile, key_path: KeyPath, value: Any, owner: str
 
 
 def build_options(file: YamlFile, key_path: KeyPath, cls: type[Options], options: dict[str, Any]) -> Any:
-    """Make options, as Python code would; None if they are wrong."""
+    """Build options like Python code. None if they are wrong."""
     try:
         # A name that Python's own first parameter has cannot be passed on.
         if "self" in options:

@@ -1,4 +1,4 @@
-"""The JSON Schema of a pipeline file, made of the connectors' options and of the operator's signature."""
+"""JSON Schema of a pipeline file, built from the connectors' options and the operator's signature."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%|\{#", "description": "An Ai
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a pipeline file, for editors.
 
-    It knows the connectors that are installed. It says what each option may be; what several must be together is
-    checked when Airflow reads the file.
+    It covers the installed connectors and each single option. Rules between several options are checked when Airflow
+    reads the file.
     """
     sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
     models: list[type[BaseModel]] = [DagOptions, Daily, Cron, *sources.values(), *sinks.values(), *SHAPES.values()]
@@ -78,7 +78,7 @@ def _connectors(room: str, class_of: Callable[[str], type[Any]]) -> dict[str, ty
 
 
 def _argument_properties(definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the operator's arguments that a file may give; what they refer to is added to the definitions."""
+    """Return the operator's arguments for files. Adds the definitions they refer to."""
     properties, descriptions = {}, arguments.argument_descriptions()
     for name, parameter in arguments.file_arguments().items():
         if (adapter := arguments.argument_adapter(name)) is None:
@@ -94,7 +94,6 @@ def _argument_properties(definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _or_template(option: dict[str, Any]) -> dict[str, Any]:
-    """Let an option be a template, too."""
     outside: dict[str, Any] = {
         key: option[key] for key in ("title", "description", "default", "examples") if key in option
     }

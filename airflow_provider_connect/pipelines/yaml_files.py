@@ -1,8 +1,7 @@
-"""Reads a YAML file into plain values, and remembers the line of each.
+"""Reads a YAML file into plain values with their line numbers.
 
-The values are those that JSON would have, so that an editor with the JSON Schema sees what is seen here: a date stays
-text, ``off`` and ``yes`` are words, and the names in a mapping are text. (By default PyYAML reads YAML 1.1, where they
-are a date, ``False`` and ``True``.)
+The values are those of JSON, as editors with the JSON Schema see them: dates stay text, ``off`` and ``yes`` are words,
+and names in a mapping are text. (PyYAML's default, YAML 1.1, reads a date, ``False`` and ``True``.)
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from typing import Any
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands: the names and positions that lead to it."""
+"""Path of names and positions to a value."""
 
 
 @dataclass(frozen=True, order=True)
 class FileProblem:
-    """One thing that is wrong in a file.
+    """Problem in a file.
 
-    :param line: 0 if there is none.
-    :param place: of the value, with dots; "" for the whole file.
+    :param line: 0 if unknown.
+    :param key_path: dotted path of the value, empty for the whole file.
     """
 
     file: str
@@ -33,16 +32,16 @@ class FileProblem:
     text: str
 
     def __str__(self) -> str:
-        """Return it as editors and compilers write it: ``file:line: place: text``."""
+        """Format as in compilers: ``file:line: path: text``."""
         location = f"{self.file}:{self.line}" if self.line else self.file
         return f"{location}: {self.key_path}: {self.text}" if self.key_path else f"{location}: {self.text}"
 
 
 @dataclass
 class YamlFile:
-    """A file that was read, and what is wrong with it.
+    """A file's values and problems.
 
-    :param name: as messages name it.
+    :param name: its name in messages.
     """
 
     name: str
@@ -51,7 +50,7 @@ class YamlFile:
     problems: list[FileProblem] = field(default_factory=list)
 
     def add_problem(self, key_path: KeyPath, text: str, line: int | None = None) -> None:
-        """Note a problem, at the line of the place or of the nearest thing around it."""
+        """Add a problem, at the line of the value or of the nearest enclosing one."""
         nearest_line = next(
             (self.lines[key_path[:end]] for end in range(len(key_path), -1, -1) if key_path[:end] in self.lines), 0
         )
@@ -59,7 +58,7 @@ class YamlFile:
 
 
 def read_yaml(path: Path, name: str) -> YamlFile:
-    """Read a file; what cannot be read is among its problems."""
+    """Read a file. Syntax errors become problems of the file."""
     file = YamlFile(name)
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader)
@@ -92,7 +91,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]
-    """Takes for a truth value, a number or nothing what the core schema of YAML 1.2 takes for it."""
+    """Loader with the booleans, numbers and nulls of YAML 1.2's core schema."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
@@ -115,7 +114,7 @@ _Loader.add_implicit_resolver(f"{_TAG}null", re.compile("^$"), [""])
 
 
 class _NodeReader:
-    """One walk through a file's nodes."""
+    """Converter of a file's nodes."""
 
     def __init__(self, file: YamlFile) -> None:
         self.file = file

@@ -1,7 +1,7 @@
-"""Which source and sink a task has: told from the options that Airflow shows among its rendered fields.
+"""Source and sink of a task, identified by the options among its rendered fields.
 
-Those are plain JSON without the connector's name. But each connector has options of its own, and a task shows all of
-them, so that the set of their names tells which one it is.
+These are plain JSON without the connector's name. Each connector has a different set of options and a task shows all of
+them, so the set of names identifies the connector.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from airflow_provider_connect.source import Source
 
 @dataclass(frozen=True)
 class ConnectorPair:
-    """The source and the sink of a task; None for one that nobody can tell."""
+    """Source and sink of a task. None for an unidentified one."""
 
     source: Source | None = None
     sink: Sink | None = None
 
     @property
     def timezone(self) -> str | None:
-        """The zone of the source's days."""
+        """Zone of the source's days."""
         return None if self.source is None else self.source.timezone
 
     @property
     def replaces_whole(self) -> bool:
-        """Whether a publish takes the place of everything in the target."""
+        """True if a publish replaces the whole target."""
         return self.source is not None and self.sink is not None and self.sink.replaces_whole(self.source.kind)
 
     @property
     def offset_key(self) -> str | None:
-        """The name of the stream's Variable."""
+        """Name of the offset's Variable."""
         if self.source is None or self.sink is None:
             return None
         return offsets.variable_key(self.source, self.sink)
 
 
 def connectors_of(fields: Mapping[str, Any]) -> ConnectorPair:
-    """Return the source and the sink that a task instance's rendered fields show."""
+    """Identify source and sink from a task instance's rendered fields."""
     return ConnectorPair(
         _build_connector("sources", fields.get("source")), _build_connector("sinks", fields.get("sink"))
     )

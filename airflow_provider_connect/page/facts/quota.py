@@ -1,4 +1,4 @@
-"""What is in use of a source's quota, by its connection and the Variables in which tasks take their turns."""
+"""Used part of a source's quota, from its connection and the quota's Variables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from airflow_provider_connect.polling.quota.limits import Quota
 
 
 def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) -> dict[str, Any]:
-    """Return how much of a quota is used at an instant, and when the first of it comes free.
+    """Return the used part of a quota, and the time when the first request becomes free.
 
-    :param keys: of the quota's Variables.
+    :param keys: keys of the quota's Variables.
     """
     book, seconds = QuotaBook.read(quota, keys), current_time.timestamp()
     limit = book.limit(seconds)
@@ -33,7 +33,7 @@ def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) ->
 
 
 def _first_free(book: QuotaBook, current_time: float) -> float | None:
-    """Return the first instant, to the second, at which there is more room than now; None if there is none in sight."""
+    """Return the first instant, to the second, with more room than now. None if there is none in sight."""
     room = book.room(current_time)
     low, high = current_time, current_time + 2 * book.quota.seconds
     if book.room(high) <= room:
@@ -46,7 +46,7 @@ def _first_free(book: QuotaBook, current_time: float) -> float | None:
 
 
 def public_connection(connection: Mapping[str, Any]) -> Connection:
-    """Return a connection with what says where it leads, and no more: neither login nor password."""
+    """Return a connection's address without login and password."""
     return Connection(
         conn_id=connection["connection_id"],
         conn_type=connection.get("conn_type") or "",

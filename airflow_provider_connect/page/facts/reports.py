@@ -1,4 +1,4 @@
-"""What tasks have told of their days: the reports in asset events and in XCom, read without trust in their form."""
+"""Reports of tasks about their days, from asset events and XCom. Their form is not trusted."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from airflow_provider_connect.job import SETTLED
 
 @dataclass(frozen=True, slots=True)
 class RunDayReport:
-    """What one run told of one day.
+    """One run's report of one day.
 
-    :param own: whether the day is the run's own, and not one of its lookback.
-    :param rows: as published; None if nobody told, or nothing was.
-    :param size_bytes: of what the source sent, after decoding; None if nobody told.
-    :param at: when it was told.
+    :param is_own_day: False for a lookback day of the run.
+    :param rows: published rows. None if unknown or not published.
+    :param size_bytes: decoded size of the source's answer. None if unknown.
+    :param reported_at: time of the report.
     """
 
     day: dt.date
@@ -37,17 +37,17 @@ class RunDayReport:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the stream has nothing to do for the day any more, as far as this run knows."""
+        """True if the run left the day settled."""
         return self.status in SETTLED
 
     @property
     def precedence(self) -> tuple[int, bool, dt.datetime]:
-        """The newest publish of a day weighs most; of several reports of it, that of the run that published it."""
+        """Sort key: the newest generation first, and among its reports the one of the publishing run."""
         return self.generation or 0, self.status == "published", self.reported_at
 
 
 def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
-    """Return the reports of an asset event of a task of ours."""
+    """Return the reports of a task's asset event."""
     run_id, extra = event.get("source_run_id"), event.get("extra")
     at = parse_instant(event.get("timestamp"))
     if run_id is None or at is None or not isinstance(extra, Mapping):
@@ -61,7 +61,7 @@ def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
 
 
 def reports_of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.datetime) -> list[RunDayReport]:
-    """Return the reports in what a task left in XCom, or in its event."""
+    """Return the reports in a task's XCom or event."""
     days = summary.get("days")
     reports = (_report_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
     run_warnings = _texts(summary.get("warnings"))
@@ -69,7 +69,7 @@ def reports_of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, 
 
 
 def newest_by_day(reports: Iterable[RunDayReport]) -> dict[dt.date, RunDayReport]:
-    """Return the report of the newest publish of each settled day."""
+    """Return the report of each settled day's newest publish."""
     newest: dict[dt.date, RunDayReport] = {}
     for report in reports:
         if report.is_settled and (report.day not in newest or report.precedence > newest[report.day].precedence):
@@ -78,7 +78,7 @@ def newest_by_day(reports: Iterable[RunDayReport]) -> dict[dt.date, RunDayReport
 
 
 def parse_instant(value: Any) -> dt.datetime | None:
-    """Return an instant as Airflow's API writes it; None if it is none."""
+    """Parse an instant of Airflow's API. None if it is none."""
     try:
         parsed = dt.datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -87,7 +87,7 @@ def parse_instant(value: Any) -> dt.datetime | None:
 
 
 def parse_date(value: Any) -> dt.date | None:
-    """Return a date from text that begins with one; None if there is none."""
+    """Parse the date at the start of a text. None if there is none."""
     try:
         return dt.date.fromisoformat(value[:10])
     except (TypeError, ValueError):
@@ -126,5 +126,5 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _link(value: Any) -> str | None:
-    """Return a link that a browser may follow: never a script."""
+    """Return a link that is safe in a browser, never a script."""
     return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None

@@ -1,4 +1,4 @@
-"""What is known of one stream, and what follows from it: which days are done, how far it is behind, its state."""
+"""Facts about one stream: settled days, lag and state."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _QUOTA = "QuotaTrigger"
 
 
 class StreamName(NamedTuple):
-    """Which stream is meant: an instance of a mapped task, or with the index -1 a task that is not mapped."""
+    """Name of a stream. The index is -1 for a task that is not mapped."""
 
     dag_id: str
     task_id: str
     map_index: int
 
     def __str__(self) -> str:
-        """Return it in one word."""
+        """Format as ``dag/task[index]``."""
         return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
 
 
 class StreamState(NamedTuple):
-    """The state of a stream, and a sentence for people."""
+    """State of a stream, and a sentence for people."""
 
     name: StateName
     text: str
@@ -40,13 +40,13 @@ class StreamState(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """One task of ours, or one instance of a mapped one, as the viewer may see it.
+    """A ConnectOperator task, or one instance of a mapped one, with the rights of the viewer.
 
-    :param dag: as Airflow's API tells of it.
+    :param dag: the DAG in Airflow's API.
     :param offset: None if there is none, or the viewer may not read Variables.
-    :param reports: of what is asked about; of a list of streams, the newest alone.
-    :param runs: its task instances that are not done with their days.
-    :param message: why the newest of them that failed did, in its own words.
+    :param reports: reports of the requested period. In a list of streams, only the newest.
+    :param runs: its unfinished task instances.
+    :param message: error message of the newest failed run.
     :param end_date: the task's, or its DAG's if that is earlier.
     """
 
@@ -65,27 +65,27 @@ class Stream:
 
     @property
     def id(self) -> str:
-        """Tells it from all others."""
+        """Unique text of the stream."""
         return str(StreamName(self.dag["dag_id"], self.task_id, self.map_index))
 
     @property
     def zone(self) -> str:
-        """The zone of its days; UTC if it is not known yet."""
+        """Zone of its days. UTC if unknown."""
         return self.connectors.timezone or "UTC"
 
     @property
     def yesterday(self) -> dt.date:
-        """The last day that is over."""
+        """Last complete day."""
         return self.as_of.astimezone(zone(self.zone)).date() - ONE_DAY
 
     @cached_property
     def newest_reports(self) -> dict[dt.date, RunDayReport]:
-        """The newest publish of each day that somebody has told of."""
+        """Report of each day's newest publish."""
         return newest_by_day(self.reports)
 
     @cached_property
     def settled(self) -> Settled:
-        """The settled days, by the offset and by reports: the offset may lag behind a report."""
+        """Settled days by offset and reports, since the offset may lag behind a report."""
         days = DaySet.from_dates(self.newest_reports)
         if self.offset is not None:
             has_news = set(days) - set(self.offset.done)
@@ -95,45 +95,45 @@ class Stream:
 
     @property
     def settled_days(self) -> DaySet:
-        """The days that are settled."""
+        """Settled days as a set."""
         return self.settled.days
 
     @cached_property
     def last_day(self) -> dt.date | None:
-        """The last settled day."""
+        """Last settled day."""
         return self.settled.last_day
 
     @property
     def position(self) -> dt.date | None:
-        """The last of the days that are settled without a gap; None if nobody knows where they begin."""
+        """Last day that is settled without a gap before it. None without an offset."""
         return None if self.offset is None else self.settled.position
 
     @property
     def lag_days(self) -> int | None:
-        """How many wanted days it is behind; None if nothing is known to be settled."""
+        """Number of scheduled days after the position. None if no day is known to be settled."""
         # Without an offset nobody knows of gaps.
         settled = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
         return settled.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
     @cached_property
     def gaps(self) -> DaySet:
-        """The days before the last settled one that are not settled, from the first one wanted."""
+        """Days between the origin and the last settled day that are not settled."""
         return DaySet() if self.offset is None else self.settled.gaps
 
     @cached_property
     def failed_runs(self) -> list[TaskRun]:
-        """The runs that failed, and whose days nobody has loaded since; the newest first."""
+        """Failed runs whose days were not loaded since, newest first."""
         runs = [run for run in self.runs if run.phase == "failed" and not self._is_repaired(run)]
         return sorted(runs, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
 
     @cached_property
     def active_runs(self) -> list[TaskRun]:
-        """The runs that are at work or wait."""
+        """Running and waiting runs."""
         return [run for run in self.runs if run.phase in ("running", "waiting")]
 
     @property
     def reported_at(self) -> dt.datetime | None:
-        """When something was told of it last."""
+        """Time of the newest report, run or offset."""
         times = [report.reported_at for report in self.reports] + [
             run.state_since for run in self.runs if run.state_since is not None
         ]
@@ -141,7 +141,7 @@ class Stream:
 
     @property
     def state(self) -> StreamState:
-        """What it does, or what is wrong with it."""
+        """State with the highest priority."""
         return self._active_state() or self._failed_state() or self._lag_state() or self._ok_state()
 
     def _is_repaired(self, run: TaskRun) -> bool:
