@@ -29,8 +29,8 @@ from airflow_provider_connect.source import Source
 from airflow_provider_connect.window import DaySet, Settled
 
 PREFIX = "connect_offset/"
-_DESCRIPTION = "Days that are settled; recomputed from the sink's ledger after every task."
-_KEY_CHARS = 250  # of Airflow's column for Variable keys
+_DESCRIPTION = "Settled days, recomputed from the sink's ledger after every task."
+_KEY_CHARS = 250  # width of Airflow's column for Variable keys
 _ROUNDS = 100
 
 _log = logging.getLogger(__name__)
@@ -173,11 +173,11 @@ def recompute(
             text_read_back = variables.read(key)
             if text_read_back is None:
                 raise RetriableError(f"Variable {key!r} was set, but cannot be read back")
-            # Every text has its own instant, so one that reads as before was not written over.
+            # Every written text has another instant, so an unchanged text was not overwritten.
             if text_read_back == text:
                 raise ConfigError(_shadowed_text(key))
-        # If another task has written since, its days need no check, as it reads the ledger again, too. Its origin
-        # does: that task may not have seen ours when it chose the earlier one.
+        # If another task has written since, its days need no check, since it also reads the ledger again. Its origin
+        # does: that task may have chosen the earlier origin before it could read this one.
         stored = parse_offset(text_read_back)
         origin_stands = stored is not None and _choose_origin(stored, first_day, origin, overruled) == (
             stored.origin,
@@ -217,21 +217,21 @@ def _warn_of_lead(key: str, text: str | None, source: Source, sink: Sink, publis
         return
     stored = parse_offset(text)
     if stored is None:
-        _log.warning("offset %s did not hold an offset; it is written anew from the ledger", key)
+        _log.warning("Variable %s did not contain an offset. It is recomputed from the ledger", key)
         return
     surplus = DaySet.from_dates(
         set(stored.done) - set(Offset.from_published(source, sink, published, stored.origin).done)
     )
     if len(surplus):
         spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in surplus.ranges)
-        _log.warning("offset %s held days that the sink's ledger does not have: %s; they are removed", key, spans)
+        _log.warning("offset %s had days that the sink's ledger lacks: %s. They are removed", key, spans)
 
 
 def _warn_of_changed_origin(key: str, text: str | None, origin: dt.date | None) -> None:
     stored = parse_offset(text)
     if origin is not None and stored is not None and stored.origin_is_set and stored.origin != origin:
         _log.warning(
-            "offset %s: its origin was set to %s, and becomes %s, as this task's origin= says",
+            "offset %s: this task's origin= changes the origin from %s to %s",
             key,
             stored.origin,
             origin,
@@ -241,7 +241,9 @@ def _warn_of_changed_origin(key: str, text: str | None, origin: dt.date | None) 
 def _require_offset(key: str, text: str) -> Offset:
     offset = parse_offset(text)
     if offset is None:
-        raise ConfigError(f"Variable {key!r} is not an offset: reset it, and the stream's next task makes it anew")
+        raise ConfigError(
+            f"Variable {key!r} does not contain an offset. Reset it, and the stream's next task recomputes it"
+        )
     return offset
 
 
@@ -257,6 +259,6 @@ def parse_offset(text: str | None) -> Offset | None:
 
 def _shadowed_text(key: str) -> str:
     return (
-        f"Variable {key!r} was set and still reads as before: an environment variable (AIRFLOW_VAR_…) or a secrets "
-        "backend has a Variable of this name, which hides the one in the database; remove it there"
+        f"Variable {key!r} was set, but reads as before. An environment variable (AIRFLOW_VAR_…) or a secrets "
+        "backend has the same name and hides it. Remove the variable there"
     )

@@ -22,12 +22,13 @@ from airflow_provider_connect.window import Day, parse_days
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """What days of a stream cost; prints itself.
+    """Cost of a stream's days. ``str()`` describes it.
 
-    :param requests: how many requests the days cost at least: a poll that fails costs more.
-    :param hours: from the first request to the last, if nobody else asks; 0 if the quota has room for all at once.
+    :param requests: lowest number of requests. Failed polls need more.
+    :param hours: hours from the first request to the last, if this load has the quota to itself. 0 if the quota has
+        room for all.
     :param quota: None if the vendor sets none.
-    :param counts: how many requests of ``count_quota`` it takes at most to count the days first, where the source does.
+    :param counts: highest number of requests of ``count_quota`` to count the days first, for sources that do so.
     """
 
     stream: str
@@ -39,24 +40,24 @@ class LoadPlan:
     count_quota: Quota | None = None
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Describe the cost in sentences."""
         text = (
-            f"{_count_text(self.days, 'day')} of {self.stream} {'costs' if self.days == 1 else 'cost'} at least "
+            f"{_count_text(self.days, 'day')} of {self.stream} {'needs' if self.days == 1 else 'need'} at least "
             f"{_count_text(self.requests, 'request')}."
         )
         if self.quota is None:
             return f"{text} The source has no quota."
         if not self.hours:
-            text += f" {self.quota.describe().capitalize()} have room for that."
+            text += f" {self.quota.describe().capitalize()} have room for them."
         else:
             text += (
-                f" At {self.quota.describe()} the last of them can be sent {self.hours:.1f} hours after the first, "
-                "if nobody else asks meanwhile."
+                f" At {self.quota.describe()} the last request can be sent {self.hours:.1f} hours after the "
+                "first, if this load has the quota to itself."
             )
         if self.count_quota is not None:
             hours = _hours_between(self.counts, self.count_quota)
             text += (
-                f" To count the days first takes up to {_count_text(self.counts, 'request')} of another quota, and at "
+                f" Counting the days first takes up to {_count_text(self.counts, 'request')} of another quota, and at "
                 f"{self.count_quota.describe()} up to {hours:.1f} hours."
             )
         return text
@@ -81,6 +82,7 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
 
 
 def _hours_between(requests: int, quota: Quota) -> float:
+    """Return the hours between the first and the last request."""
     return max(0, math.ceil(requests / quota.requests) - 1) * quota.seconds / 3600
 
 

@@ -48,7 +48,7 @@ def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, prese
             f"{pipeline.task.name}: no published day in {pipeline.sink.target} has a definition. Nothing to accept"
         )
         return 0
-    present = present.model_copy(update={"key": published.key})  # only a run asks the source for it
+    present = present.model_copy(update={"key": published.key})  # only a run reads it from the source
     comparison = compare_definitions(published, present, is_same_task=False, identifies_by_key=False)
     if not comparison.acceptable:
         print_note(f"{pipeline.task.name}: a run would refuse no change. Nothing to accept")
@@ -124,7 +124,7 @@ def resume(args: Namespace) -> int:
             ],
             args.output,
         )
-        if not args.yes and not ask_consent("Unread rows up to that position will never be loaded. Go on?"):
+        if not args.yes and not ask_consent("Unread rows up to that position will never be loaded. Continue?"):
             print_note("Nothing was changed")
             return EXIT_PROBLEMS
         answer = Resumption(alarm=alarm.id, position=position, answers_before=count_answers(notes, alarm))

@@ -85,7 +85,7 @@ class CheckReport:
         except ConnectError as error:
             for text in str(error).splitlines():
                 self.add(subject, PROBLEM, text)
-        except Exception as error:  # noqa: BLE001  # a foreign error's text may hold a secret
+        except Exception as error:  # noqa: BLE001  # a foreign error's text may contain a secret
             self.add(subject, PROBLEM, Failure.from_error(error).message)
         return None
 
@@ -123,18 +123,20 @@ def check_source(source: Source, text: str | None, report: CheckReport) -> None:
 
 def _check_source_columns(source: Source, connection: Connection, day: Day, report: CheckReport) -> pa.Schema | None:
     if not _passes_preflight(source, connection, day, report) and column_names(source) is None:
-        return None  # its schema would fail as its preflight did
+        return None  # reading its schema would fail like the preflight
     return report.run_step("source", lambda: _read_schema(source, connection, report))
 
 
 def _passes_preflight(source: Source, connection: Connection, day: Day, report: CheckReport) -> bool:
     inspects = source.capability(Inspects)
     if inspects is None:
-        report.add("source: preflight", UNKNOWN, f"source {source.name!r} has no preflight; a preview tries it")
+        report.add(
+            "source: preflight", UNKNOWN, f"source {source.name!r} has no preflight. 'airflow connect preview' tests it"
+        )
         return True
     findings = report.run_step("source: preflight", lambda: inspects.inspect(connection, day, VariableStore()))
     for finding in findings or ():
-        remedy = f". To do: {finding.todo}" if finding.todo else ""
+        remedy = f". Remedy: {finding.todo}" if finding.todo else ""
         report.add(f"source: {finding.subject}", STATES[finding.level], f"{finding.result}{remedy}")
     return findings is not None and passed(findings)
 
@@ -142,7 +144,7 @@ def _passes_preflight(source: Source, connection: Connection, day: Day, report: 
 def _read_schema(source: Source, connection: Connection, report: CheckReport) -> pa.Schema | None:
     with open_source(source, connection) as poller:
         if isinstance(poller, ReadBySpark):
-            report.add("source", UNKNOWN, "its columns are known once Spark reads it, in a run")
+            report.add("source", UNKNOWN, "its columns are known after Spark has read it in a run")
             return None
         schema = poller.schema()
     report.add("source", FINE, f"{len(schema)} columns")
@@ -162,16 +164,14 @@ def _check_shapes(
 
     shaped_schema = report.run_step("shapes", shaped)
     if shaped_schema is not None:
-        report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(shaped_schema)} columns behind them")
+        report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(shaped_schema)} columns after them")
     return shaped_schema
 
 
 def _check_transform(transform: str, report: CheckReport) -> None:
     if (problem := transform_problem(transform)) is not None:
         raise ConfigError(f"transform: {problem}")
-    report.add(
-        "transform", UNKNOWN, f"{parse_transform(transform)} can be sent to Spark, which tries it first thing in a run"
-    )
+    report.add("transform", UNKNOWN, f"{parse_transform(transform)} can be sent to Spark. A run starts by testing it")
 
 
 def _check_sink(
@@ -179,15 +179,15 @@ def _check_sink(
 ) -> None:
     with pipeline.open_publisher(connections) as publisher:
         if pipeline.transform is not None:
-            report.add("sink", UNKNOWN, "the columns of the transform's result are known once Spark has tried it")
+            report.add("sink", UNKNOWN, "the columns of the transform's result are known after Spark has tested it")
         elif schema is None:
-            report.add("sink", UNKNOWN, "the columns that it would get are not known")
+            report.add("sink", UNKNOWN, "the columns of its rows are unknown")
         else:
             problems: list[str] = []
             if not isinstance(publisher, InspectsTarget):
-                report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} cannot tell before the first day is loaded")
+                report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} can check this only while it loads a day")
             elif not (problems := publisher.inspect(schema, [day], pipeline.source.kind)):
-                report.add("sink", FINE, f"{pipeline.sink.target} takes these columns")
+                report.add("sink", FINE, f"{pipeline.sink.target} accepts these columns")
             for problem in problems:
                 report.add("sink", PROBLEM, problem)
         published_days = publisher.ledger.days()
@@ -206,8 +206,8 @@ def _check_quota(source: Source, connection: Connection, day: Day, report: Check
     requests = requests_for(source, [day])
     cost = f"a day takes at least {requests:,} of {quota.describe()}"
     if requests > quota.requests:
-        report.add("quota", PROBLEM, f"{cost}: it can never be loaded")
+        report.add("quota", PROBLEM, f"{cost}. It can never be loaded")
         return
     want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests)
     room = Turns(VariableStore(), quota).has_room(want)
-    report.add("quota", FINE, f"{cost}; there is {'room' if room else 'no room now, so a task would wait'}")
+    report.add("quota", FINE, f"{cost}. The quota has {'room' if room else 'no room now, so a task would wait'}")

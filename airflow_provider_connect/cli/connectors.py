@@ -81,7 +81,7 @@ def describe(args: Namespace) -> None:
     ]
     if not connectors:
         hint = suggest_nearest(args.connector, {name for names in names_by_room.values() for name in names})
-        raise ConfigError(f"no connector is called {args.connector!r}: {hint}")
+        raise ConfigError(f"no connector is named {args.connector!r}: {hint}")
     rows = []
     for connector in connectors:
         print_note(f"{connector.__name__}: {(inspect.getdoc(connector) or '').splitlines()[0]}")
@@ -119,9 +119,11 @@ def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
     :raises ConfigError: the name is invalid or taken, or a file exists. Nothing is written then.
     """
     if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
-        raise ConfigError(f"{name!r} is no name for a connector: small letters, digits and underscores, a letter first")
+        raise ConfigError(
+            f"{name!r} is not a connector name. Use lower-case letters, digits and underscores, and start with a letter"
+        )
     if name in registry.names(f"{kind}s"):
-        raise ConfigError(f"there is a {kind} {name!r} already: give yours another name")
+        raise ConfigError(f"a {kind} named {name!r} exists. Choose another name")
     replacements = {
         "NAME": name,
         "CLASS": "".join(word.title() for word in name.split("_")),
@@ -129,7 +131,7 @@ def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
     }
     texts = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test"}
     if existing := [file for file in texts if (folder / file).exists()]:
-        raise ConfigError(f"{folder / existing[0]} is there already: nothing was written")
+        raise ConfigError(f"{folder / existing[0]} exists. Nothing was written")
     for file, template in texts.items():
         text = files(__package__).joinpath("scaffold", f"{template}.txt").read_text(encoding="utf-8")
         with (folder / file).open("x", encoding="utf-8") as target:

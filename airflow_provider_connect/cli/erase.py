@@ -65,7 +65,7 @@ def read_ids(file: str) -> list[str]:
 
 
 def _ids(text: str) -> list[str]:
-    # Not splitlines(): an id may hold U+2028 and others of its ends, and its parts would be other persons.
+    # Not splitlines(): an id may contain U+2028 or similar characters, and its parts would be other people.
     lines = (line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n"))
     return [line for line in lines if line.strip()]
 

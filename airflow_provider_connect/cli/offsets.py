@@ -25,7 +25,7 @@ from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.window import Day
 
-_UNREADABLE = "not an offset: reset it, and the stream's next task makes it anew"
+_UNREADABLE = "not an offset. Reset it, and the stream's next task recomputes it"
 
 
 @command
@@ -72,7 +72,7 @@ def reset_offset(args: Namespace) -> int:
         print_note("Nothing was changed")
         return EXIT_PROBLEMS
     offsets.delete_variable(name)
-    print_note(f"Offset {name!r} is deleted: the stream's next task makes it anew from the sink's ledger")
+    print_note(f"Offset {name!r} is deleted. The stream's next task recomputes it from the sink's ledger")
     return 0
 
 
@@ -113,13 +113,13 @@ def _find_offset(name: str) -> tuple[str, Offset | None]:
     offsets_by_name = offsets.stored_offsets()
     short_name = name.removeprefix(offsets.PREFIX)
     if short_name not in offsets_by_name:
-        hint = suggest_nearest(short_name, offsets_by_name) if offsets_by_name else "there is none at all"
-        raise ConfigError(f"no offset is called {short_name!r}: {hint}")
+        hint = suggest_nearest(short_name, offsets_by_name) if offsets_by_name else "there are no offsets"
+        raise ConfigError(f"no offset is named {short_name!r}: {hint}")
     return short_name, offsets_by_name[short_name]
 
 
 def _ask_reset(name: str, offset: Offset | None) -> bool:
-    summary = "which is no offset" if offset is None else f"{len(offset.done):,} done days into {offset.target}"
+    summary = "not an offset" if offset is None else f"{len(offset.done):,} done days into {offset.target}"
     print_note(
         f"Offset {name!r} ({summary}) will be deleted. The sink's ledger stays as it is. An origin set by hand is lost."
     )
@@ -140,7 +140,7 @@ def show_day(args: Namespace) -> int:
         with pipeline.open_publisher() as publisher:
             row = publisher.ledger.row(day.date)
         if row is None:
-            print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
+            print_note(f"{task.name}: {pipeline.sink.target} has no publish of {day}")
             missing_count += 1
         else:
             rows.append(_ledger_line(pipeline, day, row))

@@ -47,8 +47,8 @@ def _plan_line(task: DeclaredTask, text: str) -> dict[str, Any]:
     try:
         with pipeline.open_publisher() as publisher:
             return fields | _ledger_figures(pipeline, publisher.ledger, days)
-    except ConnectError as error:  # the plan stands without what the sink knows
-        print_note(f"{task.name}: what earlier days took is not known: {error}")
+    except ConnectError as error:  # the plan does not need the sink
+        print_note(f"{task.name}: the duration of earlier days is unknown: {error}")
         return fields | dict.fromkeys(("published", "settled", "rows_a_day", "seconds_a_day", "hours_of_work"))
 
 

@@ -35,7 +35,7 @@ _Shape = Callable[["pa.RecordBatch", Counter[str]], "pa.RecordBatch"]
 def show_rows(args: Namespace) -> None:
     """Print the cost, then rows."""
     if args.rows < 1:
-        raise ConfigError("--rows: ask for at least one")
+        raise ConfigError("--rows must be at least 1")
     source = source_of_arguments(args)
     if source is not None:
         day = parse_day(args.day, source.timezone)
@@ -46,7 +46,7 @@ def show_rows(args: Namespace) -> None:
         day = task.parse_day(args.day)
         pipeline = task.render(day)
         if pipeline.transform is not None:
-            print_note("These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone")
+            print_note("These rows are shown as polled. Only a run applies transform=, which needs Spark SQL")
         rows = first_rows(pipeline.source, pipeline.chain, pipeline.resolve_connections(), day, args.rows)
     is_full = args.output in ("json", "yaml")
     print_rows(
@@ -64,14 +64,14 @@ def first_rows(source: Source, chain: Chain, connections: Connections, day: Day,
     quota = quota_of(source, connections[source.conn_id])
     request_count = requests_for(source, [day])
     quota_text = f" of {quota.describe()}" if quota else ""
-    print_note(f"Asks for {day}: at least {request_count:,} request{'' if request_count == 1 else 's'}{quota_text}")
+    print_note(f"Polling {day} takes at least {request_count:,} request{'' if request_count == 1 else 's'}{quota_text}")
     with ExitStack() as stack:
         if quota is not None:
             stack.enter_context(_reserve_requests(quota, request_count, tally))
         context = PollContext(polls_at_once=1, looks_ahead=False)
         poller = stack.enter_context(open_source(source, connections[source.conn_id], context))
         if isinstance(poller, ReadBySpark):
-            raise ConfigError(f"stream {source.stream_key}: Spark itself reads this source; only a run does")
+            raise ConfigError(f"stream {source.stream_key}: Spark itself reads this source, so only a run can")
         counting = source.capability(Counts) or Counts()
         if counting.counts_first:
             count_tally = Tally([day])
@@ -106,7 +106,7 @@ def _reserve_requests(quota: Quota, requests: int, tally: Tally) -> Iterator[Non
     want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests, rank=1)
     grant = turns.reserve(want) if turns.has_room(want) else None
     if grant is None or isinstance(grant, QuotaWait):
-        raise QuotaError(f"{quota.name} has no room for {requests:,} of {quota.describe()} now: try again later")
+        raise QuotaError(f"{quota.name} has no room for {requests:,} of {quota.describe()} now. Try again later")
     try:
         yield
     finally:

@@ -40,21 +40,21 @@ def list_rejects(args: Namespace) -> int:
 def show_rejects(args: Namespace) -> int:
     """Print the rejects of a day. Exits with :data:`.EXIT_PROBLEMS` if the ledger lacks the day."""
     if args.rows < 1:
-        raise ConfigError("--rows: ask for at least one")
+        raise ConfigError("--rows must be at least 1")
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     day = task.parse_day(args.day)
     pipeline = task.render(day)
     with pipeline.open_publisher() as publisher:
         if publisher.ledger.row(day.date) is None:
-            print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
+            print_note(f"{task.name}: {pipeline.sink.target} has no publish of {day}")
             print_rows([], args.output)
             return EXIT_PROBLEMS
         day_rejects = next(read_rejects(pipeline, publisher, day.date, day.date, records=args.rows), None)
         counted = None if day_rejects is None else RejectCounts.count(day_rejects, args.rows)
-    print_note(f"{task.name}, {day}: {'nothing was set aside' if counted is None else counted.describe()}")
+    print_note(f"{task.name}, {day}: {'no rejects' if counted is None else counted.describe()}")
     shown_records = counted.first_records if counted else []
     if args.records and shown_records:
-        print_note("The column record is your data, as the source sent it or as a row of JSON")
+        print_note("The column record is your data, in the source's form or as a JSON row")
     print_rows([_record_line(record, args) for record in shown_records], args.output)
     return 0
 
@@ -99,8 +99,8 @@ class RejectCounts:
 
     def describe(self) -> str:
         """Describe number and location in a sentence."""
-        missing_text = f"; {self.missing:,} of them are gone from there" if self.missing else ""
-        return f"generation {self.day_rejects.generation}, {self.rejected:,} set aside, in {self.day_rejects.location}{missing_text}"
+        day, missing_text = self.day_rejects, f". {self.missing:,} of them are no longer there" if self.missing else ""
+        return f"generation {day.generation} has {self.rejected:,} rejects in {day.location}{missing_text}"
 
 
 def read_rejects(
@@ -112,8 +112,8 @@ def read_rejects(
     """
     if not isinstance(publisher, KeepsRejects):
         raise ConfigError(
-            f"task {pipeline.task.name}: sink {pipeline.sink.name!r} keeps no rejects that could be looked at here; "
-            "the ledger counts them: 'airflow connect ledger'"
+            f"task {pipeline.task.name}: sink {pipeline.sink.name!r} keeps no rejects. "
+            "'airflow connect ledger' shows their number"
         )
     return publisher.rejects(first, last, records)
 

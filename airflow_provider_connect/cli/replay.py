@@ -41,12 +41,14 @@ def _replay(args: Namespace) -> int:
     pipeline = task.render(day)
     old_state = _read_day(pipeline, day)
     if old_state is None:
-        print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}: 'airflow connect run' loads it")
+        print_note(f"{task.name}: {pipeline.sink.target} has no publish of {day}. 'airflow connect run' loads it")
         return EXIT_PROBLEMS
     if not old_state.rejected:
-        print_note(f"{task.name}, {day}: nothing was set aside, so there is nothing to replay")
+        print_note(f"{task.name}, {day}: no rejects, so nothing to replay")
         return 0
-    print_note(f"{task.name}, {day}: {old_state.rejected:,} set aside; the day is polled anew, as its DAG says now")
+    print_note(
+        f"{task.name}, {day}: {old_state.rejected:,} rejects. Polling the day again with the DAG's present options"
+    )
     try:
         move_days(task, str(day))
     except ConnectError:
@@ -55,10 +57,8 @@ def _replay(args: Namespace) -> int:
     new_state = _read_day(pipeline, day)
     assert new_state is not None
     _note_differences(pipeline, day, old_state, new_state)
-    print_rows(
-        [_state_line(when, state, args.output) for when, state in (("before", old_state), ("after", new_state))],
-        args.output,
-    )
+    states = {"before": old_state, "after": new_state}
+    print_rows([_state_line(when, state, args.output) for when, state in states.items()], args.output)
     return EXIT_PROBLEMS if new_state.rejected else 0
 
 
@@ -93,45 +93,48 @@ def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> 
     name = pipeline.task.name
     if newest and newest[0] > day.date:
         raise ConfigError(
-            f"task {name}: source {pipeline.source.name!r} gives snapshots, and no longer has that of {day}: asked "
-            f"now, it answers with what is there now. What is mended in it comes with the next run; or replay "
-            f"{newest[0]}, the newest. 'airflow connect rejects show --records' prints what is kept of {day}"
+            f"task {name}: source {pipeline.source.name!r} reads snapshots, and no longer has that of {day}. "
+            f"Corrected records come with the next run. Replay {newest[0]}, the newest snapshot, or print the kept "
+            f"records of {day} with 'airflow connect rejects show --records'"
         )
     if not pipeline.sink.reloads:
         raise ConfigError(
-            f"task {name}: sink {pipeline.sink.name!r} of {pipeline.sink.target} only adds, and would have the rows of "
-            f"{day} twice. Let it replace (write_mode='replace'), or load by hand what 'airflow connect rejects show "
-            "--records' prints"
+            f"task {name}: sink {pipeline.sink.name!r} of {pipeline.sink.target} only appends, so the rows of "
+            f"{day} would be doubled. Set write_mode='replace', or load the records of 'airflow connect rejects show "
+            "--records' yourself"
         )
 
 
 def _note_unchanged_day(pipeline: RenderedTask, day: Day, old_state: DayInSink) -> None:
     try:
         current_state = _read_day(pipeline, day)
-    except ConnectError:  # the sink is what failed
+    except ConnectError:  # the sink itself failed
         return
     if current_state is None or current_state.row.generation != old_state.row.generation:
         return
     print_note(
-        f"{pipeline.task.name}, {day}: nothing was replaced: generation {current_state.row.generation} stays, with "
-        f"{current_state.row.rows:,} rows and {current_state.rejected:,} set aside. If the source no longer has the day, 'airflow connect "
-        "rejects show --records' prints all there is"
+        f"{pipeline.task.name}, {day}: not replaced. Generation {current_state.row.generation} stays, with "
+        f"{current_state.row.rows:,} rows and {current_state.rejected:,} rejects. "
+        "If the source no longer has the day, only the records of 'airflow connect rejects show --records' remain"
     )
 
 
 def _note_differences(pipeline: RenderedTask, day: Day, old_state: DayInSink, new_state: DayInSink) -> None:
     day_name = f"{pipeline.task.name}, {day}"
     if pipeline.source.kind == "snapshot":
-        print_note(f"{day_name}: the source gives snapshots: this is what is there now, not what was there then")
+        print_note(
+            f"{day_name}: the source reads snapshots. These rows are its present state, not that of the earlier load"
+        )
     if new_state.row.answer is not None and new_state.row.answer == old_state.row.answer:
         print_note(
-            f"{day_name}: the source gave the same answer, and the DAG does the same with it: mend one of them first"
+            f"{day_name}: the source sent the same answer, and the DAG's options have the same effect. Correct one of "
+            "them first"
         )
     lost = old_state.row.rows + old_state.rejected - new_state.row.rows - new_state.rejected
     if lost > 0:
         print_note(
-            f"{day_name}: rows and rejects together are {lost:,} fewer than before: the source no longer has the rest, "
-            "or the DAG now leaves it out"
+            f"{day_name}: rows and rejects together are {lost:,} fewer than before. The source no longer has these "
+            "rows, or the DAG now leaves them out"
         )
 
 

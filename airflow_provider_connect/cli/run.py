@@ -66,11 +66,11 @@ def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
             return operator.go_on(_context(task))
     except TaskDeferred as deferral:
         raise RetriableError(
-            f"task {task.name} would wait now, until the days are ready or the source's quota has room "
+            f"task {task.name} would be deferred now until the days are ready or the source's quota has room "
             f"({type(deferral.trigger).__name__})"
         ) from None
     except AirflowException as error:
-        if isinstance(error.__context__, ConnectError):  # what the operator made Airflow's error of
+        if isinstance(error.__context__, ConnectError):  # the operator converted it to Airflow's error
             raise error.__context__ from None
         raise
 

@@ -57,8 +57,8 @@ class DeclaredTask:
         """
         if self.operator is None:
             raise ConfigError(
-                f"task {self.name} is mapped, and only a run knows over what: "
-                "give the same source and sink to a task of its own to look at them"
+                f"task {self.name} is mapped, and only a run knows its arguments. "
+                "Declare an unmapped task with the same source and sink to inspect them"
             )
         return self.operator
 
@@ -87,7 +87,7 @@ class DeclaredTask:
         except TemplateError as error:
             raise ConfigError(
                 f"task {self.name}: a template of its days cannot be rendered outside of a run: "
-                f"{error.message or type(error).__name__}; give --days"
+                f"{error.message or type(error).__name__}. Pass --days"
             ) from None
 
     def render(self, day: Day) -> RenderedTask:
@@ -191,8 +191,8 @@ def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | Non
         dag = get_bagged_dag(list(bundles or ()), dag_id)
     except AirflowException:
         raise ConfigError(
-            f"DAG {dag_id!r} is in no bundle, or its file cannot be imported: "
-            "'airflow dags list-import-errors --local' says why"
+            f"DAG {dag_id!r} is in no bundle, or its file cannot be imported. "
+            "'airflow dags list-import-errors --local' shows the reason"
         ) from None
     tasks = {
         task.task_id: DeclaredTask(dag, task.task_id, _unmapped_operator(task))
@@ -216,7 +216,7 @@ def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None
     tasks = connect_tasks(dag_id, task_id, bundles)
     if len(tasks) > 1:
         names = ", ".join(task.task_id for task in tasks)
-        raise ConfigError(f"DAG {dag_id!r} has several ConnectOperator tasks: name one of {names}")
+        raise ConfigError(f"DAG {dag_id!r} has several ConnectOperator tasks. Name one of {names}")
     return tasks[0]
 
 
@@ -245,7 +245,7 @@ class _VariableValues:
     def get(self, name: str, default: str | None = None) -> str:
         text = variables.read(name)
         if text is None and default is None:
-            raise ConfigError(f"a template asks for Variable {name!r}, which is not set")
+            raise ConfigError(f"a template uses Variable {name!r}, which is not set")
         return default if text is None else text  # type: ignore[return-value]  # one of them is text
 
 
@@ -274,7 +274,7 @@ def source_of_arguments(args: Namespace) -> Source | None:
         raise ConfigError("name a DAG, or a connector with --source")
     if args.source is None:
         if args.options is not None or args.conn_id is not None:
-            raise ConfigError("--options and --conn-id belong to --source; a DAG declares its own")
+            raise ConfigError("--options and --conn-id need --source. A DAG declares its own")
         return None
     override = {} if args.conn_id is None else {"conn_id": args.conn_id}
     return _build_source(registry.source_class(args.source), args.options or "{}", override)

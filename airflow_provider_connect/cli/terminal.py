@@ -89,7 +89,7 @@ def _cell(value: Any, output: str) -> str:
         value = ", ".join(map(str, value))
     elif isinstance(value, dt.datetime):
         value = value.isoformat(sep=" ", timespec="seconds")
-    # A value may hold what a terminal or rich would take for a command.
+    # A terminal or rich could interpret parts of a value as commands.
     text = "".join(item if item.isprintable() else ascii(item)[1:-1] for item in str(value))
     return escape(text) if output == "table" else text
 
@@ -121,13 +121,13 @@ def _exit_code(function: Command, args: Any) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:  # "… | head" has read enough; the interpreter must not flush once more
+    except BrokenPipeError:  # "… | head" has closed the pipe. The interpreter must not flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ConnectError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return error.exit_code
-    except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold a secret
+    except Exception as error:  # noqa: BLE001  # a foreign error's text may contain a secret
         sys.stderr.write(f"{Failure.from_error(error).message}\n")
         return ConnectError.exit_code
     return code

@@ -78,7 +78,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
     }
     ui_color = ConnectOperator.ui_color
     operator_extra_links = (PublishedLink(),)
-    overwrite_rtif_after_execution = True  # so that the fields show what was moved
+    overwrite_rtif_after_execution = True  # so that the fields show the moved days
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
         retry_policy: RetryPolicy | None = CONNECT_RETRY_POLICY,
         **kwargs: Any,
     ) -> None:
-        # Airflow fills in defaults for the arguments that are named above.
+        # Airflow itself applies default_args to the arguments named above.
         defaults = kwargs.get("default_args") or {}
         names = _operator_argument_names()
         options = {name: value for name, value in defaults.items() if name in names - {*_RETURNED_BY_FUNCTION}}
@@ -102,7 +102,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
         if asset is not None:
             outlets, asset = add_outlet(outlets, asset)
         self.asset = asset
-        # These three show what the function gave, once it did.
+        # These three show the function's result after the call.
         self.source: dict[str, Any] | None = None
         self.sink: dict[str, Any] | None = None
         self.days: str | None = None
@@ -118,7 +118,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
             **kwargs,
         )
         if self.options.get("asset_events", "task") == "day" and asset is None:
-            raise ConfigError("@task.connect: asset_events='day' needs an asset known before: give asset=Asset(…)")
+            raise ConfigError("@task.connect: asset_events='day' needs asset=Asset(…)")
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
         """Render a templated field. Of a shape the text options are rendered."""
@@ -150,8 +150,8 @@ class ConnectDecoratedOperator(DecoratedOperator):
             digest = _digest(operator)
             if moved is not None and moved != digest:
                 raise ConfigError(
-                    f"@task.connect: after a wait, {self.python_callable.__name__}() gave another source, sink or days "
-                    "than before it: what it gives may depend on its arguments and on the run alone"
+                    f"@task.connect: after a wait, {self.python_callable.__name__}() returned another source, sink or "
+                    "days than before. Its result may depend on its arguments and on the run only"
                 )
         except ConnectError as error:
             raise to_airflow_error(error) from None
@@ -234,7 +234,7 @@ def connect_task(
     def decorate(function: Callable[..., Any]) -> Any:
         return ConnectTask(
             function=function,
-            multiple_outputs=bool(multiple_outputs),  # the function's annotation says nothing of the report
+            multiple_outputs=bool(multiple_outputs),  # the function's annotation does not describe the report
             operator_class=ConnectDecoratedOperator,
             kwargs=dict(kwargs),
         )
@@ -252,7 +252,7 @@ def _operator_argument_names() -> set[str]:
 
 def _check_options(options: Mapping[str, Any], asset: Any) -> None:
     if early := [name for name in _RETURNED_BY_FUNCTION if name in options]:
-        raise ConfigError(f"@task.connect: {' and '.join(early)}: the function returns that")
+        raise ConfigError(f"@task.connect: {' and '.join(early)}: returned by the function. Remove it here")
     require_known_arguments(ConnectOperator, options)
     require_valid_values("@task.connect", dict(options) | {"asset": asset})
 
@@ -267,17 +267,20 @@ def _arguments_from(function_name: str, returned: Any) -> dict[str, Any]:
         early = sorted(arguments.keys() & (inspect.signature(BaseOperator.__init__).parameters.keys() | {"asset"}))
         if early:
             raise ConfigError(
-                f"{function_name}() returned {', '.join(early)}: give that to @task.connect, for Airflow needs it before"
+                f"{function_name}() returned {', '.join(early)}, which Airflow needs before the run. "
+                "Pass it to @task.connect"
             )
         require_known_arguments(ConnectOperator, arguments)
     elif isinstance(returned, Sequence) and not isinstance(returned, str) and len(returned) == 2:
         arguments = dict(zip(_RETURNED_BY_FUNCTION, returned, strict=True))
     else:
-        raise ConfigError(f"{function_name}() is to return (source, sink), or a dict of ConnectOperator's arguments")
+        raise ConfigError(f"{function_name}() must return (source, sink), or a dict of ConnectOperator's arguments")
     kinds = {"source": Source, "sink": Sink}
     if wrong := [which for which, kind in kinds.items() if not isinstance(arguments.get(which), kind)]:
         raise ConfigError(
-            f"{function_name}() returned no {' and no '.join(wrong)}, such as one of our sources/ and sinks/"
+            f"{function_name}() returned no {' and no '.join(wrong)}. "
+            ""
+            "It must return objects of airflow_provider_connect.sources and sinks"
         )
     return arguments
 

@@ -37,7 +37,7 @@ def require_known_arguments(operator: type, names: Iterable[str]) -> None:
         if name not in RESERVED_ARGUMENTS
     }
     problems = [
-        f"{name}: {operator.__name__} sets it itself; leave it out"
+        f"{name}: set by {operator.__name__} itself. Remove it"
         if name in RESERVED_ARGUMENTS
         else f"{name}: unknown argument; {suggest_nearest(name, known_names)}"
         for name in names
@@ -83,11 +83,11 @@ def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
         return
     counting = source.capability(Counts)
     if counting is None:
-        problems = [f"source {source.name!r} knows no count of the vendor's own for {source.stream_key}"]
+        problems = [f"source {source.name!r} has no vendor's count of {source.stream_key}"]
     else:
         problems = counting.count_problems()
     if problems:
-        raise ConfigError(f"reconcile={reconcile!r}: {'; '.join(problems)}. Correct that, or leave reconcile out")
+        raise ConfigError(f"reconcile={reconcile!r}: {'; '.join(problems)}. Correct that, or remove reconcile")
 
 
 def require_position_ledger(source: Source, sink: Sink) -> None:
@@ -97,8 +97,8 @@ def require_position_ledger(source: Source, sink: Sink) -> None:
     """
     if source.kind == "increment" and not sink.keeps_spans:
         raise ConfigError(
-            f"source {source.name!r} reads on from where it ended, and sink {sink.name!r} of {sink.target} keeps no "
-            "such positions: use one that does, or read days or snapshots"
+            f"source {source.name!r} reads increments, and sink {sink.name!r} of {sink.target} keeps no positions for "
+            "them. Use another sink, or read days or snapshots"
         )
 
 
@@ -118,23 +118,23 @@ def require_reloadable(source: Source, sink: Sink, lookback_days: LookbackDays) 
     """
     if source.kind == "increment":
         raise ConfigError(
-            f"lookback_days loads days again, and source {source.name!r} gives what came since the last run: what "
-            "changed later comes with a later run. Leave lookback_days out"
+            f"lookback_days loads days again, and source {source.name!r} reads increments, so later runs load later "
+            "changes. Remove lookback_days"
         )
     if not source.reloads:
         raise ConfigError(
-            f"lookback_days loads days again, and source {source.name!r} gives snapshots: asked again for an earlier "
-            "day, it would answer with what is there now. Leave lookback_days out"
+            f"lookback_days loads days again, and source {source.name!r} reads snapshots, which always have the "
+            "present state. Remove lookback_days"
         )
     if not sink.reloads:
         raise ConfigError(
-            f"lookback_days loads days again, and sink {sink.name!r} of {sink.target} only adds: it would double them. "
-            "Leave lookback_days out, or let the sink replace (write_mode='replace')"
+            f"lookback_days loads days again, and sink {sink.name!r} of {sink.target} only appends, which would double "
+            "them. Set write_mode='replace', or remove lookback_days"
         )
     if lookback_days == "measured" and source.capability(CountsLate) is None:
         raise ConfigError(
-            f"lookback_days='measured' needs to know how late rows come, and source {source.name!r} cannot tell for "
-            f"{source.stream_key}: give a number of days"
+            f"lookback_days='measured' needs counts of late rows, and source {source.name!r} has none for "
+            f"{source.stream_key}. Set a number of days"
         )
 
 
@@ -151,27 +151,33 @@ def _refuse(operator: str, problems: list[str]) -> None:
 def _contract_problem(value: object, contract: type) -> str | None:
     if isinstance(value, contract):
         return None
-    contract_name = contract.__name__
-    return f"needs a {contract_name}, such as one of our {contract_name.lower()}s/, not a {_type_name(value)}"
+    name, package = contract.__name__, f"airflow_provider_connect.{contract.__name__.lower()}s"
+    return f"must be a {name}, such as a class of {package}, not a {_type_name(value)}"
 
 
 def _shape_problem(value: object) -> str | None:
     if not isinstance(value, (list, tuple)):
-        return f"needs a list of shapes, such as [Drop(columns=['ip'])], not a {_type_name(value)}"
+        return f"must be a list of shapes, such as [Drop(columns=['ip'])], not a {_type_name(value)}"
     if not value:
         return None
-    # Whoever has a shape has imported them all; a DAG file without any does not pay for that.
+    # A DAG file with a shape has imported all of them. Others are spared the import.
     from airflow_provider_connect.shapes.shape import Shape  # noqa: PLC0415
 
     wrong_items = [
         f"[{index}] is a {_type_name(shape)}" for index, shape in enumerate(value) if not isinstance(shape, Shape)
     ]
-    return f"needs shapes from airflow_provider_connect.shapes: {', '.join(wrong_items)}" if wrong_items else None
+    return (
+        f"must contain only shapes of airflow_provider_connect.shapes: {', '.join(wrong_items)}"
+        if wrong_items
+        else None
+    )
 
 
 def _asset_problem(value: object) -> str | None:
     return (
-        None if value is None or isinstance(value, Asset) else f"needs an airflow.sdk.Asset, not a {_type_name(value)}"
+        None
+        if value is None or isinstance(value, Asset)
+        else f"must be an airflow.sdk.Asset, not a {_type_name(value)}"
     )
 
 
@@ -210,12 +216,12 @@ def _percent_problem(value: object) -> str | None:
 def _row_bounds_problem(value: object) -> str | None:
     if value is None or isinstance(value, RowBounds):
         return None
-    return f"needs a RowBounds from airflow_provider_connect.completeness, not a {_type_name(value)}"
+    return f"must be a RowBounds of airflow_provider_connect.completeness, not a {_type_name(value)}"
 
 
 def _date_problem(value: object) -> str | None:
     if isinstance(value, dt.datetime):
-        return "must be a day, not an instant: give a date or 'YYYY-MM-DD'"
+        return "must be a day, not an instant. Use a date or 'YYYY-MM-DD'"
     try:
         if value is None or isinstance(value, dt.date) or (isinstance(value, str) and dt.date.fromisoformat(value)):
             return None

@@ -55,10 +55,10 @@ FAILED_REPORT_KEY = "report"
 class ConnectOperator(SparkSubmitOperator):
     """Move the days of a run from a source into a sink, each exactly once.
 
-    The task determines the days, resolves the connections, and starts one Spark application for all days with
-    ``spark-submit``. It checks the job's report against the sink's ledger and recomputes the stream's
-    :class:`~airflow_provider_connect.offsets.Offset` from that ledger. A retry publishes nothing twice. A clear or a
-        backfill loads its days again.
+    The task determines the days, resolves the connections, and starts one Spark application for all days. It checks
+    the job's report against the sink's ledger and recomputes the stream's
+    :class:`~airflow_provider_connect.offsets.Offset`. A retry publishes nothing twice. A clear or a backfill loads its
+    days again.
 
     :param source: source of the days. Its text options may be templates.
     :param sink: target of the days. Its text options may be templates.
@@ -124,7 +124,7 @@ class ConnectOperator(SparkSubmitOperator):
     template_fields_renderers = {"source": "json", "sink": "json", "shape": "json", "transform": "sql"}
     ui_color = "#d9ead3"
     operator_extra_links = (PublishedLink(),)
-    overwrite_rtif_after_execution = True  # so that the field shows the days that were moved
+    overwrite_rtif_after_execution = True  # so that the field shows the moved days
     declared_by: ClassVar[Literal["dag", "function"]] = "dag"
     """Author of source, shapes and transform. See :class:`.declared_options.DeclaredOptions`."""
 
@@ -212,7 +212,7 @@ class ConnectOperator(SparkSubmitOperator):
         require_known_arguments(cls, kwargs)
         require_valid_values(cls.__name__, kwargs)
         partial = super().partial(**kwargs)
-        partial._expand_called = True  # the one returned below is to be mapped instead
+        partial._expand_called = True  # Airflow must not warn about it: the one returned below is mapped
         return ConnectPartial(operator_class=partial.operator_class, kwargs=partial.kwargs, params=partial.params)
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
@@ -222,7 +222,7 @@ class ConnectOperator(SparkSubmitOperator):
         render = super().render_template
         return content.rendered(lambda text: render(text, context, jinja_env))
 
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # Spark's own returns nothing
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # Spark's operator returns None
         """Move the days and return the short report.
 
         :raises AirflowFailException: a person must act, or the data is bad.
@@ -236,7 +236,7 @@ class ConnectOperator(SparkSubmitOperator):
 
         :param left: fields of :class:`.quota.TaskProgress` from before a wait for requests.
         """
-        # A DAG file does not pay for it.
+        # Not imported by DAG files.
         from airflow_provider_connect.operators.lineage import DatasetPair  # noqa: PLC0415
         from airflow_provider_connect.operators.quota import QuotaJob, QuotaRunner, TaskProgress  # noqa: PLC0415
 
@@ -365,14 +365,14 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow.providers.standard.triggers.temporal import DateTimeTrigger  # noqa: PLC0415
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
-        self.log.info("Days %s are asked for from %s on, as ready_after says", self.days, ready_time.isoformat())
+        self.log.info("Days %s are not polled before %s (ready_after)", self.days, ready_time.isoformat())
         raise TaskDeferred(trigger=DateTimeTrigger(ready_time), method_name="go_on")
 
     def _submit(self, submission: Submission, context: Context) -> None:
         for name, value in vars(submission).items():
             setattr(self, name, value)
-        self._hook = None  # Spark's operator would start the first submission again
-        # After a wait Airflow calls go_on() instead of execute(), and would take this for a nested operator.
+        self._hook = None  # otherwise Spark's operator would start the first submission again
+        # After a wait Airflow calls go_on() instead of execute(), and would see a nested operator here.
         token = ExecutorSafeguard.tracker.set(self)
         try:
             super().execute(context)
@@ -388,8 +388,8 @@ class ConnectOperator(SparkSubmitOperator):
             return
         try:
             context["ti"].xcom_push(FAILED_REPORT_KEY, self._report.summary_of(Failure.from_error(error)))
-        except Exception as push_error:  # noqa: BLE001  # this must not hide why the task failed
-            self.log.warning("The report could not be left in XCom: %s", Failure.from_error(push_error).message)
+        except Exception as push_error:  # noqa: BLE001  # must not hide the failure of the task
+            self.log.warning("Writing the report into XCom failed: %s", Failure.from_error(push_error).message)
 
     def _emit_event(self, context: Context, report: JobReport) -> None:
         event = context["outlet_events"][self.asset]

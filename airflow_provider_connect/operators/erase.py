@@ -78,14 +78,14 @@ def erase(
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, resolved), _LOG.warning) as publisher:
         if not isinstance(publisher, Erases):
-            raise ConfigError(f"{type(sink).__name__} cannot erase: delete the rows in {sink.target} by its own means")
+            raise ConfigError(f"{type(sink).__name__} cannot erase. Delete the rows in {sink.target} yourself")
         rows = {} if mode == "erase" else publisher.find(column_shapes.name, texts)
         if not chain:
             _require_unmasked(publisher.ledger, sink.target, column_shapes.name)
         elif column_shapes.masks:
             _require_same_keys(publisher.ledger, sink.target, column_shapes, resolved)
         publisher.ledger.erased().require_same_shapes(shaping.column_digest, sink.target)
-        # Asked before it: an error after it would hide what was done.
+        # Listed before the erase: an error after it would hide its result.
         copies = (*publisher.copies(), *_staged(sink, key, staging, resolved))
         if mode == "erase":
             erasure = publisher.erase(column_shapes.name, texts, source.kind, shaping.column_digest)
@@ -111,8 +111,8 @@ def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connec
     places = [] if stage is None else describe_staged_copies(stage)
     if staging is None:
         places.append(
-            f"days that wait in the temporary folders of workers ({local_stage_path(stage_name(key, sink.target))}), "
-            "where tasks have no staging=: the day's next load deletes them, or 'airflow connect sweep' on that machine"
+            f"staged days in the temporary folders of workers ({local_stage_path(stage_name(key, sink.target))}), "
+            "for tasks without staging=. The day's next load or 'airflow connect sweep' on that machine deletes them"
         )
     return places
 
@@ -134,7 +134,7 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
         )
     names = column_names(source)
     if names is not None and column_shapes.source is not None and column_shapes.source not in names:
-        hint = "" if chain else ". If a shape of the task makes it, give shape= as the task has it"
+        hint = "" if chain else ". If a shape of the task makes it, pass the task's shape="
         raise ConfigError(
             f"nothing was changed: the source's rows have no column {column_shapes.source!r}, so later loads could not "
             f"leave rows out by it. Name it as the source does: {suggest_nearest(column_shapes.source, names)}{hint}"
@@ -151,8 +151,8 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
     masked = _passes_masks(ledger) if definition is None else column in definition.shapes.get(MASKED, "").split(", ")
     if masked or any(part.shaping for part in ledger.erased().parts):
         raise ConfigError(
-            f"nothing was changed: a mask of the task may have hashed column {column!r} of {target}. Give shape= as "
-            "the task has it, so that the values are hashed in the same way"
+            f"nothing was changed: a mask of the task may have hashed column {column!r} of {target}. Pass the "
+            "task's shape=, so that the values are hashed in the same way"
         )
 
 
@@ -168,8 +168,8 @@ def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes,
     used = {digest for name, digest in digests.items() if name != "shapes"}
     if not used <= {*definition.shapes[MASK_KEYS].split(", ")}:
         raise ConfigError(
-            f"nothing was changed: rows of {target} were masked with another key than the one of shape=, so no row "
-            "would match. Give the key that they were loaded with, or first load the days again with the new key"
+            f"nothing was changed: rows of {target} were masked with another key than shape= has, so no row would "
+            "match. Use the key of the load, or first load the days again with the new key"
         )
 
 

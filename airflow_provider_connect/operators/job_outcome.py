@@ -94,7 +94,7 @@ def _is_settled(outcome: DayReport | None) -> bool:
 
 
 def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
-    # Asked for "day", as for a snapshot the ledger may answer with another day's row. Only the generation counts.
+    # "day" also for snapshots, for which the ledger may return another day's row. Only the generation counts.
     newest = ledger.newest(outcome.day, "day")
     return newest is not None and newest.generation >= (outcome.generation or 1)
 
@@ -116,7 +116,7 @@ _OUTPUT = "Last spark-submit output:\n"
 _CAUSE = re.compile(r"^(?:Caused by: |Exception in thread \S+ )?(?:\w+\.)*[\w$]*(?:Error|Exception)\b")
 _OUT_OF_HEAP = 52  # org.apache.spark.util.SparkExitCode.OOM
 _CRASHES = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV, signal.SIGILL, signal.SIGFPE)
-_NEXT_TRY = "What is published stays, and the next try goes on from there"
+_NEXT_TRY = "Published days stay, and the next try continues after them"
 
 
 def explain_exit(failure: Exception) -> RetriableError | None:
@@ -142,10 +142,10 @@ def add_exit_cause(reported: ConnectError, failure: Exception | None) -> Connect
     code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
         return reported
-    if (killed := _kill_text(code, "while its job was at work")) is None:
+    if (killed := _kill_text(code, "while its job was running")) is None:
         return reported
     retry_after = reported.retry_after_seconds if isinstance(reported, RetriableError) else None
-    return RetriableError(f"{killed} Its job said: {reported}", retry_after_seconds=retry_after)
+    return RetriableError(f"{killed} Its job reported: {reported}", retry_after_seconds=retry_after)
 
 
 def _exit_code(failure: Exception) -> int | None:
@@ -158,7 +158,7 @@ def _exit_code(failure: Exception) -> int | None:
 def _kill_text(code: int, when: str) -> str | None:
     """Describe how the JVM was killed. None if it was not. ``when`` becomes part of the sentence."""
     if code == _OUT_OF_HEAP:
-        return f"Spark's JVM ran out of its heap {when}: give it more with driver_memory=. {_NEXT_TRY}."
+        return f"Spark's JVM ran out of its heap {when}. Raise driver_memory=. {_NEXT_TRY}."
     # A shell reports a signal as its number plus 128.
     number = -code if code < 0 else code - 128
     return f"{_signal_text(number, when)} {_NEXT_TRY}." if number in signal.valid_signals() else None
@@ -168,24 +168,22 @@ def _cause_text(text: str) -> str:
     """Return the line of spark-submit's output with the cause: the first exception, else the last line."""
     lines = [line.strip() for line in text.partition(_OUTPUT)[2].splitlines() if line.strip()]
     if not lines:
-        return "; see its output above"
+        return ". See its output above"
     causes = [line for line in lines if _CAUSE.match(line)]
-    return f": {(causes or lines[-1:])[0][:300]}; its output above says more"
+    return f": {(causes or lines[-1:])[0][:300]} (more in its output above)"
 
 
 def _signal_text(number: int, when: str) -> str:
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     if number == signal.SIGKILL:
         return (
-            f"Spark's driver, its JVM or its Python, was killed (SIGKILL) {when}: almost always "
-            "because the machine or the container ran out of memory (its events, or 'dmesg', say so). Give the worker "
-            "more memory, or let fewer tasks run at once (a pool, max_active_runs)."
+            f"Spark's driver (its JVM or its Python) was killed (SIGKILL) {when}, usually because the machine or the "
+            "container ran out of memory (check its events, or 'dmesg'). Give the worker more memory, or limit "
+            "concurrent tasks (a pool, max_active_runs)."
         )
     if number in _CRASHES:
         return (
-            f"Spark's driver crashed ({name}) {when}: its output above, or hs_err_pid*.log in the "
-            "task's working folder, says where. A full disk or memory has the same effect."
+            f"Spark's driver crashed ({name}) {when}. Its output above, or hs_err_pid*.log in the "
+            "task's working folder, shows the place. Also check for a full disk or memory."
         )
-    return (
-        f"Spark's driver was ended from outside ({name}) {when}: somebody, or whoever manages this machine, stopped it."
-    )
+    return f"Spark's driver was stopped from outside ({name}) {when}, by a person or by the management of this machine."

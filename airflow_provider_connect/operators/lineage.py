@@ -68,7 +68,7 @@ def _input_dataset(datasets: DatasetPair, report: JobReport | None) -> InputData
 
     statistics_facet: dict[str, Any] = {}
     if report is not None:
-        # What an earlier try has published, this one has not read: the ledger told its figures.
+        # Days published by an earlier try were not read by this one. Their figures come from the ledger.
         days_read = [day for day in report.days if day.status != "already_published"]
         statistics_facet["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(
             rowCount=sum(day.rows_read for day in days_read), size=sum(day.raw_bytes for day in days_read)
@@ -84,25 +84,20 @@ def _output_dataset(datasets: DatasetPair, report: JobReport | None) -> OutputDa
 
     statistics_facet: dict[str, Any] = {}
     if report is not None:
-        # What was there already, or was found unchanged, this task has not written.
+        # Days that were already there or unchanged were not written by this task.
         days_written = [day for day in report.days if day.status == "published"]
         statistics_facet["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
             rowCount=sum(day.rows_written for day in days_written), size=sum(day.stage_bytes for day in days_written)
         )
     if report is not None and report.result_columns is not None:
-        # What a transform makes its columns of, only it knows.
-        return OutputDataset(
-            *datasets.sink,
-            facets=_schema_facet(report.result_columns, report.result_columns),
-            outputFacets=statistics_facet,
-        )
+        # The origin of a transform's columns is unknown.
+        schema_facet = _schema_facet(report.result_columns, report.result_columns)
+        return OutputDataset(*datasets.sink, facets=schema_facet, outputFacets=statistics_facet)
     column_fields = {
         name: lineage.Fields(
             inputFields=[
-                lineage.InputField(
-                    *datasets.source, field=source_column, transformations=[_transformation(name, source_column)]
-                )
-                for source_column in source_columns
+                lineage.InputField(*datasets.source, field=column, transformations=[_transformation(name, column)])
+                for column in source_columns
             ]
         )
         for name, source_columns in column_origins(report).items()

@@ -50,14 +50,14 @@ def find_lookback_days(
         rows = publisher.ledger.between(ledger_days[0].date, ledger_days[-1].date)
     if lookback_days == "measured":
         length = measure_lookback(ledger_days, rows)
-        log.info("lookback_days='measured' finds %s", length.reason)
+        log.info("lookback_days='measured': looking back %s", length.reason)
         days_in_reach, probed_days = days_before_window(spec.days, length.days, origin), probe_days(spec.days)
         candidates = [day for day in candidates if day in days_in_reach or day in probed_days]
     stale_days = days_not_polled_since(candidates, rows, spec.days[-1].end + (ready_after or dt.timedelta(0)))
     log.info(
-        "Looks back at %s: loads %s again",
+        "Lookback over %s: loading %s again",
         " and ".join(map(format_days, group_days(candidates, len(candidates)))),
-        ", ".join(map(str, stale_days)) or "none of them, as none is published that was not polled since",
+        ", ".join(map(str, stale_days)) or "no day, since each published one was polled later",
     )
     return stale_days
 

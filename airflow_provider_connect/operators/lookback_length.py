@@ -1,7 +1,7 @@
 """Computes how many days a run must look back, from the lateness of rows in the last days.
 
 A day that is loaded again N days later gets the rows that arrived until then. Later rows would never be seen, so N
-could never grow. So ``"measured"`` also loads the day :data:`.LATE_DAYS` before again, as a probe. That day then counts
+could never grow. So ``"measured"`` also loads the day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts
 as *whole*. The probe also loads the rows that a short lookback missed: N decides how soon a late row is loaded, not
 whether.
 """
@@ -51,7 +51,7 @@ def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
 
 
 def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> LookbackLength:
-    """Return how many days a run must look back, from 1 to :data:`.LATE_DAYS`.
+    """Return how many days a run must look back, from 1 to :data:`.MAX_LATE_DAYS`.
 
     With too few whole days it is the maximum. The maximum costs requests for a few days only, since it loads exactly
     the days that the measurement needs.
@@ -66,11 +66,11 @@ def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Lookback
     if len(whole_rows) < MIN_WHOLE_DAYS:
         return LookbackLength(
             MAX_LATE_DAYS,
-            f"{MAX_LATE_DAYS} days, the most there are: only {len(whole_rows)} of the days from {days[0]} to {days[-1]} were "
-            f"loaded {MAX_LATE_DAYS} days after their end or later, with late rows counted, and {MIN_WHOLE_DAYS} are needed to "
-            "tell",
+            f"{MAX_LATE_DAYS} days, the maximum: only {len(whole_rows)} of the days from {days[0]} to {days[-1]} were "
+            f"loaded at least {MAX_LATE_DAYS} days after their end with late rows counted, and the measurement needs "
+            f"{MIN_WHOLE_DAYS}",
         )
-    # Of a younger day more may come, so it can only make the lookback longer.
+    # A younger day may still get rows, so it can only make the lookback longer.
     length, decisive_rows = max(
         ((_shortest_lookback(rows_of_age), rows_of_age) for rows_of_age in (whole_rows, young_rows)),
         key=lambda candidate: candidate[0],
@@ -82,8 +82,8 @@ def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Lookback
     row_text = (
         f"of {total_rows:,} rows of {len(decisive_rows)} days from {decisive_rows[0].day} to {decisive_rows[-1].day}"
     )
-    late_text = f"{late_rows[length - 1]:,} came {length} days after their own was over, or later"
-    return LookbackLength(length, f"{length} days: {row_text}, {late_text}; 1 in {LATE_ROWS_ONE_IN:,} may")
+    late_text = f"{late_rows[length - 1]:,} came at least {length} days after the end of their day"
+    return LookbackLength(length, f"{length} days: {row_text}, {late_text}. The limit is 1 in {LATE_ROWS_ONE_IN:,}")
 
 
 def _has_late_rows_counted(row: LedgerRow) -> bool:

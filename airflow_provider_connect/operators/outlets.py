@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.mappedoperator import MappedOperator
 
 _TARGET_ARGUMENTS = ("sink", "asset")
-_REMEDY = "give asset=Asset(…), which then stands for what the task writes"
+_REMEDY = "Pass asset=Asset(…) for the target"
 
 
 def asset_of(sink: Sink, asset: Asset | None) -> Asset:
@@ -33,7 +33,7 @@ def asset_of(sink: Sink, asset: Asset | None) -> Asset:
     :raises ConfigError: the user gave no asset, and the sink's target is a template.
     """
     if asset is None and has_template(sink.target):
-        raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is not known yet: {_REMEDY}")
+        raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is unknown. {_REMEDY}")
     return asset or Asset(uri=sink.asset_uri)
 
 
@@ -45,18 +45,21 @@ class MappedOutlets(list[Any]):
     """
 
     def __init__(self, user_outlets: list[Any], instance_assets: Iterable[Asset]) -> None:
-        self.written = list({asset.uri: _same_uri_asset(asset, user_outlets) for asset in instance_assets}.values())
-        self.user_outlets = [outlet for outlet in user_outlets if outlet not in self.written]
-        super().__init__([*self.user_outlets, *self.written])
+        assets = {asset.uri: _same_uri_asset(asset, user_outlets) for asset in instance_assets}
+        self.instance_assets = list(assets.values())
+        self.user_outlets = [outlet for outlet in user_outlets if outlet not in self.instance_assets]
+        super().__init__([*self.user_outlets, *self.instance_assets])
 
     def outlets_of_instance(self, asset: Asset) -> list[Any]:
         """Return the outlets of the instance that writes ``asset``.
 
         :raises ConfigError: the asset was unknown when Airflow read the DAG file.
         """
-        instance_asset = _same_uri_asset(asset, self.written)
-        if instance_asset not in self.written:
-            raise ConfigError(f"asset {asset.uri!r} of this mapped task was not known when its DAG was read: {_REMEDY}")
+        instance_asset = _same_uri_asset(asset, self.instance_assets)
+        if instance_asset not in self.instance_assets:
+            raise ConfigError(
+                f"asset {asset.uri!r} of this mapped task was unknown when Airflow read its DAG. {_REMEDY}"
+            )
         return [*self.user_outlets, instance_asset]
 
 
@@ -75,7 +78,7 @@ class ConnectPartial(OperatorPartial):
 
     def expand(self, **mapped_kwargs: Any) -> MappedOperator:
         """Map over lists of arguments, as for any operator."""
-        self._expand_called = True  # even if it is refused: a warning that it was never mapped would hide why
+        self._expand_called = True  # even if it is refused: a warning about a missing expand() would hide the reason
         require_known_arguments(self.operator_class, mapped_kwargs)
         return super().expand(**mapped_kwargs)
 
@@ -88,7 +91,7 @@ class ConnectPartial(OperatorPartial):
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
         """Yield each instance's sink and asset. Another task's output is yielded as its placeholder."""
         fixed = self.kwargs.get("sink"), self.kwargs.get("asset")
-        if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each of the others
+        if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each value of the others
             lists = {name: _values(values) for name, values in mapped.items()}
             for name, values in lists.items():
                 for value in values:
@@ -122,7 +125,7 @@ class ConnectPartial(OperatorPartial):
         unknown = "asset" if asset is not None else "sink"
         raise ConfigError(
             f"{self.operator_class.__name__}: {unknown} of mapped task {self.kwargs['task_id']!r} is not in the DAG "
-            f"file, so the assets it writes are not known when that is read: name its sinks there, or {_REMEDY}"
+            f"file, so Airflow cannot know its assets. Name its sinks there, or pass asset=Asset(…)"
         )
 
 

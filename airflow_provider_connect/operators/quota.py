@@ -164,7 +164,7 @@ class QuotaRunner:
             grant = self.turns.reserve(self.want)
             if isinstance(grant, QuotaWait):
                 self._defer(grant)
-            self.spec.log.info("Holds %d requests of %s", grant.requests, self.turns.quota.name)
+            self.spec.log.info("Reserved %d requests of %s", grant.requests, self.turns.quota.name)
             self.spec.metrics.send_quota_left(grant.requests_left)
             quota_job = QuotaJob(self._allowance(grant), settled_dates=frozenset(self.progress.settled_reports))
             count_grant: Grant | None = None
@@ -192,7 +192,7 @@ class QuotaRunner:
         grant = self.count_demand.turns.reserve(self.count_demand.want)
         if isinstance(grant, QuotaWait):
             self._defer(grant, demand=self.count_demand)
-        self.spec.log.info("Holds %d requests of %s", grant.requests, self.count_demand.turns.quota.name)
+        self.spec.log.info("Reserved %d requests of %s", grant.requests, self.count_demand.turns.quota.name)
         per_second = self.count_demand.turns.quota.per_second
         quota_job.count_allowance = Allowance(requests=grant.requests, until=grant.until, per_second=per_second)
         return grant
@@ -214,8 +214,8 @@ class QuotaRunner:
                 turns.settle(grant, [])
             elif quota_job.report is not None:
                 turns.settle(grant, sent_times)
-        except Exception as error:  # noqa: BLE001  # this must not hide how the job ended
-            self.spec.log.warning("The requests that were not sent could not be given back: %s", error)
+        except Exception as error:  # noqa: BLE001  # must not hide the outcome of the job
+            self.spec.log.warning("Returning unsent requests failed: %s", error)
 
     def _prepare_next_job(self, error: QuotaError, report: JobReport | None) -> None:
         """Prepare another job for the remaining days.
@@ -228,8 +228,8 @@ class QuotaRunner:
         idle_jobs = self.progress.idle_jobs + 1 if is_idle else 0
         if idle_jobs == _MAX_IDLE_JOBS:
             raise QuotaError(
-                f"{idle_jobs} jobs in a row sent none of their requests; the last one: {error}. Check how long Spark "
-                f"takes to start: a reservation is good for {self.turns.quota.valid_seconds / 60:.0f} minutes"
+                f"{idle_jobs} jobs in a row sent no request. The last error: {error}. Check how long Spark takes to "
+                f"start: a reservation lasts {self.turns.quota.valid_seconds / 60:.0f} minutes"
             )
         if report is not None:
             done = self.progress.merge_done(report)
@@ -258,7 +258,7 @@ class QuotaRunner:
         if error.said is not None:
             self.turns.record_vendor_usage(*error.said)
             self._defer(self.turns.join_queue(self.want), error)
-        self.spec.log.info("Goes on with %d more requests: %s", self.want.requests, error)
+        self.spec.log.info("Continuing with %d more requests: %s", self.want.requests, error)
 
     def _requests_after_running_out(self, spent_requests: Sequence[int], *, some_done: bool) -> list[int]:
         """Return the number of requests for days that the vendor refused half way.
@@ -273,9 +273,9 @@ class QuotaRunner:
         hour_requests = self.turns.quota.requests
         if spent_requests and self.progress.one_by_one and self.progress.least >= hour_requests and not some_done:
             raise QuotaError(
-                f"a day ran out of requests after {max(spent_requests):,}, though all of {self.turns.quota.describe()} were "
-                "reserved for it: the service allows fewer than are declared, somebody outside this Airflow asks it, "
-                "too, or the day has more pages than that. Correct the declared limits, or ask for larger pages"
+                f"a day ran out of requests after {max(spent_requests):,}, though all of {self.turns.quota.describe()} "
+                "were reserved for it. The service allows fewer than declared, a client outside Airflow uses it, or "
+                "the day has more pages. Correct the declared limits, or request larger pages"
             )
         return [min(2 * count, hour_requests) for count in spent_requests]
 
@@ -286,7 +286,7 @@ class QuotaRunner:
 
         until = dt.datetime.fromtimestamp(wait.until, dt.UTC)
         reason = f"{error}; {wait.reason}" if error else wait.reason
-        self.spec.log.info("Waits for requests, looks again at %s: %s", f"{until:%H:%M:%S} UTC", reason)
+        self.spec.log.info("Waiting for requests, next check at %s: %s", f"{until:%H:%M:%S} UTC", reason)
         self.spec.metrics.send_quota_wait()
         waiting_demand = demand or QuotaDemand(self.turns, self.want)
         trigger = QuotaTrigger(
@@ -333,8 +333,8 @@ def _require_room_in_hour(quota: Quota, requests: int, cost_text: str) -> None:
     """
     if requests > quota.requests:
         raise ConfigError(
-            f"{cost_text.format(requests)}, and {quota.name} allows {quota.describe()}: ask for less (fewer names in event, "
-            "a higher split_rows), or set the connection's limits right"
+            f"{cost_text.format(requests)}, and {quota.name} allows {quota.describe()}. Request less (fewer names in "
+            "event, a higher split_rows), or correct the connection's limits"
         )
 
 

@@ -43,14 +43,14 @@ class QuotaTrigger(BaseTrigger):
             try:
                 has_room = await sync_to_async(turns.has_room)(want)
                 if has_room or time.time() >= until:
-                    # Also a task that is about to come back keeps its place.
+                    # A task that is about to resume also keeps its place.
                     until = (await sync_to_async(turns.join_queue)(want)).until
                 failures = 0
-            except Exception as error:  # noqa: BLE001  # an API server that restarts must not fail the task
-                self.log.warning("The quota could not be looked at, will be again: %s", error)
+            except Exception as error:  # noqa: BLE001  # a restarting API server must not fail the task
+                self.log.warning("Checking the quota failed and will be repeated: %s", error)
                 await asyncio.sleep(pause)
                 failures += 1
-                has_room = failures == _CHECKS_PER_PERIOD  # the task meets the error itself, and fails with its words
+                has_room = failures == _CHECKS_PER_PERIOD  # the task runs into the error itself and reports it
             if has_room:
                 yield TriggerEvent({})  # type: ignore[no-untyped-call]
                 return

@@ -43,7 +43,9 @@ class ConnectRetryPolicy(RetryPolicy):
         if not isinstance(exception, TryAgainError) or exception.retry_after_seconds is None:
             return RetryDecision.default()
         seconds = max(0.0, exception.retry_after_seconds)
-        return RetryDecision.retry(dt.timedelta(seconds=seconds), reason=f"asked to wait {seconds:.0f} s")
+        return RetryDecision.retry(
+            dt.timedelta(seconds=seconds), reason=f"the other system asked to wait {seconds:.0f} s"
+        )
 
 
 CONNECT_RETRY_POLICY = ConnectRetryPolicy()

@@ -135,15 +135,14 @@ class Run:
         source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
         connections = spec.connections
-        # The hook knows how a connection becomes a master. Given any keytab, it does not write the connection's own to
-        # disk when it is only asked.
+        # The hook converts a connection to a master. With any keytab set, it does not write the connection's to disk.
         hook = SparkSubmitHook(conn_id=spec.conn_id, deploy_mode=spec.deploy_mode, keytab="not-used")
         master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"] or "client"
         intent = intent_of(context["dag_run"], context["ti"])
         attempt = new_attempt(intent)
         _require_deploy_mode(spec.conn_id, master, deploy_mode)
         staging = _staging_location(spec, sink.stage_root(connections), master, stage_name(key, sink.target))
-        # The task reads the sink's ledger there. A mere stage may lie where only the cluster sees it.
+        # The task reads the sink's ledger there. A stage alone may lie where only the cluster has access.
         _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
         report, sealed_connections = str(folder / "report.json"), None
         if deploy_mode == "cluster":
@@ -208,7 +207,7 @@ class Run:
         failure: Exception | None = None
         try:
             submit(self._build_submission())
-        except Exception as error:  # noqa: BLE001  # the report knows better what went wrong
+        except Exception as error:  # noqa: BLE001  # the report knows the cause better
             failure = error
         finally:
             launch.finish(self.folder)
@@ -217,7 +216,7 @@ class Run:
         if report is None:
             if failure is None:
                 raise RetriableError("spark-submit ended without an error, but its job left no report")
-            # Without the folder, the operator was killed and has stopped Spark itself.
+            # If the folder is missing, the operator was killed and has stopped Spark itself.
             raise (job_outcome.explain_exit(failure) if self.folder.exists() else None) or failure
         on_report(report)
         self.spec.metrics.send_job(report)
@@ -227,7 +226,7 @@ class Run:
         if report.failure is not None:
             raise job_outcome.add_exit_cause(report.failure.error(), failure)
         if failure is not None:
-            self.spec.log.warning("spark-submit failed, but its job had succeeded: the ledger decides")
+            self.spec.log.warning("spark-submit failed, but its job succeeded. The ledger decides")
         return report
 
     def _build_submission(self) -> Submission:
@@ -260,7 +259,7 @@ class Run:
             try:
                 sealed.delete_sealed(self.config.sealed_connections)
             except ConnectError as error:
-                # This must not hide what became of the days. Alone the half is noise, and a later task sweeps it.
+                # Must not hide the outcome of the days. The half alone is noise, and a later task sweeps it.
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _update_offset_after_failure(self, ledger: Ledger) -> None:
@@ -276,16 +275,16 @@ class Run:
 def _require_deploy_mode(conn_id: str, master: str, deploy_mode: str) -> None:
     if deploy_mode == "cluster" and master.startswith("spark://"):
         raise ConfigError(
-            f"Spark connection {conn_id!r}: a standalone cluster cannot run Python in deploy mode 'cluster'; "
-            "use 'client'"
+            f"Spark connection {conn_id!r}: a standalone cluster cannot run Python in deploy mode 'cluster'. "
+            "Use 'client'"
         )
 
 
 def _require_binary(binary: str, path: str | None) -> None:
     if shutil.which(binary, path=path) is None:
         raise ConfigError(
-            f"{binary!r} is not on this worker's PATH: install Spark, or "
-            "'pip install airflow-provider-connect[local]' into Airflow's environment"
+            f"{binary!r} is not on this worker's PATH. Install Spark, or run "
+            "'pip install airflow-provider-connect[local]' in Airflow's environment"
         )
 
 
@@ -300,8 +299,8 @@ def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage:
         return spec.staging
     if not master.startswith("local"):
         raise ConfigError(
-            f"sink {spec.sink.name!r} needs a place where polled days wait until they are published: give the "
-            f"operator staging=, a path or URL that every worker of {master!r} reaches"
+            f"sink {spec.sink.name!r} needs staging= for polled days, a path or URL that every worker of "
+            f"{master!r} reaches"
         )
     return local_stage(stage)
 
@@ -318,9 +317,9 @@ def _require_folder(location: str | None) -> None:
     try:
         is_folder = parent.is_dir()
     except PermissionError:
-        raise ConfigError(f"folder {str(parent)!r} cannot be read by the user that this task runs as") from None
+        raise ConfigError(f"folder {str(parent)!r} cannot be read by this task's user") from None
     if not is_folder:
-        raise ConfigError(f"folder {str(parent)!r} does not exist: make it, or correct the path {path!r}")
+        raise ConfigError(f"folder {str(parent)!r} does not exist. Create it, or correct the path {path!r}")
 
 
 def _shared_folder(root: str | None) -> str:
@@ -331,8 +330,8 @@ def _shared_folder(root: str | None) -> str:
 
 def _position_text(offset: offsets.Offset) -> str:
     if offset.position is not None:
-        return f"every day up to {offset.position}"
-    return f"but not the first one, {offset.origin}"
+        return f"without a gap up to {offset.position}"
+    return f"the first day {offset.origin} is missing"
 
 
 def _join_lists(*file_lists: str | None) -> str | None:

@@ -48,9 +48,9 @@ def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str, current_
         return [day]
     if run.data_interval_start is None or run.data_interval_end is None:
         raise ConfigError(
-            f"run {run.run_id!r} has no data interval and no partition key, so it does not say which day to move: "
-            f"use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, trigger with "
-            "data_interval_start and data_interval_end, or give days="
+            f"run {run.run_id!r} has no data interval and no partition key, so its day is unknown. "
+            f"Use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, trigger with "
+            "data_interval_start and data_interval_end, or set days="
         )
     window = (run.data_interval_start, run.data_interval_end, zone_name)
     _require_begun(*first_and_last_date(*window), zone_name, current_time)
@@ -64,7 +64,7 @@ def _require_begun(first: dt.date, last: dt.date, zone_name: str, current_time: 
     while (start := start_of(first_future_day, zone_name)) <= current_time:
         first_future_day += ONE_DAY
     days = str(last) if first_future_day == last else f"{first_future_day}..{last}"
-    raise ConfigError(f"days {days} lie ahead: in {zone_name} they begin at {start.isoformat()}")
+    raise ConfigError(f"days {days} are in the future. In {zone_name} they begin at {start.isoformat()}")
 
 
 def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time: dt.datetime) -> dt.datetime | None:
@@ -95,10 +95,10 @@ def _day_of_key(key: str, zone_name: str) -> Day:
     try:
         moment = dt.datetime.fromisoformat(key)
     except ValueError:
-        raise ConfigError(f"partition key {key!r} is not a day: it must look like 2026-10-05, or give days=") from None
-    # A key without a zone names a day, whatever zone the timetable counts in.
+        raise ConfigError(f"partition key {key!r} is not a day. Use a key such as 2026-10-05, or set days=") from None
+    # A key without a zone names a day, regardless of the timetable's zone.
     date = moment.date() if moment.tzinfo is None else moment.astimezone(zone(zone_name)).date()
     starts = moment.time() == dt.time() if moment.tzinfo is None else start_of(date, zone_name) == moment
     if not starts:
-        raise ConfigError(f"partition key {key!r} is not the start of a day in {zone_name}: give days=")
+        raise ConfigError(f"partition key {key!r} is not the start of a day in {zone_name}. Set days=")
     return Day(date=date, zone=zone_name)

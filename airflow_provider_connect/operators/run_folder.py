@@ -31,7 +31,7 @@ _PREFIX = "airflow-connect-"
 _REMOVE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 _LOCK = "alive.lock"
-_UNLOCKED_SECONDS = 3600.0  # without a lock file for so long, a folder belongs to a task that died at once
+_UNLOCKED_SECONDS = 3600.0  # a folder without a lock file after this time belongs to a task that died at its start
 
 
 @contextlib.contextmanager
@@ -48,7 +48,7 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
     try:
         with (folder / f"{_LOCK}.new").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Renamed only once it is locked, so a lock file that can be locked always means a dead task.
+            # Renamed after it was locked, so a lock file that can be locked always means a dead task.
             (folder / f"{_LOCK}.new").rename(folder / _LOCK)
             yield folder
     finally:
@@ -69,7 +69,7 @@ def remove_folder(folder: Path) -> None:
             continue
         except OSError as error:
             if not patience.wait_and_poll():
-                _log.warning("%s could not be removed (%s); a later task tries again", folder, error.strerror)
+                _log.warning("Removing %s failed (%s). A later task tries again", folder, error.strerror)
                 return
 
 

@@ -54,7 +54,7 @@ def require_own_page(headers: Mapping[str, str]) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     site = headers.get("sec-fetch-site", "same-origin")
     if headers.get(PAGE_HEADER) != "1" or kind != "application/json" or site != "same-origin":
-        raise RefusedError(403, f"Only the page itself may do this: send JSON with the header {PAGE_HEADER}: 1")
+        raise RefusedError(403, f"Only the page itself may send this. Use JSON with the header {PAGE_HEADER}: 1")
 
 
 async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
@@ -67,7 +67,9 @@ async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
     stream = await load_stream(viewer, name, since)
     run_id = run_to_clear(stream, request.day)
     if run_id is None:
-        raise RefusedError(409, f"No run of DAG {request.dag_id!r} is known for {request.day}: start a backfill of it")
+        raise RefusedError(
+            409, f"DAG {request.dag_id!r} has no known run for {request.day}. Start a backfill of this day"
+        )
     body = {
         "dry_run": False,
         "dag_run_id": run_id,
@@ -78,7 +80,7 @@ async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
     answer = await viewer.airflow.post(quote_path("dags", request.dag_id, "clearTaskInstances"), body)
     if not answer["total_entries"]:
         raise RefusedError(409, f"Run {run_id!r} has no task {request.task_id!r} to clear")
-    sentence = f"{request.day} is cleared: Airflow runs it again"
+    sentence = f"{request.day} is cleared. Airflow runs it again"
     return {"done": sentence, "url": run_url(request.dag_id, run_id)}
 
 
@@ -98,7 +100,7 @@ async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, 
         it.
     """
     if request.first > request.last or (request.last - request.first).days >= MAX_DAYS:
-        raise RefusedError(422, f"{request.first} to {request.last} are no days, or more than {MAX_DAYS}")
+        raise RefusedError(422, f"The range {request.first} to {request.last} is empty, or longer than {MAX_DAYS} days")
     dag = await viewer.airflow.get(quote_path("dags", request.dag_id))
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [request.dag_id])
     streams = await load_streams(viewer, {request.dag_id: dag}, tasks)

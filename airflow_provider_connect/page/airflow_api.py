@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 
 API = "/api/v2"
-PAGE_ROWS = 100  # Airflow's own limit of a page, unless its settings say less
+PAGE_ROWS = 100  # Airflow's default limit of a page
 _PARALLEL_CALLS = 6
 _TIMEOUT_SECONDS = 20.0
 
@@ -121,7 +121,7 @@ async def _unless_refused(answer: Awaitable[Any]) -> Any:
 
 def quote_path(*parts: str) -> str:
     """Join and quote parts that may contain any character."""
-    # Dots alone would climb out of their place.
+    # A part of dots would point to a parent path.
     return "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 
 

@@ -11,7 +11,7 @@ from airflow.configuration import conf
 @cache
 def base_path() -> str:
     """Return the path under which a proxy shows Airflow, without a trailing slash. Empty for the root."""
-    # Airflow reads its settings once, and asking for one takes longer than all else that is said of a day.
+    # Airflow's settings do not change, and reading one takes longer than the rest of a day's answer.
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 

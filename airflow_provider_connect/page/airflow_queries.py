@@ -69,7 +69,7 @@ async def list_open_runs(airflow: AirflowApi, tasks: Sequence[TaskInfo]) -> list
     params = {"operator": sorted(class_names), "order_by": "-run_after"}
     if len(names) == 1:
         params["task_id"] = tasks[0].name.task_id
-    # Those without a state are apart: a backfill has one for each day, and they must not push out the others.
+    # Instances without a state are queried separately: a backfill has one for each day, which would push out others.
     answers = await asyncio.gather(
         airflow.list_rows_if_allowed(
             path, "task_instances", {**params, "state": list(OPEN_STATES)}, max_rows=_MAX_OPEN_RUNS

@@ -57,7 +57,7 @@ def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
     async def guard(request: Request, call_next: Any) -> Response:
         answer: Response = await call_next(request)
         answer.headers.update(_HEADERS)
-        # Answers are one viewer's; files are asked for again, so that a new version is seen at once.
+        # Answers belong to one viewer. Files are revalidated, so that a new version is used immediately.
         is_answer = "/api/" in request.url.path
         answer.headers["cache-control"] = "no-store" if is_answer else "no-cache"
         return answer
@@ -134,4 +134,4 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _answer_fault(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"error": "This page has a fault: the API server's log says which"}, status_code=500)
+    return JSONResponse({"error": "The page failed. See the API server's log"}, status_code=500)

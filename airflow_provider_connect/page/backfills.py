@@ -36,7 +36,7 @@ def estimate_end(
     ends = sorted(end for end in run_ends if started_at <= end <= current_time)
     if len(ends) < MIN_ENDED_RUNS or open_count <= 0:
         return None
-    # The pace counts up to now, and not to the last end: that of a backfill that hangs becomes slower and slower.
+    # The pace counts up to now, not to the last end, so a hanging backfill becomes slower and slower.
     is_complete = ended_count <= len(ends)
     since, count = (started_at, len(ends)) if is_complete else (ends[0], len(ends) - 1)
     return current_time + (current_time - since) / count * open_count

@@ -35,7 +35,7 @@ class PageApp:
             from airflow_provider_connect.page.app import make_app  # noqa: PLC0415  # only the API server needs it
 
             self._app = make_app()
-        # Airflow's own app, which an app within it does not see any more.
+        # Airflow's own app, which is hidden from an app mounted in it.
         scope["airflow"] = scope.get("app")
         await self._app(scope, receive, send)
 

@@ -75,7 +75,7 @@ def _require_window(first: dt.date, last: dt.date) -> None:
     if first > last:
         raise RefusedError(422, f"from={first} is after to={last}")
     if (last - first).days >= MAX_DAYS:
-        raise RefusedError(422, f"{first} to {last} are more than {MAX_DAYS} days: ask for fewer")
+        raise RefusedError(422, f"{first} to {last} are more than {MAX_DAYS} days. Request fewer days")
 
 
 def _newest_first(report: RunDayReport) -> tuple[int, float]:

@@ -13,7 +13,7 @@ from airflow_provider_connect.page.viewer_cache import FRESH_SECONDS, PageCache,
 
 _RECHECKS = 20
 _COMMON_FIELDS = {"source", "sink", "days"}
-_DISTINCTIVE_FIELDS = {"staging", "options"}  # of the operator, and of the decorator
+_DISTINCTIVE_FIELDS = {"staging", "options"}  # the operator's, and the decorator's
 
 
 async def visible_dags(airflow: AirflowApi) -> dict[str, Mapping[str, Any]]:

@@ -69,7 +69,7 @@ def read_argument(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | in
     """Return an argument's value and its problems, each with path and text."""
     adapter = argument_adapter(name)
     if adapter is None:
-        return None, [((name,), "cannot be given in a file: write the DAG in Python")]
+        return None, [((name,), "cannot be given in a file. Write the DAG in Python")]
     try:
         argument = adapter.validate_python(value)
         require_valid_values("", {name: argument})
@@ -78,7 +78,7 @@ def read_argument(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | in
         model = next((member for member in members if isinstance(member, type) and issubclass(member, BaseModel)), None)
         if model is not None:
             return None, [((name, *key_path), text) for key_path, text in problems_of(model, error)]
-        # Of a union every member says why it is not meant, and where: in the member of its name.
+        # Of a union every member reports its own problems, under the member's name.
         return None, [((name,), "; ".join(dict.fromkeys(text for _, text in problems_of(BaseModel, error))))]
     except ConfigError as error:
         return None, [((name,), str(error).removeprefix(": ").removeprefix(f"{name}: "))]
@@ -107,7 +107,7 @@ def _type_of(name: str) -> Any:
             continue
         if not isinstance(parameter.annotation, str):
             return parameter.annotation
-        # Names that are imported for types alone are not among the module's own.
+        # Names imported for type checking only are missing in the module.
         type_names = vars(completeness) | vars(sink) | vars(source) | {"Asset": _Asset}
         try:
             return eval(parameter.annotation, {**type_names, **init.__globals__})  # noqa: S307  # our own and Airflow's code

@@ -27,14 +27,14 @@ def dags_from(pattern: str) -> dict[str, DAG]:
     """
     folder = Path(sys._getframe(1).f_code.co_filename).parent
     if Path(pattern).is_absolute():
-        raise ConfigError(f"{pattern!r} is to be relative to the file that calls dags_from, in {str(folder)!r}")
+        raise ConfigError(f"pattern {pattern!r} must be relative to the file that calls dags_from, in {str(folder)!r}")
     paths = sorted(folder.glob(pattern))
     if not paths:
-        raise ConfigError(f"no file is called {pattern!r} in folder {str(folder)!r}")
+        raise ConfigError(f"no file matches {pattern!r} in folder {str(folder)!r}")
     pipelines = [load_pipeline(read_yaml(path, str(path.relative_to(folder)))) for path in paths]
     _add_duplicate_names(pipelines)
     _refuse_problems(pipelines)
-    # Arguments that are right each may not go together: that only the operator knows.
+    # Only the operator can check arguments that must fit each other.
     dags = {pipeline.name: _dag(pipeline) for pipeline in pipelines}
     _refuse_problems(pipelines)
     return {name: dag for name, dag in dags.items() if dag is not None}
@@ -69,5 +69,7 @@ def _refuse_problems(pipelines: Sequence[Pipeline]) -> None:
     problems = sorted(problem for pipeline in pipelines for problem in pipeline.file.problems)
     if problems:
         wrong_files = len({problem.file for problem in problems})
-        head = f"{wrong_files} of {len(pipelines)} pipelines {'is' if wrong_files == 1 else 'are'} wrong, and none is loaded:"
+        verb = "is" if wrong_files == 1 else "are"
+        verb = "is" if wrong_files == 1 else "are"
+        head = f"{wrong_files} of {len(pipelines)} pipelines {verb} wrong, and none is loaded:"
         raise ConfigError("\n".join([head, *map(str, problems)]))

@@ -28,7 +28,7 @@ class Daily(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    daily: window.ZoneName = Field(description="IANA zone whose days are meant: the source's.", examples=["US/Pacific"])
+    daily: window.ZoneName = Field(description="IANA zone of the days, usually the source's.", examples=["US/Pacific"])
 
     @property
     def zone(self) -> str:
@@ -53,8 +53,8 @@ class Cron(BaseModel):
     def _expression(cls, cron: str) -> str:
         try:
             CronDataIntervalTimetable(cron, timezone="UTC").validate()
-        except Exception:  # noqa: BLE001  # Airflow's own type of error differs by version
-            raise ValueError("is no cron expression; one is '0 6 * * MON'") from None
+        except Exception:  # noqa: BLE001  # the type of Airflow's error differs by version
+            raise ValueError("is not a cron expression such as '0 6 * * MON'") from None
         return cron
 
     @property
@@ -81,22 +81,22 @@ class DagOptions(BaseModel):
     name: str = Field(
         pattern=r"^[\w.-]+$",
         max_length=250,
-        description="Of the pipeline: the DAG's id, and the Spark application's name.",
+        description="The DAG's id and the Spark application's name.",
     )
     start_date: dt.datetime | None = Field(
         default=None,
-        description="The first day wanted, such as 2026-10-01: its midnight in the schedule's zone. An instant counts "
-        "as it is.",
+        description="First day, such as 2026-10-01: its midnight in the schedule's zone. An instant is taken "
+        "as written.",
     )
-    end_date: dt.datetime | None = Field(default=None, description="The last one, in the same way.")
-    catchup: bool = Field(default=False, description="Whether all days since start_date are loaded, each by its run.")
-    max_active_runs: int = Field(default=16, ge=1, description="How many runs may be under way at once.")
-    dagrun_timeout: dt.timedelta | None = Field(default=None, description="How long a run may take.")
-    description: str | None = Field(default=None, description="A line that Airflow shows beside the name.")
+    end_date: dt.datetime | None = Field(default=None, description="Last day, in the same form.")
+    catchup: bool = Field(default=False, description="True to load all days since start_date, each by its own run.")
+    max_active_runs: int = Field(default=16, ge=1, description="Largest number of concurrent runs.")
+    dagrun_timeout: dt.timedelta | None = Field(default=None, description="Longest duration of a run.")
+    description: str | None = Field(default=None, description="A line for Airflow's list of DAGs.")
     doc_md: str | None = Field(default=None, description="The DAG's documentation, in Markdown.")
-    tags: list[str] = Field(default=[], description="By which Airflow's list of DAGs can be filtered.")
-    params: dict[str, Any] = Field(default={}, description="Defaults of what templates have as params.")
-    is_paused_upon_creation: bool | None = Field(default=None, description="Whether a new DAG waits to be unpaused.")
+    tags: list[str] = Field(default=[], description="Tags for Airflow's list of DAGs.")
+    params: dict[str, Any] = Field(default={}, description="Defaults of the template variable params.")
+    is_paused_upon_creation: bool | None = Field(default=None, description="True to create the DAG paused.")
 
 
 @dataclass
@@ -162,7 +162,7 @@ def _build_connector(file: YamlFile, role: str, find: Callable[[str], type[Any]]
             cls = find(name)
         except ConfigError as error:
             file.add_problem((role, name), str(error))
-        except Exception as error:  # noqa: BLE001  # a package of somebody else's may fail in any way
+        except Exception as error:  # noqa: BLE001  # a foreign package may fail in any way
             file.add_problem((role, name), f"cannot be imported: {type(error).__name__}: {error}")
         else:
             connector = build_options(file, (role, name), cls, options)
@@ -172,7 +172,7 @@ def _build_connector(file: YamlFile, role: str, find: Callable[[str], type[Any]]
 def _build_shapes(file: YamlFile) -> list[Any]:
     entries = file.values["shape"]
     if not isinstance(entries, list):
-        file.add_problem(("shape",), "is to be a list, such as [{drop: {…}}]")
+        file.add_problem(("shape",), "must be a list, such as [{drop: {…}}]")
         return []
     return [_build_shape(file, ("shape", index), entry) for index, entry in enumerate(entries)]
 
@@ -192,19 +192,19 @@ def _read_single_entry(file: YamlFile, key_path: KeyPath, value: Any, owner: str
     if value is None and key_path[0] not in file.values:
         file.add_problem(key_path, "required")
     elif not isinstance(value, dict) or len(value) != 1:
-        file.add_problem(key_path, f"is to be one mapping with the {owner} name alone, which holds its options")
+        file.add_problem(key_path, f"must be a mapping with only the {owner} name, which holds its options")
     else:
         ((name, options),) = value.items()
         if options is None or isinstance(options, dict):
             return name, options or {}
-        file.add_problem((*key_path, name), "is to be a mapping of options")
+        file.add_problem((*key_path, name), "must be a mapping of options")
     return None
 
 
 def build_options(file: YamlFile, key_path: KeyPath, cls: type[Options], options: dict[str, Any]) -> Any:
     """Build options like Python code. None if they are wrong."""
     try:
-        # A name that Python's own first parameter has cannot be passed on.
+        # 'self' cannot be passed as a keyword.
         if "self" in options:
             raise ConfigError(f"self: unknown option; {suggest_nearest('self', cls.model_fields)}")
         return cls(**options)
@@ -225,9 +225,7 @@ def _read_schedule(pipeline: Pipeline) -> Daily | Cron | None:
     if schedule == DAILY:
         zone = getattr(pipeline.operator_arguments["source"], "timezone", "UTC")
         if has_template(zone):
-            file.add_problem(
-                ("schedule",), "the source's zone is a template: say which days, such as {daily: US/Pacific}"
-            )
+            file.add_problem(("schedule",), "the source's zone is a template. Set a zone, such as {daily: US/Pacific}")
             return None
         return _validate(file, ("schedule",), Daily, {"daily": zone})
     if isinstance(schedule, dict) and "cron" in schedule:
@@ -236,7 +234,7 @@ def _read_schedule(pipeline: Pipeline) -> Daily | Cron | None:
         return _validate(file, ("schedule",), Daily, schedule)
     file.add_problem(
         ("schedule",),
-        "is to be daily, {daily: US/Pacific}, {cron: '0 6 * * *', timezone: US/Pacific}, or null for none",
+        "must be daily, {daily: US/Pacific}, {cron: '0 6 * * *', timezone: US/Pacific}, or null for no schedule",
     )
     return None
 

@@ -43,15 +43,15 @@ def schema() -> dict[str, Any]:
     for model in (*sources.values(), *sinks.values()):
         fields = definition(model)["properties"]
         fields.update({name: _or_template(option) for name, option in fields.items()})
-    # What is not given is left to Airflow, whose defaults are a matter of its configuration.
+    # Missing options get Airflow's defaults, which depend on its configuration.
     properties: dict[str, Any] = {
         name: {key: value for key, value in fields.items() if key != "default"}
         for name, fields in definition(DagOptions)["properties"].items()
     }
     properties["start_date"]["anyOf"] = properties["end_date"]["anyOf"] = _DATES
-    properties["source"] = one_of(sources) | {"description": "Where the days come from: a source's name, its options."}
-    properties["sink"] = one_of(sinks) | {"description": "Where they go: a sink's name, its options."}
-    shape_text = "What happens to rows on the way, in this order."
+    properties["source"] = one_of(sources) | {"description": "Source of the days: a source's name with its options."}
+    properties["sink"] = one_of(sinks) | {"description": "Sink of the days: a sink's name with its options."}
+    shape_text = "Changes of the rows, in this order."
     properties["shape"] = {"type": "array", "items": one_of(SHAPES), "description": shape_text}
     properties["schedule"] = {
         "anyOf": [{"const": DAILY}, ref(Daily), ref(Cron), {"type": "null"}],

@@ -67,14 +67,14 @@ def read_yaml(path: Path, name: str) -> YamlFile:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         text = getattr(error, "problem", None) or "a character that YAML does not allow"
-        file.add_problem((), f"is no YAML: {text}", mark.line + 1 if mark is not None else None)
+        file.add_problem((), f"is not valid YAML: {text}", mark.line + 1 if mark is not None else None)
     except RecursionError:
         file.add_problem((), "is nested too deeply")
     else:
         if isinstance(root, yaml.MappingNode):
             file.values = _NodeReader(file).value(root, ())
         else:
-            file.add_problem((), "has no options: it is to be one mapping")
+            file.add_problem((), "must be a mapping of options")
     return file
 
 
@@ -96,10 +96,10 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        # An anchor inside itself would have no end, and nested ones have as many values as one likes.
+        # An anchor inside itself would be endless, and nested anchors multiply without limit.
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
-            raise yaml.composer.ComposerError(None, None, "anchors are not read: write the values out", mark)
+            raise yaml.composer.ComposerError(None, None, "anchors are not supported. Write out the values", mark)
         return super().compose_node(parent, index)
 
 
@@ -122,7 +122,7 @@ class _NodeReader:
     def value(self, node: Any, key_path: KeyPath) -> Any:
         self.file.lines.setdefault(key_path, node.start_mark.line + 1)
         if node.tag.removeprefix(_TAG) not in _CONVERTERS:
-            self.file.add_problem(key_path, f"the tag {node.tag!r} is not read", node.start_mark.line + 1)
+            self.file.add_problem(key_path, f"the tag {node.tag!r} is not supported", node.start_mark.line + 1)
             return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, key_path)
@@ -139,7 +139,7 @@ class _NodeReader:
                 continue
             name, item_path = key.value, (*key_path, key.value)
             if name in values:
-                self.file.add_problem(item_path, f"stands twice, first at line {self.file.lines[item_path]}", line)
+                self.file.add_problem(item_path, f"is a duplicate of line {self.file.lines[item_path]}", line)
                 continue
             self.file.lines[item_path] = line
             values[name] = self.value(item, item_path)
@@ -149,6 +149,6 @@ class _NodeReader:
         kind, text = node.tag.removeprefix(_TAG), node.value
         try:
             return _CONVERTERS[kind](text)
-        except ValueError:  # a tag may say what the text is not
-            self.file.add_problem(key_path, f"is no {kind}", node.start_mark.line + 1)
+        except ValueError:  # an explicit tag may not fit the text
+            self.file.add_problem(key_path, f"is not a valid {kind}", node.start_mark.line + 1)
             return None

@@ -52,13 +52,13 @@ def connectors_of(fields: Mapping[str, Any]) -> ConnectorPair:
 
 def _build_connector(room: str, options: Any) -> Any:
     if not isinstance(options, Mapping):
-        return None  # too long for Airflow to show, or not rendered yet
+        return None  # truncated by Airflow, or not rendered yet
     matching = [cls for cls in _classes(room) if cls.model_fields.keys() == options.keys()]
     if len(matching) != 1:
         return None
     try:
         connector = matching[0].of(dict(options))
-        # What asks these of it must not fail: they are computed from options that may have been masked.
+        # Computed from options that Airflow may have masked. Later reads of these must not fail.
         _ = (
             (connector.stream_key, connector.timezone, connector.kind)
             if isinstance(connector, Source)
@@ -77,5 +77,5 @@ def _classes(room: str) -> tuple[type[Any], ...]:
         try:
             classes.append(class_of(name))
         except (ConnectError, ImportError):
-            continue  # another package's, which cannot be loaded here
+            continue  # a connector of another package that cannot be loaded here
     return tuple(classes)

@@ -38,7 +38,7 @@ def _first_free(book: QuotaBook, current_time: float) -> float | None:
     low, high = current_time, current_time + 2 * book.quota.seconds
     if book.room(high) <= room:
         return None
-    # Room only grows while nobody takes any, so the instant can be closed in on.
+    # Without new reservations room only grows, so bisection finds the instant.
     while high - low > 1:
         middle = (low + high) / 2
         low, high = (middle, high) if book.room(middle) <= room else (low, middle)

@@ -56,7 +56,7 @@ def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
     if isinstance(extra.get("days"), list):
         return reports_of_summary(extra, run_id, index, at)
     day = parse_date(event.get("partition_key"))
-    # With an event for each day, each has the sums over all days of its run: nobody knows this day's own.
+    # With an event for each day, each event has the sums over all days of its run, not the day's own figures.
     return [] if day is None else [RunDayReport(day, "published", run_id, index, at)]
 
 

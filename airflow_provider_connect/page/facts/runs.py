@@ -21,7 +21,7 @@ OPEN_STATES = (*RUNNING_STATES[1:], "deferred", *FAILED_STATES)
 _UNSCHEDULED = (None, "PartitionedAtRuntime")
 """Summaries of timetables with triggered runs: ``schedule=None``, and partition keys set at runtime."""
 
-_EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer; so that the westmost is Hawaii
+_EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer. The westernmost is then Hawaii
 
 DayRange = tuple[dt.date, dt.date]
 

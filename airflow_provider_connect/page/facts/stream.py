@@ -111,7 +111,7 @@ class Stream:
     @property
     def lag_days(self) -> int | None:
         """Number of scheduled days after the position. None if no day is known to be settled."""
-        # Without an offset nobody knows of gaps.
+        # Without an offset gaps are unknown.
         settled = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
         return settled.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
@@ -148,14 +148,14 @@ class Stream:
         if run.days is None:
             return False
         if self.connectors.replaces_whole and self.last_day is not None and run.days[1] < self.last_day:
-            return True  # superseded: no reload could publish them
+            return True  # superseded: a reload cannot publish them
         span = DaySet(ranges=(run.days,))
         reloaded_days = {
             day
             for day in span
             if (report := self.newest_reports.get(day)) and run.state_since and report.reported_at > run.state_since
         }
-        # Done days that nobody here has told of were loaded by somebody else, not before a reload that failed.
+        # Settled days without a report were loaded by another task, not before a failed reload.
         foreign_days = {
             day for day in span if day not in self.newest_reports and self.offset and day in self.offset.done
         }
@@ -166,14 +166,14 @@ class Stream:
         if running:
             again = [run for run in running if run.state == "up_for_retry"]
             if again and len(again) == len(running):
-                return StreamState("running", f"A try failed, and is repeated soon: {_days_text(again)}")
+                return StreamState("running", f"A try failed and will be repeated: {_days_text(again)}")
             queued = all(run.state in ("none", "queued", "scheduled") for run in running)
             return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days_text(running)}")
         if not self.active_runs:
             return None
         if any(run.trigger.endswith(_QUOTA) for run in self.active_runs):
-            return StreamState("waiting", f"Waits for room in the source's quota: {_days_text(self.active_runs)}")
-        return StreamState("waiting", f"Waits until the source is ready: {_days_text(self.active_runs)}")
+            return StreamState("waiting", f"Waiting for room in the source's quota: {_days_text(self.active_runs)}")
+        return StreamState("waiting", f"Waiting until the source is ready: {_days_text(self.active_runs)}")
 
     def _failed_state(self) -> StreamState | None:
         if not self.failed_runs:
@@ -196,12 +196,12 @@ class Stream:
         days = expected_days(self.dag, self.connectors.timezone, self.as_of, _OVERDUE)
         if days is None:
             return None
-        # A run may load any one day of its interval where that stands for all of them.
+        # For snapshots that replace the target, any one day of the run's interval is enough.
         due = days[0] if self.connectors.replaces_whole else days[1]
         if self.last_day is not None and self.last_day >= due:
             return None
-        since = "" if self.last_day is None else f", the last one done is {self.last_day}"
-        return StreamState("late", f"{due} should be done by its schedule{since}")
+        since = "" if self.last_day is None else f". The last done day is {self.last_day}"
+        return StreamState("late", f"By its schedule {due} should be done{since}")
 
     def _ok_state(self) -> StreamState:
         if self.last_day is None:

@@ -1,4 +1,4 @@
-// Rows by day as a line, over the band in which they were to be expected.
+// Rows by day as a line over the band of expected rows.
 
 import { draw, make, put } from "./elements.js";
 import { brief, dateOf, number, plural } from "./texts.js";
@@ -37,7 +37,7 @@ export function summaryOf(points, band) {
   const outside = points.filter((each) => bands.has(each.day) && !within(each.rows, bands.get(each.day)));
   const rows = points.map((each) => each.rows);
   const parts = [`From ${number(Math.min(...rows))} to ${number(Math.max(...rows))} rows on ${number(points.length)} days.`];
-  if (band.length) parts.push(`The band is what the same weekday of the weeks before lets expect; ${outside.length ? plural(outside.length, "day") : "no day"} of these ${outside.length > 1 ? "lie" : "lies"} outside.`);
+  if (band.length) parts.push(`The band is expected from the same weekday of the weeks before. ${outside.length ? plural(outside.length, "day") : "No day"} ${outside.length > 1 ? "lie" : "lies"} outside.`);
   return parts.join(" ");
 }
 
@@ -97,7 +97,7 @@ function nearest(points, x, at) {
   return points.reduce((best, each) => (Math.abs(x(each.day) - at) < Math.abs(x(best.day) - at) ? each : best));
 }
 
-// Days that follow one another: where some lack, the line is broken.
+// Consecutive days. A missing day breaks the line.
 function runsOf(entries) {
   const runs = [];
   let before = null;
@@ -121,7 +121,7 @@ function area(run, x, y) {
   return `M${[...high, ...low].join("L")}Z`;
 }
 
-// The end of the scale: the next of 1, 2, 4, 5 and 10 of its power of ten.
+// The end of the scale: the next of 1, 2, 4, 5 and 10 times a power of ten.
 export function rounded(most) {
   const power = 10 ** Math.floor(Math.log10(most));
   return [1, 2, 4, 5, 10].find((step) => step * power >= most) * power;

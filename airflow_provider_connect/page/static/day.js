@@ -1,4 +1,4 @@
-// One day: what each run has told of it, and the button that has it loaded again.
+// One day: the reports of its runs, and the button that loads it again.
 
 import { clearButton } from "./actions.js";
 import { ask, reasonOf } from "./asking.js";
@@ -11,7 +11,7 @@ export function dayPanel(name, { refresh }) {
   let shown = null;
   const title = make("h2");
   const clear = clearButton(name, () => shown, { refresh });
-  const status = make("p", { role: "status" }); // read out by itself; the table is there to be gone to
+  const status = make("p", { role: "status" }); // read out by screen readers, unlike the table
   const body = make("div");
   const element = make("section", { class: "day", hidden: true }, make("div", { class: "bar" }, title, clear.element), status, body);
 
@@ -48,7 +48,7 @@ export function dayPanel(name, { refresh }) {
   function fill({ day, generations }, told) {
     head(day.day, told);
     say(`${sentence(day)}.`, "");
-    const none = make("p", { class: "quiet" }, "No run has told anything of this day.");
+    const none = make("p", { class: "quiet" }, "No run has reported this day.");
     renew(body, generations.length ? tableOf(generations) : none);
   }
 
@@ -60,7 +60,7 @@ function address(name, day) {
   return name.map_index && name.map_index !== "-1" ? `${path}?map_index=${encodeURIComponent(name.map_index)}` : path;
 }
 
-const HEADS = ["Generation", "Became", "Rows", "Bytes", "Rejected", "Told", "Run", "In the sink"];
+const HEADS = ["Generation", "Status", "Rows", "Bytes", "Rejected", "Reported", "Run", "In the sink"];
 const NUMBERS = ["Generation", "Rows", "Bytes", "Rejected"];
 
 function tableOf(generations) {
@@ -84,6 +84,6 @@ function row(each) {
 }
 
 function notes(each) {
-  const texts = [...(each.warnings ?? []), ...(each.rejects?.length ? [`Set aside in the stage: ${each.rejects.join(", ")}`] : [])];
+  const texts = [...(each.warnings ?? []), ...(each.rejects?.length ? [`Rejects in the stage: ${each.rejects.join(", ")}`] : [])];
   return texts.map((text) => make("tr", { class: "note" }, make("td", { colspan: HEADS.length }, text)));
 }

@@ -89,7 +89,7 @@ def test_a_list_has_a_line_for_each_offset_also_one_that_cannot_be_read(store: d
     found = {line["offset"]: line for line in json.loads(out)}
     assert code == 0
     assert (found[good]["position"], found[good]["done"], found[good]["gaps"]) == ("2026-10-02", "3", "1")
-    assert found["broken"]["target"].startswith("not an offset: reset it")
+    assert found["broken"]["target"].startswith("not an offset. Reset it")
     assert "secret" not in out
 
 

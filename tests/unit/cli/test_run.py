@@ -52,7 +52,7 @@ def test_a_task_s_own_days_that_do_not_count_are_told(capsys: pytest.CaptureFixt
 
 
 def test_a_template_of_days_that_only_a_run_can_render_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"a_dag\.events: a template of its days .* give --days"):
+    with pytest.raises(ConfigError, match=r"a_dag\.events: a template of its days .* Pass --days"):
         days_to_move(task("{{ dag_run.conf['day'] }}"), None)
 
 

@@ -19,8 +19,8 @@ COMMAND = "Cannot execute: spark-submit --master k8s://https://h --conf a=b job.
         (f"{COMMAND} Error code is: 1. Kubernetes spark exit code is: None", "ended with code 1 "),
         (f"{COMMAND} Error code is: 0. Kubernetes spark exit code is: 3", "ended with code 3 "),
         (f"{COMMAND} Error code is: -6.", r"crashed \(SIGABRT\)"),
-        (f"{COMMAND} Error code is: -64.", r"ended from outside \(SIGRTMAX\)"),
-        (f"{COMMAND} Error code is: -40.", r"ended from outside \(signal 40\)"),
+        (f"{COMMAND} Error code is: -64.", r"stopped from outside \(SIGRTMAX\)"),
+        (f"{COMMAND} Error code is: -40.", r"stopped from outside \(signal 40\)"),
         (f"{COMMAND} Error code is: 255.", "ended with code 255 "),
     ],
 )
@@ -41,12 +41,12 @@ def test_what_is_no_exit_code_stays_what_it_is(text: str) -> None:
 @pytest.mark.parametrize(
     ("output", "says"),
     [
-        ("no such jar", "code 1 before its job could report: no such jar; its output above says more"),
+        ("no such jar", r"code 1 before its job could report: no such jar \(more in its output above\)"),
         (
             'Warning: x\nException in thread "main" org.apache.spark.SparkException: No main\n\tat org.apache.A',
             'code 1 before its job could report: Exception in thread "main" org.apache.spark.SparkException: No main;',
         ),
-        ("", "code 1 before its job could report; see its output above"),
+        ("", "code 1 before its job could report. See its output above"),
     ],
 )
 def test_a_spark_that_ends_without_a_report_says_why_in_a_line_and_tries_again(
@@ -63,9 +63,9 @@ def test_a_spark_that_ends_without_a_report_says_why_in_a_line_and_tries_again(
 @pytest.mark.parametrize(
     ("end", "says"),
     [
-        ("os.kill(os.getpid(), 9)", r"killed \(SIGKILL\).*ran out of memory.*let fewer tasks run at once"),
+        ("os.kill(os.getpid(), 9)", r"killed \(SIGKILL\).*ran out of memory.*limit concurrent tasks"),
         ("sys.exit(137)", r"killed \(SIGKILL\).*ran out of memory"),
-        ("os.kill(os.getpid(), 15)", r"ended from outside \(SIGTERM\)"),
+        ("os.kill(os.getpid(), 15)", r"stopped from outside \(SIGTERM\)"),
         ("sys.exit(134)", r"crashed \(SIGABRT\).*hs_err_pid"),
         ("sys.exit(52)", r"ran out of its heap.*driver_memory="),
     ],
@@ -86,10 +86,10 @@ def test_a_jvm_that_was_killed_says_what_happened_and_what_to_do(
         (
             "RetriableError",
             "os.kill(os.getpid(), 9)",
-            r"killed \(SIGKILL\) while .*out of memory.*said: Spark lost a task",
+            r"killed \(SIGKILL\) while .*out of memory.*reported: Spark lost a task",
         ),
-        ("ConnectError", "sys.exit(137)", r"killed \(SIGKILL\) while .*said: Spark lost a task"),
-        ("RetriableError", "sys.exit(52)", r"ran out of its heap while .*driver_memory=.*said: Spark lost a task"),
+        ("ConnectError", "sys.exit(137)", r"killed \(SIGKILL\) while .*reported: Spark lost a task"),
+        ("RetriableError", "sys.exit(52)", r"ran out of its heap while .*driver_memory=.*reported: Spark lost a task"),
         ("RetriableError", "sys.exit(75)", r"^Spark lost a task: gone$"),
         ("RetriableError", "sys.exit(1)", r"^Spark lost a task: gone$"),
     ],

@@ -111,8 +111,8 @@ def test_days_that_say_nothing_of_late_rows_do_not_count() -> None:
 
 def test_the_log_says_what_was_found_and_from_which_days() -> None:
     assert measure_lookback(BEFORE, whole([3_000, 200, 7])).reason == (
-        "3 days: of 14,000,000 rows of 14 days from 2026-09-11 to 2026-09-24, 98 came 3 days after their own was over, "
-        "or later; 1 in 10,000 may"
+        "3 days: of 14,000,000 rows of 14 days from 2026-09-11 to 2026-09-24, 98 came at least 3 days "
+        "after the end of their day. The limit is 1 in 10,000"
     )
 
 
@@ -192,10 +192,10 @@ def test_a_run_loads_what_was_measured_and_the_probe(
 
 
 def test_a_source_that_cannot_tell_is_refused(ledger: TinyLedger) -> None:
-    with pytest.raises(ConfigError, match="source 'tiny' cannot tell for events: give a number of days"):
+    with pytest.raises(ConfigError, match=r"source 'tiny' has none for events\. Set a number of days"):
         Task(ledger, lookback_days="measured")
 
 
 def test_a_sink_that_only_adds_is_refused(ledger: TinyLedger) -> None:
-    with pytest.raises(ConfigError, match="only adds"):
+    with pytest.raises(ConfigError, match="only appends"):
         Task(ledger, lookback_days="measured", source=Telling(conn_id="tiny_default"), sink=TinySink(adds=True))

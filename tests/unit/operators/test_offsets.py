@@ -124,7 +124,7 @@ def test_lead_of_the_variable_is_taken_out_with_a_warning(
 
 def test_garbage_is_replaced_by_a_task_and_named_to_a_person(supervisor: Supervisor) -> None:
     supervisor.variables[variable_key(SOURCE, SINK)] = "[]"
-    with pytest.raises(ConfigError, match="is not an offset"):
+    with pytest.raises(ConfigError, match="does not contain an offset"):
         Offset.read(SOURCE, SINK)
     recompute(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
     assert Offset.read(SOURCE, SINK) is not None
@@ -197,7 +197,7 @@ def test_two_origins_of_operators_are_told_of(supervisor: Supervisor, caplog: py
     recompute(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[5])
     with caplog.at_level(logging.WARNING):
         recompute(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[1])
-    assert "its origin was set to 2026-10-06, and becomes 2026-10-02" in caplog.text
+    assert "changes the origin from 2026-10-06 to 2026-10-02" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -93,13 +93,13 @@ def test_days_that_lie_ahead_are_refused_before_any_is_made(
     run = dag_run(data_interval_start=dt.datetime(2026, 10, 6, tzinfo=dt.UTC), data_interval_end=end)
     with pytest.raises(ConfigError) as caught:
         resolve_days(days, run, "UTC", dt.datetime(2026, 10, 7, 23, 59, tzinfo=dt.UTC))
-    assert str(caught.value) == f"days {ahead} lie ahead: in UTC they begin at 2026-10-08T00:00:00+00:00"
+    assert str(caught.value) == f"days {ahead} are in the future. In UTC they begin at 2026-10-08T00:00:00+00:00"
 
 
 def test_a_day_has_begun_when_its_first_instant_has() -> None:
     start = start_of(dt.date(2026, 10, 8), PACIFIC)
     assert resolve_days("2026-10-08", dag_run(), PACIFIC, start)
-    with pytest.raises(ConfigError, match="days 2026-10-08 lie ahead"):
+    with pytest.raises(ConfigError, match="days 2026-10-08 are in the future"):
         resolve_days("2026-10-07..2026-10-08", dag_run(), PACIFIC, start - dt.timedelta(microseconds=1))
     # In both zones an hour around a midnight comes twice, of one date or of two.
     for zone_name, twice in (("America/Havana", dt.date(2026, 11, 1)), ("America/Asuncion", dt.date(2024, 3, 24))):

@@ -112,9 +112,9 @@ def test_what_a_template_became_is_checked_with_source_and_sink(ready: SparkSubm
     [
         (
             {"shape": Drop(columns=["a"])},
-            r"shape: needs a list of shapes, such as \[Drop\(columns=\['ip'\]\)\], not a Drop",
+            r"shape: must be a list of shapes, such as \[Drop\(columns=\['ip'\]\)\], not a Drop",
         ),
-        ({"shape": [{"drop": {}}, 3]}, r"shape: needs shapes from .*: \[0\] is a dict, \[1\] is a int"),
+        ({"shape": [{"drop": {}}, 3]}, r"shape: must contain only shapes of .*: \[0\] is a dict, \[1\] is a int"),
         ({"rejects_keep": "recod"}, "rejects_keep: cannot be 'recod'; did you mean 'record'?"),
     ],
 )

@@ -122,6 +122,6 @@ def test_a_template_in_another_option_leaves_the_asset_s_name_as_it_is() -> None
 
 
 def test_a_sink_whose_name_is_a_template_needs_an_asset() -> None:
-    with pytest.raises(ConfigError, match=r"'/lake/\{\{ ds \}\}' is a template.*give asset="):
+    with pytest.raises(ConfigError, match=r"'/lake/\{\{ ds \}\}' is a template.*Pass asset="):
         make(sink=DeltaSink(path="/lake/{{ ds }}"))
     assert [outlet.uri for outlet in make(sink=DeltaSink(path="/lake/{{ ds }}"), asset=LAKE).outlets] == [LAKE.uri]
