@@ -57,8 +57,7 @@ class ConnectOperator(SparkSubmitOperator):
 
     The task determines the days, resolves the connections, and starts one Spark application for all days. It checks
     the job's report against the sink's ledger and recomputes the stream's
-    :class:`~airflow_provider_connect.offsets.Offset`. A retry publishes nothing twice. A clear or a backfill loads its
-    days again.
+    :class:`~airflow_provider_connect.offsets.Offset`. Retries publish nothing twice. A clear or backfill reloads days.
 
     :param source: source of the days. Its text options may be templates.
     :param sink: target of the days. Its text options may be templates.

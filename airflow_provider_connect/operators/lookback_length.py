@@ -1,8 +1,8 @@
 """Computes how many days a run must look back, from the lateness of rows in the last days.
 
 A day that is loaded again N days later gets the rows that arrived until then. Later rows would never be seen, so N
-could never grow. So ``"measured"`` also loads the day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts
-as *whole*. The probe also loads the rows that a short lookback missed: N decides how soon a late row is loaded, not
+could never grow. So ``"measured"`` also loads the day :data:`.MAX_LATE_DAYS` before again, as a probe. The probed day
+then counts as *whole*, and gets the rows that a short lookback missed: N decides how soon a late row is loaded, not
 whether.
 """
 

@@ -70,6 +70,5 @@ def _refuse_problems(pipelines: Sequence[Pipeline]) -> None:
     if problems:
         wrong_files = len({problem.file for problem in problems})
         verb = "is" if wrong_files == 1 else "are"
-        verb = "is" if wrong_files == 1 else "are"
         head = f"{wrong_files} of {len(pipelines)} pipelines {verb} wrong, and none is loaded:"
         raise ConfigError("\n".join([head, *map(str, problems)]))
