@@ -57,7 +57,7 @@ def _build_connector(room: str, options: Any) -> Any:
     if len(matching) != 1:
         return None
     try:
-        connector = matching[0].of(dict(options))
+        connector = matching[0].from_options(dict(options))
         # Computed from options that Airflow may have masked. Later reads of these must not fail.
         _ = (
             (connector.stream_key, connector.timezone, connector.kind)

@@ -38,7 +38,7 @@ def make(**options: Any) -> ConnectOperator:
         ),
         (
             {"lookback_days": 1, "source": TinySource(conn_id="c", whole=True)},
-            "lookback_days loads days again, and source 'tiny' gives snapshots",
+            "lookback_days loads days again, and source 'tiny' reads snapshots",
         ),
         (
             {"sink": DeltaSink(path="/lake/t", deletes="soft")},

@@ -41,10 +41,10 @@ def test_what_is_no_exit_code_stays_what_it_is(text: str) -> None:
 @pytest.mark.parametrize(
     ("output", "says"),
     [
-        ("no such jar", r"code 1 before its job could report: no such jar \(more in its output above\)"),
+        ("no such jar", "code 1 before its job could report: no such jar (more in its output above)"),
         (
             'Warning: x\nException in thread "main" org.apache.spark.SparkException: No main\n\tat org.apache.A',
-            'code 1 before its job could report: Exception in thread "main" org.apache.spark.SparkException: No main;',
+            'code 1 before its job could report: Exception in thread "main" org.apache.spark.SparkException: No main (',
         ),
         ("", "code 1 before its job could report. See its output above"),
     ],
