@@ -37,7 +37,7 @@ def test_days_that_are_counted_first_need_another_hour_too() -> None:
     planned = plan(source, YEAR, connection=Connection(conn_id="m", extra={"project_id": 1}))
     assert (planned.requests, planned.hours, planned.counts) == (365, 6.0, 2920)
     assert str(planned).endswith(
-        "To count the days first takes up to 2,920 requests of another quota, and at 60 requests an hour up to 48.0 "
+        "Counting the days first takes up to 2,920 requests of another quota, and at 60 requests an hour up to 48.0 "
         "hours."
     )
 

@@ -111,7 +111,7 @@ def test_a_check_makes_nothing_and_says_what_is_well(run: Run, lake: Path) -> No
     }  # fmt: skip
     assert found["source: credentials"]["found"] == "accepted"
     assert f"{lake}/events" in found["options"]["found"]
-    assert "there is room" in found["quota"]["found"]
+    assert "The quota has room" in found["quota"]["found"]
     assert not list(lake.iterdir())
 
 
@@ -146,11 +146,11 @@ def test_a_transform_is_looked_at_as_far_as_that_goes_without_spark(run: Run) ->
     code, out, _ = run("check", "cli_odd", "transformed", "-o", "json")
     assert code == 0
     found = {line["what"]: (line["state"], line["found"]) for line in lines(out)}
-    assert found["transform"] == ("not checked", "SQL can be sent to Spark, which tries it first thing in a run")
+    assert found["transform"] == ("not checked", "SQL can be sent to Spark. A run starts by testing it")
     assert found["sink"][0] == "not checked"
     code, out, err = run("preview", "cli_odd", "transformed", "--day", "2026-10-05", "--rows", "2", "-o", "json")
     assert code == 0, err
-    assert "These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone" in err
+    assert "These rows are shown as polled. Only a run applies transform=, which needs Spark SQL" in err
     assert "distinct_id" in lines(out)[0]
 
 
@@ -197,7 +197,7 @@ def test_a_preview_without_room_takes_no_place_in_the_queue(run: Run) -> None:
 def test_ledger_plan_and_sweep_ask_the_sink_itself(run: Run, lake: Path) -> None:
     code, out, err = run("ledger", "cli_one", "2026-03-01", "-o", "json")
     assert (code, lines(out)) == (1, [])
-    assert "has nothing of 2026-03-01" in err
+    assert "has no publish of 2026-03-01" in err
     path, date = lake / "events", dt.date(2026, 3, 1)
     sink, source = DeltaSink(path=str(path)), MixpanelSource(conn_id="cli_mixpanel", zone="UTC")
     key = StreamKey(connector=source.name, stream=source.stream_key)

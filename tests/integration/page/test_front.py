@@ -26,7 +26,7 @@ def test_all_streams_are_listed_the_worst_first_and_found_by_a_word(page: Page, 
     page.get_by_role("button", name="Days behind").click()
     expect(names).to_have_text(["orders", "posts", "events"])
     expect(page.get_by_role("columnheader", name="Days behind")).to_have_attribute("aria-sort", "descending")
-    page.get_by_label("Filter the streams").fill("kafka social")
+    page.get_by_label("Filter streams").fill("kafka social")
     expect(names).to_have_text(["posts"])
     expect(page.get_by_text("1 of 3")).to_be_visible()
 
@@ -77,7 +77,7 @@ def test_generations_quota_backfill_rows_and_rejects_of_a_stream(page: Page, ans
     page.locator('[data-day="2026-10-30"]').click()
     expect(page.locator(".day .note")).to_contain_text("rejects-00000")
     shade = page.locator('[data-day="2026-11-02"]').get_attribute("data-shade")
-    page.get_by_label("What the shade of a day tells").select_option("bytes")
+    page.get_by_label("Meaning of the shade").select_option("bytes")
     assert page.locator('[data-day="2026-11-02"]').get_attribute("data-shade") == shade, "bytes go with rows here"
     box = page.locator(".chart svg").bounding_box()
     assert box is not None
@@ -115,7 +115,7 @@ def test_who_may_only_look_has_no_button_and_a_refusal_is_told_as_it_is_said(pag
     ("refusal", "said"),
     [
         ((401, "Sign in to Airflow"), "You are not signed in to Airflow. Sign in"),
-        ((403, "no right to read DAGs"), "You may not see this: no right to read DAGs"),
+        ((403, "no right to read DAGs"), "You have no right to see this: no right to read DAGs"),
         ((502, "Airflow's API answered with status 500"), "Airflow's API answered with status 500"),
     ],
 )
@@ -193,7 +193,7 @@ def test_ten_years_of_days_are_on_the_page_within_a_second(page: Page, answers: 
     measured = [page.evaluate(PAINTED) for _ in range(5)]
     assert min(measured) < 1000, measured
     go(page, answers, EVENTS)
-    page.get_by_label("How many days to show").select_option("three")
+    page.get_by_label("Number of days").select_option("three")
     expect(page.locator('[role="gridcell"]')).to_have_count(1098)
     page.get_by_role("button", name="Earlier days").click()
     expect(page.locator(".window")).to_have_text("2020-11-18 to 2023-11-20")

@@ -52,7 +52,7 @@ def test_how_old_it_is_is_told_while_nothing_changes_and_while_nobody_answers(pa
     row = page.locator("tr", has_text="events")
     footer = page.locator("footer")
     expect(row).to_contain_text("28 minutes ago")
-    expect(footer).to_contain_text("Asked Airflow just now. The newest report of a task is from 28 minutes ago.")
+    expect(footer).to_contain_text("Read from Airflow just now. The newest report of a task is from 28 minutes ago.")
     page.clock.run_for(20 * TICK)
     expect(row).to_contain_text("38 minutes ago")
     expect(footer).to_contain_text("The newest report of a task is from 38 minutes ago.")
@@ -60,13 +60,13 @@ def test_how_old_it_is_is_told_while_nothing_changes_and_while_nobody_answers(pa
     page.clock.run_for(20 * TICK)
     expect(page.locator("#said")).to_have_text("Airflow's API answered with status 500")
     expect(row).to_contain_text("48 minutes ago")
-    expect(footer).to_contain_text("Asked Airflow 20 minutes ago. The newest report of a task is from 48 minutes ago.")
+    expect(footer).to_contain_text("Read from Airflow 20 minutes ago. The newest report of a task is from 48 minutes ago.")
 
 
 def test_how_soon_is_told_while_nothing_changes(page: Page, answers: Answers) -> None:
     at_noon(page, answers, EVENTS)
     facts = page.locator(".facts")
-    expect(facts).to_contain_text("more in 15 minutes; 2 tasks waiting")
+    expect(facts).to_contain_text("more in 15 minutes, 2 tasks waiting")
     expect(facts).to_contain_text("ends in 4 hours, about 2026-11-22 13:10 UTC")
     page.clock.run_for(20 * TICK)
     expect(facts).to_contain_text("more in 5 minutes")
@@ -75,7 +75,7 @@ def test_how_soon_is_told_while_nothing_changes(page: Page, answers: Answers) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["Earlier days", "Later days", "How many days to show", "Start a backfill…", "2026-01-01 to"]
+    "name", ["Earlier days", "Later days", "Number of days", "Start a backfill…", "2026-01-01 to"]
 )
 def test_who_stands_on_a_button_goes_on_standing_there(page: Page, answers: Answers, name: str) -> None:
     go(page, answers, EVENTS.replace("2026-11-22", "2025-11-22"))
@@ -140,15 +140,15 @@ def test_who_did_not_answer_is_told_apart(page: Page, answers: Answers) -> None:
     said = page.locator("#said")
     page.route("**/api/**", lambda route: route.abort())
     again(page)
-    expect(said).to_have_text("Airflow did not answer. The page asks again by itself.")
+    expect(said).to_have_text("Airflow did not answer. The page retries by itself.")
     expect(page.locator(".streams")).to_be_visible()
     page.unroute("**/api/**")
     answers.instead = "<html>Sign in to the proxy</html>"
     again(page)
-    expect(said).to_have_text("What answered is not Airflow: a proxy before it may want you to sign in.")
+    expect(said).to_have_text("The answer is not from Airflow. A proxy may require you to sign in.")
     answers.instead = '{"as_of": "2026-11-22T09:30:00+00:00", "streams": null}'
     again(page)
-    expect(said).to_contain_text("This page has a fault of its own, and Airflow none:")
+    expect(said).to_contain_text("This page has an error, not Airflow:")
     expect(page.locator(".streams")).to_have_count(0)
     answers.instead = None
     again(page)
@@ -163,7 +163,7 @@ def test_who_did_not_answer_is_told_apart(page: Page, answers: Answers) -> None:
 def test_an_address_that_says_nonsense_counts_as_not_said(page: Page, answers: Answers, query: str) -> None:
     at_noon(page, answers, "?dag_id=orders_daily&task_id=orders&" + query)
     expect(page.locator(".window")).to_have_text("2025-11-22 to 2026-11-22")
-    expect(page.get_by_label("How many days to show")).to_have_value("year")
+    expect(page.get_by_label("Number of days")).to_have_value("year")
     expect(page.locator(".day")).to_be_hidden()
     assert all(
         re.fullmatch(r"streams/orders_daily/orders\?from=2025-11-22&to=2026-11-22", each) for each in answers.asked
