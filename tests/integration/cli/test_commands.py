@@ -101,7 +101,7 @@ with DAG("cli_odd", **start):
 """
 
 
-def test_a_check_makes_nothing_and_says_what_is_well(run: Run, lake: Path) -> None:
+def test_a_check_creates_nothing_and_lists_each_result(run: Run, lake: Path) -> None:
     code, out, err = run("check", "cli_one", "-o", "json")
     assert code == 0, out + err
     found = {line["what"]: line for line in lines(out)}
@@ -142,7 +142,7 @@ def test_shapes_are_checked_against_the_columns_and_shown_by_a_preview(run: Run)
     assert all("properties" not in row and len(row["distinct_id"]) == 64 for row in rows)
 
 
-def test_a_transform_is_looked_at_as_far_as_that_goes_without_spark(run: Run) -> None:
+def test_a_transform_is_checked_as_far_as_possible_without_spark(run: Run) -> None:
     code, out, _ = run("check", "cli_odd", "transformed", "-o", "json")
     assert code == 0
     found = {line["what"]: (line["state"], line["found"]) for line in lines(out)}
@@ -154,7 +154,7 @@ def test_a_transform_is_looked_at_as_far_as_that_goes_without_spark(run: Run) ->
     assert "distinct_id" in lines(out)[0]
 
 
-def test_what_is_not_there_is_named_with_what_is(run: Run) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(run: Run) -> None:
     assert run("check", "cli_none")[0] == 78
     code, _, err = run("check", "cli_odd", "nowheer")
     assert (code, "did you mean 'nowhere'?" in err) == (78, True)
@@ -194,7 +194,7 @@ def test_a_preview_without_room_takes_no_place_in_the_queue(run: Run) -> None:
         turns.settle(held, [])
 
 
-def test_ledger_plan_and_sweep_ask_the_sink_itself(run: Run, lake: Path) -> None:
+def test_ledger_plan_and_sweep_read_the_sink_itself(run: Run, lake: Path) -> None:
     code, out, err = run("ledger", "cli_one", "2026-03-01", "-o", "json")
     assert (code, lines(out)) == (1, [])
     assert "has no publish of 2026-03-01" in err

@@ -137,7 +137,7 @@ def test_behind_a_shape_that_drops_a_record_is_not_kept(run: Run, mixpanel: Stan
     assert reject["digest"] == hashlib.blake2b(record, digest_size=16).hexdigest()
 
 
-def test_what_a_source_no_longer_has_stays_as_it_was(run: Run, mixpanel: StandIn) -> None:
+def test_a_day_that_the_source_no_longer_has_is_unchanged(run: Run, mixpanel: StandIn) -> None:
     day = "2026-03-10"
     mixpanel.faults.replace([Fault("bad_line", date=dt.date.fromisoformat(day), times=None)])
     [before] = lines(run("run", "cli_bad", "events", "--days", day, "-o", "json")[1])

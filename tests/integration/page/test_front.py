@@ -99,7 +99,7 @@ def test_a_backfill_begins_at_the_gap_and_ends_where_one_says(page: Page, answer
     assert body == {"dag_id": "orders_daily", "from": "2026-11-13", "to": "2026-11-15", "reprocess": "failed"}
 
 
-def test_who_may_only_look_has_no_button_and_a_refusal_is_told_as_it_is_said(page: Page, answers: Answers) -> None:
+def test_a_viewer_without_rights_has_no_button_and_sees_airflows_refusal(page: Page, answers: Answers) -> None:
     answers.streams[0]["can_edit"] = False
     go(page, answers, EVENTS + "&day=2026-11-20")
     expect(page.get_by_role("button", name="Start a backfill…")).to_be_disabled()
@@ -119,7 +119,7 @@ def test_who_may_only_look_has_no_button_and_a_refusal_is_told_as_it_is_said(pag
         ((502, "Airflow's API answered with status 500"), "Airflow's API answered with status 500"),
     ],
 )
-def test_without_an_answer_nothing_is_shown_but_why(
+def test_without_an_answer_only_the_reason_is_shown(
     page: Page, answers: Answers, refusal: tuple[int, str], said: str
 ) -> None:
     answers.refusal = refusal
@@ -134,13 +134,13 @@ def test_without_an_answer_nothing_is_shown_but_why(
     assert page.locator(".facts").count() == (0 if refusal[0] == 401 else 1), "what was shown stays, unless signed out"
 
 
-def test_without_streams_the_page_says_how_one_appears(page: Page, answers: Answers) -> None:
+def test_without_streams_the_page_explains_how_one_appears(page: Page, answers: Answers) -> None:
     answers.streams = []
     go(page, answers)
     expect(page.locator(".empty")).to_contain_text("A task with ConnectOperator")
 
 
-def test_the_calendar_is_gone_through_by_keys(page: Page, answers: Answers) -> None:
+def test_keys_move_through_the_calendar(page: Page, answers: Answers) -> None:
     go(page, answers, EVENTS)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -173,7 +173,7 @@ def test_the_calendar_is_gone_through_by_keys(page: Page, answers: Answers) -> N
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_what_is_asked_again_moves_neither_focus_nor_choice(page: Page, answers: Answers) -> None:
+def test_a_refresh_moves_neither_focus_nor_choice(page: Page, answers: Answers) -> None:
     go(page, answers, EVENTS + "&day=2026-11-04")
     cell = page.locator('[data-day="2026-11-03"]')
     cell.focus()

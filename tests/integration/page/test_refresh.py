@@ -36,7 +36,7 @@ def changed(page: Page, answers: Answers, text: str = "Changed meanwhile.") -> N
     expect(page.locator(".stream")).to_contain_text(text)
 
 
-def test_it_asks_again_every_half_minute(page: Page, answers: Answers) -> None:
+def test_the_page_refreshes_every_half_minute(page: Page, answers: Answers) -> None:
     at_noon(page, answers)
     answers.streams[0]["state_text"] = "Changed meanwhile."
     count = len(answers.asked)
@@ -47,7 +47,7 @@ def test_it_asks_again_every_half_minute(page: Page, answers: Answers) -> None:
     assert len(answers.asked) == count + 1
 
 
-def test_how_old_it_is_is_told_while_nothing_changes_and_while_nobody_answers(page: Page, answers: Answers) -> None:
+def test_ages_are_updated_while_nothing_changes_and_without_answers(page: Page, answers: Answers) -> None:
     at_noon(page, answers)
     row = page.locator("tr", has_text="events")
     footer = page.locator("footer")
@@ -60,10 +60,12 @@ def test_how_old_it_is_is_told_while_nothing_changes_and_while_nobody_answers(pa
     page.clock.run_for(20 * TICK)
     expect(page.locator("#said")).to_have_text("Airflow's API answered with status 500")
     expect(row).to_contain_text("48 minutes ago")
-    expect(footer).to_contain_text("Read from Airflow 20 minutes ago. The newest report of a task is from 48 minutes ago.")
+    expect(footer).to_contain_text(
+        "Read from Airflow 20 minutes ago. The newest report of a task is from 48 minutes ago."
+    )
 
 
-def test_how_soon_is_told_while_nothing_changes(page: Page, answers: Answers) -> None:
+def test_times_ahead_are_updated_while_nothing_changes(page: Page, answers: Answers) -> None:
     at_noon(page, answers, EVENTS)
     facts = page.locator(".facts")
     expect(facts).to_contain_text("more in 15 minutes, 2 tasks waiting")
@@ -74,10 +76,8 @@ def test_how_soon_is_told_while_nothing_changes(page: Page, answers: Answers) ->
     expect(facts).to_contain_text("ends in 30 minutes")
 
 
-@pytest.mark.parametrize(
-    "name", ["Earlier days", "Later days", "Number of days", "Start a backfill…", "2026-01-01 to"]
-)
-def test_who_stands_on_a_button_goes_on_standing_there(page: Page, answers: Answers, name: str) -> None:
+@pytest.mark.parametrize("name", ["Earlier days", "Later days", "Number of days", "Start a backfill…", "2026-01-01 to"])
+def test_a_focused_button_keeps_the_focus(page: Page, answers: Answers, name: str) -> None:
     go(page, answers, EVENTS.replace("2026-11-22", "2025-11-22"))
     stop = page.get_by_label(name).or_(page.get_by_role("button", name=name)).or_(page.get_by_role("link", name=name))
     stop.focus()
@@ -85,7 +85,7 @@ def test_who_stands_on_a_button_goes_on_standing_there(page: Page, answers: Answ
     expect(stop).to_be_focused()
 
 
-def test_who_steps_by_keyboard_goes_on_stepping(page: Page, answers: Answers) -> None:
+def test_stepping_by_keyboard_continues(page: Page, answers: Answers) -> None:
     at_noon(page, answers, EVENTS)
     page.get_by_role("button", name="Earlier days").focus()
     for first in ("2024-11-21", "2023-11-21"):
@@ -115,7 +115,7 @@ def test_after_a_dialog_the_focus_is_where_it_was(page: Page, answers: Answers) 
     expect(button).to_be_focused()
 
 
-def test_where_one_has_scrolled_to_stays(page: Page, answers: Answers) -> None:
+def test_the_scroll_position_stays(page: Page, answers: Answers) -> None:
     page.set_viewport_size({"width": 360, "height": 700})
     go(page, answers, EVENTS)
     left = "document.querySelector('.blocks .scroll').scrollLeft"
@@ -135,7 +135,7 @@ def test_of_a_day_one_sentence_is_read_out(page: Page, answers: Answers) -> None
     expect(page.locator(".day").get_by_role("status")).to_have_text("Friday, 2026-11-20: failed.")
 
 
-def test_who_did_not_answer_is_told_apart(page: Page, answers: Answers) -> None:
+def test_a_proxy_and_airflow_have_different_messages(page: Page, answers: Answers) -> None:
     go(page, answers)
     said = page.locator("#said")
     page.route("**/api/**", lambda route: route.abort())
@@ -160,7 +160,7 @@ def test_who_did_not_answer_is_told_apart(page: Page, answers: Answers) -> None:
     "query",
     ["until=2026-13-45", "until=2026-02-30", "until=0001-01-01", "span=constructor", "day=2026-13-45", "day=../../x"],
 )
-def test_an_address_that_says_nonsense_counts_as_not_said(page: Page, answers: Answers, query: str) -> None:
+def test_nonsense_in_the_address_is_ignored(page: Page, answers: Answers, query: str) -> None:
     at_noon(page, answers, "?dag_id=orders_daily&task_id=orders&" + query)
     expect(page.locator(".window")).to_have_text("2025-11-22 to 2026-11-22")
     expect(page.get_by_label("Number of days")).to_have_value("year")

@@ -138,7 +138,7 @@ def test_a_reset_asks_first(
     assert bool(store) == bool(code)
 
 
-def test_a_reset_of_what_is_no_offset_needs_no_answer_with_yes(store: dict[str, str], run: Run) -> None:
+def test_an_unreadable_offset_is_reset_with_yes(store: dict[str, str], run: Run) -> None:
     store[f"{offsets.PREFIX}broken"] = "?"
     assert run("offsets", "reset", "--yes", f"{offsets.PREFIX}broken")[0] == 0
     assert not store

@@ -177,7 +177,7 @@ def test_each_day_is_an_event_s_partition(ledger: TinyLedger) -> None:  # noqa: 
         (lambda source, sink: (TinySource(), sink), "conn_id: required"),
     ],
 )
-def test_what_the_function_gives_wrong_fails_for_good(ledger: TinyLedger, given: Any, said: str) -> None:  # noqa: F811
+def test_a_wrong_result_of_the_function_fails_for_good(ledger: TinyLedger, given: Any, said: str) -> None:  # noqa: F811
     def load() -> Any:
         return given(*pair(ledger))
 
@@ -195,7 +195,7 @@ def test_what_the_function_gives_wrong_fails_for_good(ledger: TinyLedger, given:
         ({"durable": True}, "durable: set by ConnectOperator itself"),
     ],
 )
-def test_wrong_arguments_are_told_when_the_dag_file_is_read(options: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_are_refused_when_the_dag_file_is_read(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         connect_task(**options)
 

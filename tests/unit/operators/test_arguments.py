@@ -60,13 +60,13 @@ def test_a_wrong_argument_is_refused_with_what_is_right(option: dict[str, Any], 
     assert said in str(caught.value)
 
 
-def test_all_wrong_arguments_are_told_at_once() -> None:
+def test_all_wrong_arguments_are_reported_together() -> None:
     with pytest.raises(ConfigError) as caught:
         make(asset_events="days", progress_seconds=0, sink=TinySource(conn_id="c"))
     assert all(f"{name}: " in str(caught.value) for name in ("asset_events", "progress_seconds", "sink"))
 
 
-def test_whatever_spark_s_operator_and_airflow_take_is_taken() -> None:
+def test_arguments_of_sparks_operator_and_airflow_are_accepted() -> None:
     made = make(num_executors=2, pool="p", doc_md="x", default_args={"owner": "me"}, params={"x": 1})
     assert (made.pool, made.owner) == ("p", "me")
     assert make(origin="2026-10-01").origin == dt.date(2026, 10, 1)

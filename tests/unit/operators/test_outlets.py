@@ -118,7 +118,7 @@ def test_a_sink_that_takes_another_s_place_must_have_been_known(dag: DAG) -> Non
         mapped.unmap({"sink": B})
 
 
-def test_wrong_arguments_of_a_mapped_task_are_told_when_the_dag_file_is_read(dag: DAG) -> None:
+def test_wrong_arguments_of_a_mapped_task_are_refused_when_the_dag_file_is_read(dag: DAG) -> None:
     with pytest.raises(ConfigError, match="progress_second: unknown argument; did you mean 'progress_seconds'"):
         ConnectOperator.partial(task_id="many", source=SOURCE, progress_second=1)
     with pytest.raises(ConfigError, match="asset_events: cannot be 'days'; did you mean 'day'"):

@@ -43,7 +43,7 @@ def test_partition_key_that_is_no_day_is_named(key: str) -> None:
         texts(None, PACIFIC, partition_key=key)
 
 
-def test_run_without_interval_says_what_to_do() -> None:
+def test_a_run_without_an_interval_fails_with_a_remedy() -> None:
     with pytest.raises(ConfigError, match=r"no data interval.*daily\('UTC'\).*days="):
         texts(None, data_interval_start=None, data_interval_end=None)
 
@@ -73,7 +73,7 @@ def test_origin_is_the_first_whole_day_since_the_start(minutes: int) -> None:
     assert start_of(origin - dt.timedelta(days=1), PACIFIC) < start <= start_of(origin, PACIFIC)
 
 
-def test_no_start_no_origin() -> None:
+def test_without_a_start_date_there_is_no_origin() -> None:
     assert first_whole_day(None, PACIFIC) is None
 
 

@@ -66,7 +66,7 @@ def test_a_source_s_texts_in_lists_are_rendered() -> None:
     assert (list(operator.source.event), operator.source.parallel_days) == (["a", "b"], 2)
 
 
-def test_what_templates_became_is_checked_with_all_errors_at_once(
+def test_rendered_options_are_checked_and_all_errors_reported_together(
     supervisor: Supervisor, spark_submit: SparkSubmit
 ) -> None:
     source, sink = MixpanelSource(zone="{{ params.x }}"), DeltaSink(path="{{ params.x }}")
@@ -91,7 +91,7 @@ def test_a_mapped_task_renders_its_own_sink(supervisor: Supervisor) -> None:
     assert one.sink.path == "/lake/b/y"
 
 
-def test_what_is_published_is_what_was_rendered(
+def test_rendered_options_are_published(
     supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, tmp_path: Path
 ) -> None:
     operator = make(

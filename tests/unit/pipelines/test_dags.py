@@ -193,12 +193,12 @@ shrink_percent: 100
     ],
     ids=lambda value: value[-30:].replace("\n", " ") if isinstance(value, str) else "",
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_line(folder: Folder, text: str, said: str) -> None:
+def test_a_problem_is_reported_with_its_line(folder: Folder, text: str, said: str) -> None:
     found = folder.wrong(text)
     assert any(line.startswith(said) for line in found), found
 
 
-def test_bytes_that_are_no_text_are_told(folder: Folder) -> None:
+def test_bytes_that_are_not_text_are_refused(folder: Folder) -> None:
     (folder.path / "pipelines" / "bad.yaml").write_bytes(b"name: \xff")
     with pytest.raises(ConfigError, match=r"pipelines/bad.yaml: cannot be read: UnicodeDecodeError"):
         folder.dags()
