@@ -211,7 +211,7 @@ class ConnectOperator(SparkSubmitOperator):
         require_known_arguments(cls, kwargs)
         require_valid_values(cls.__name__, kwargs)
         partial = super().partial(**kwargs)
-        partial._expand_called = True  # Airflow must not warn about it: the one returned below is mapped
+        partial._expand_called = True  # not expanded itself: the one returned below is
         return ConnectPartial(operator_class=partial.operator_class, kwargs=partial.kwargs, params=partial.params)
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:

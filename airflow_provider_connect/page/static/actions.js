@@ -1,6 +1,6 @@
 // Actions, executed by Airflow with the viewer's rights after a confirmation.
 
-import { order, reasonOf } from "./asking.js";
+import { order, reasonOf } from "./api.js";
 import { linkTo, make, put } from "./elements.js";
 
 const REPROCESS = {
@@ -24,16 +24,16 @@ export function clearButton(name, dayShown, { refresh }) {
   return { element: made, allow: (canEdit, day) => allow(made, canEdit, `Load ${day} again…`) };
 }
 
-export function backfillButton(toldNow, { refresh }) {
-  const made = button(() => askForBackfill(toldNow(), refresh));
+export function backfillButton(currentData, { refresh }) {
+  const made = button(() => askForBackfill(currentData(), refresh));
   return { element: made, allow: (canEdit) => allow(made, canEdit, "Start a backfill…") };
 }
 
-function askForBackfill(told, refresh) {
-  const stream = told.stream;
-  const gaps = told.days.filter((each) => each.state === "gap").map((each) => each.day);
-  const first = make("input", { type: "date", name: "from", required: true, value: gaps[0] ?? told.from });
-  const last = make("input", { type: "date", name: "to", required: true, value: gaps.at(-1) ?? stream.last_day ?? told.to });
+function askForBackfill(data, refresh) {
+  const stream = data.stream;
+  const gaps = data.days.filter((each) => each.state === "gap").map((each) => each.day);
+  const first = make("input", { type: "date", name: "from", required: true, value: gaps[0] ?? data.from });
+  const last = make("input", { type: "date", name: "to", required: true, value: gaps.at(-1) ?? stream.last_day ?? data.to });
   const which = make("select", { name: "reprocess" }, Object.entries(REPROCESS).map(([value, text]) => make("option", { value }, text)));
   dialog(`Start a backfill of DAG ${stream.dag_id}?`, {
     text: "Airflow makes a run for each day, both ends included. All of the DAG's tasks run.",

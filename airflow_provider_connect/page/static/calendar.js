@@ -30,15 +30,15 @@ export function calendar(choose) {
   blocks.addEventListener("focusin", (event) => tell(event.target.closest("[data-day]")));
   for (const name of ["pointerleave", "focusout"]) blocks.addEventListener(name, () => (tip.hidden = true));
 
-  function show(told, day) {
+  function show(data, day) {
     const focused = document.activeElement?.dataset?.day;
-    const window = `${told.from} ${told.to}`;
+    const window = `${data.from} ${data.to}`;
     const isSame = window === windowShown;
     windowShown = window;
     const lefts = [...blocks.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
-    days = new Map(told.days.map((each) => [each.day, each]));
+    days = new Map(data.days.map((each) => [each.day, each]));
     cells.clear();
-    put(blocks, ...blocksOf(told.days).map((each) => block(each, cells)));
+    put(blocks, ...blocksOf(data.days).map((each) => block(each, cells)));
     paint();
     mark(day ?? chosen);
     blocks.querySelectorAll(".scroll").forEach((each, index) => {

@@ -50,13 +50,13 @@ export function listOf(query, { go }) {
     nothing.hidden = streams.length > 0;
   }
 
-  function update(told) {
-    streams = told.streams.filter((each) => !query.dag_id || each.dag_id === query.dag_id);
+  function update(data) {
+    streams = data.streams.filter((each) => !query.dag_id || each.dag_id === query.dag_id);
     put(nothing, emptyText(query));
     fill();
   }
 
-  return { element, update, address: () => "streams", shownOf: (told) => told };
+  return { element, update, address: () => "streams", shownOf: (data) => data };
 }
 
 function emptyText(query) {

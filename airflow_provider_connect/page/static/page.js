@@ -1,6 +1,6 @@
 // Shows and refreshes the view in the address: ?dag_id=…&task_id=…, else all streams.
 
-import { ask, reasonOf, Refused } from "./asking.js";
+import { ask, reasonOf, Refused } from "./api.js";
 import { leave, make, put, retell, timeAgo } from "./elements.js";
 import { listOf } from "./list.js";
 import { streamView } from "./stream.js";
@@ -11,7 +11,7 @@ const REFRESH_SECONDS = 30;
 const view = document.getElementById("view");
 const said = document.getElementById("said");
 const age = document.getElementById("age");
-let shown = null; // the current view: { key, update(told), address() }
+let shown = null; // the current view: { key, update(data), address() }
 let last = ""; // its last content, so that nothing moves without a change
 let asked = 0;
 
@@ -43,17 +43,17 @@ async function load() {
   try {
     const answer = await ask(next.address(query));
     if (turn !== asked) return;
-    const told = next.shownOf(answer, query);
-    const { as_of, ...facts } = told;
+    const data = next.shownOf(answer, query);
+    const { as_of, ...facts } = data;
     const text = JSON.stringify([query, facts]);
     if (next !== shown) {
       shown = next;
       put(view, next.element);
     }
-    if (text !== last) next.update(told, query);
+    if (text !== last) next.update(data, query);
     last = text;
     say("");
-    tellAge(told);
+    tellAge(data);
   } catch (error) {
     if (turn !== asked) return;
     tellProblem(error, next);
@@ -93,10 +93,10 @@ function signIn() {
   return `../api/v2/auth/login?next=${encodeURIComponent(top)}`;
 }
 
-function tellAge(told) {
-  const newest = told.reported_at ?? told.stream?.reported_at ?? newestOf(told.streams ?? []);
+function tellAge(data) {
+  const newest = data.reported_at ?? data.stream?.reported_at ?? newestOf(data.streams ?? []);
   const report = newest ? ["The newest report of a task is from ", timeAgo(newest), ". "] : "No task has reported yet. ";
-  put(age, "Read from Airflow ", timeAgo(told.as_of), ". ", report, "airflow connect ledger reads the sink itself.");
+  put(age, "Read from Airflow ", timeAgo(data.as_of), ". ", report, "airflow connect ledger reads the sink itself.");
 }
 
 function newestOf(streams) {

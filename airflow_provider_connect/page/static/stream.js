@@ -16,11 +16,11 @@ export function streamView(name, { go, refresh }) {
   const days = calendar((day) => choose(day));
   const rows = chart((day) => choose(day));
   const bar = toolbar((changes) => move(changes));
-  const backfill = backfillButton(() => told, { refresh });
+  const backfill = backfillButton(() => data, { refresh });
   const tools = make("div", { class: "bar" }, bar.elements, backfill.element);
   const element = make("section", {}, head, facts, tools, days.element, rows.element, panel.element);
   let query = name;
-  let told = null;
+  let data = null;
 
   const base = () => ({ dag_id: name.dag_id, task_id: name.task_id, ...(name.map_index ? { map_index: name.map_index } : {}) });
   const move = (changes, how) => {
@@ -32,20 +32,20 @@ export function streamView(name, { go, refresh }) {
   function choose(day) {
     move({ day }, { replace: true });
     days.mark(day);
-    panel.show(day, told);
+    panel.show(day, data);
   }
 
   function update(facts_, query_) {
-    told = facts_;
+    data = facts_;
     query = query_;
     const day = saidIn(query).day ?? null;
-    renew(head, ...headOf(told, go));
-    renew(facts, ...factsOf(told));
-    bar.show(told, query);
-    backfill.allow(told.stream.can_edit);
-    days.show(told, day);
-    rows.show(told);
-    panel.show(day, told);
+    renew(head, ...headOf(data, go));
+    renew(facts, ...factsOf(data));
+    bar.show(data, query);
+    backfill.allow(data.stream.can_edit);
+    days.show(data, day);
+    rows.show(data);
+    panel.show(day, data);
   }
 
   return { element, update, address, shownOf: begun };

@@ -42,11 +42,11 @@ export function todayIn(zone, now = Date.now()) {
 }
 
 // The answer without days that have not begun in the stream's zone, unless the address contains them.
-export function begun(told, query, now = Date.now()) {
-  const today = todayIn(told.stream.timezone, now);
-  if (saidIn(query).until || told.to <= today) return told;
+export function begun(data, query, now = Date.now()) {
+  const today = todayIn(data.stream.timezone, now);
+  if (saidIn(query).until || data.to <= today) return data;
   const hasBegun = (each) => each.day <= today;
-  return { ...told, to: today, days: told.days.filter(hasBegun), band: told.band.filter(hasBegun) };
+  return { ...data, to: today, days: data.days.filter(hasBegun), band: data.band.filter(hasBegun) };
 }
 
 export function earlier(to, length) {

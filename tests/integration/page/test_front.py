@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.equipment.page import told
+from tests.equipment.page import sample_answers
 from tests.equipment.page.server import STATIC, Answers
 from tests.integration.page.conftest import EVENTS, ORDERS, go
 
@@ -185,7 +185,7 @@ def test_a_refresh_moves_neither_focus_nor_choice(page: Page, answers: Answers) 
 
 
 def test_ten_years_of_days_are_on_the_page_within_a_second(page: Page, answers: Answers) -> None:
-    answers.streams[0] = told.stream("mixpanel_daily")
+    answers.streams[0] = sample_answers.stream("mixpanel_daily")
     page.goto(answers.url + EVENTS + "&span=ten")
     expect(page.locator('[role="gridcell"]')).to_have_count(3660, timeout=30_000)
     # From the answer to the painted page, as the browser measures it: another program on the machine makes it slower,
@@ -215,18 +215,21 @@ PAINTED = """async () => {
 
 
 def test_fifty_streams_are_one_list(page: Page, answers: Answers) -> None:
-    answers.streams = told.many(50)
+    answers.streams = sample_answers.many(50)
     go(page, answers)
     expect(page.locator(".streams tbody tr")).to_have_count(50)
 
 
 def test_names_of_others_are_text(page: Page, answers: Answers) -> None:
-    names = dict.fromkeys(("dag_id", "task_id", "stream", "target", "state_text", "source"), told.HOSTILE)
-    answers.streams = [told.stream("") | names, told.stream("mixpanel_daily", state_text=told.HOSTILE)]
+    names = dict.fromkeys(("dag_id", "task_id", "stream", "target", "state_text", "source"), sample_answers.HOSTILE)
+    answers.streams = [
+        sample_answers.stream("") | names,
+        sample_answers.stream("mixpanel_daily", state_text=sample_answers.HOSTILE),
+    ]
     go(page, answers)
-    expect(page.locator(".streams")).to_contain_text(told.HOSTILE)
+    expect(page.locator(".streams")).to_contain_text(sample_answers.HOSTILE)
     go(page, answers, EVENTS)
-    expect(page.locator(".stream p")).to_have_text(told.HOSTILE)
+    expect(page.locator(".stream p")).to_have_text(sample_answers.HOSTILE)
     assert page.locator("img").count() == 0
     assert page.evaluate("window.hacked ?? null") is None
 

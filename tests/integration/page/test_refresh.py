@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.equipment.page import told
+from tests.equipment.page import sample_answers
 from tests.equipment.page.server import Answers
 from tests.integration.page.conftest import EVENTS, ORDERS, go
 
@@ -18,7 +18,7 @@ TICK = 30_000
 """In milliseconds."""
 
 
-def at_noon(page: Page, answers: Answers, query: str = "", now: str = told.NOW) -> None:
+def at_noon(page: Page, answers: Answers, query: str = "", now: str = sample_answers.NOW) -> None:
     """Open the page at a time that stands still until a test moves it."""
     page.clock.install(time=dt.datetime.fromisoformat(now) - dt.timedelta(minutes=1))
     page.clock.pause_at(now)

@@ -29,10 +29,10 @@ async function answerTo(address, options) {
   } catch {
     throw new Refused(0, "Airflow did not answer.");
   }
-  const told = parsed(text);
-  if (!answer.ok) throw new Refused(answer.status, told?.error ?? `Airflow answered with status ${answer.status}.`);
-  if (told === null) throw new Refused(answer.status, "The answer is not from Airflow. A proxy may require you to sign in.");
-  return told;
+  const data = parsed(text);
+  if (!answer.ok) throw new Refused(answer.status, data?.error ?? `Airflow answered with status ${answer.status}.`);
+  if (data === null) throw new Refused(answer.status, "The answer is not from Airflow. A proxy may require you to sign in.");
+  return data;
 }
 
 function parsed(text) {
