@@ -57,7 +57,7 @@ def test_templates_in_source_and_sink_are_rendered() -> None:
 def test_paths_tables_and_topics_are_rendered(sink: Any, shown: str) -> None:
     operator = rendered(make(sink=sink, asset=LAKE), where="/lake/", name="events", data="data")
     assert operator.sink.target == shown
-    assert type(sink).of(operator.sink.serialize()) == operator.sink
+    assert type(sink).from_options(operator.sink.serialize()) == operator.sink
 
 
 def test_a_source_s_texts_in_lists_are_rendered() -> None:

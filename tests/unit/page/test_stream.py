@@ -103,7 +103,7 @@ def test_an_overdue_run_s_own_day_is_late_an_hour_after_it_was_due() -> None:
     )
     done = offset(*D[:18], origin=D[0])
     early = dt.datetime(2026, 11, 20, 0, 30, tzinfo=dt.UTC)
-    assert stream(dag=following, offset=done, now=early).state.name == "ok"
+    assert stream(dag=following, offset=done, as_of=early).state.name == "ok"
     assert stream(dag=following, offset=done).state.name == "late"
 
 
