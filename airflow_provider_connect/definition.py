@@ -36,7 +36,7 @@ class Comparison(NamedTuple):
     :param refusals: changes that must not be published, each with a remedy.
     :param acceptable: changes that are refused until a person accepts them.
     :param notices: changes that cause a warning, and that make earlier days differ from later ones.
-    :param access: changes of host or login. They cause a warning and do not affect rows.
+    :param access: changes of host or login, which cause a warning and do not affect rows.
     """
 
     refusals: tuple[str, ...] = ()

@@ -99,7 +99,7 @@ class Offset(BaseModel):
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
         """Write an offset. The stream's next task recomputes its days from the ledger.
 
-        :param origin: new first day of the stream, earlier or later than before. It stands until it is set again or the
+        :param origin: new first day of the stream, earlier or later than before. Stands until it is set again or the
             offset is reset. Without it, the next task uses its DAG's start date.
         """
         offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
@@ -152,7 +152,7 @@ def recompute(
     reads the Variable again after its write. An origin that a person sets in that gap is lost and must be set again.
 
     :param first_day: first day of the DAG's start date. None if the DAG has none, such as one for manual reloads.
-    :param origin: the operator's ``origin=``. It replaces an earlier one.
+    :param origin: the operator's ``origin=``, which replaces an earlier one.
     :raises ConfigError: an environment variable or a secrets backend has a Variable of the same name and hides it.
     :raises RetriableError: the ledger keeps moving, or the Variable cannot be read back.
     """
@@ -217,14 +217,14 @@ def _warn_of_lead(key: str, text: str | None, source: Source, sink: Sink, publis
         return
     stored = parse_offset(text)
     if stored is None:
-        _log.warning("Variable %s did not contain an offset. It is recomputed from the ledger", key)
+        _log.warning("Variable %s did not contain an offset, and is recomputed from the ledger", key)
         return
     surplus = DaySet.from_dates(
         set(stored.done) - set(Offset.from_published(source, sink, published, stored.origin).done)
     )
     if len(surplus):
         spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in surplus.ranges)
-        _log.warning("offset %s had days that the sink's ledger lacks: %s. They are removed", key, spans)
+        _log.warning("offset %s had days that the sink's ledger lacks, which are removed: %s", key, spans)
 
 
 def _warn_of_changed_origin(key: str, text: str | None, origin: dt.date | None) -> None:

@@ -1,6 +1,6 @@
 """``airflow connect check``: checks a pipeline before any row is moved, in one report.
 
-It creates nothing in the sink. If only creating would tell, the report says ``not checked``.
+Creates nothing in the sink. A check that would need that is reported as ``not checked``.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _check_quota(source: Source, connection: Connection, day: Day, report: Check
     requests = requests_for(source, [day])
     cost = f"a day takes at least {requests:,} of {quota.describe()}"
     if requests > quota.requests:
-        report.add("quota", PROBLEM, f"{cost}. It can never be loaded")
+        report.add("quota", PROBLEM, f"{cost}, so it can never be loaded")
         return
     want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests)
     room = Turns(VariableStore(), quota).has_room(want)

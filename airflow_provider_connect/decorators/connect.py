@@ -65,7 +65,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
     :param op_kwargs: its keyword arguments (templated).
     :param asset: as for :class:`ConnectOperator`. Without one, no event is emitted unless ``outlets`` has an
         :class:`AssetAlias`.
-    :param kwargs: other arguments of :class:`ConnectOperator`. Their text may be templates.
+    :param kwargs: other arguments of :class:`ConnectOperator`, with templates in their text.
     """
 
     custom_operator_name = "@task.connect"
@@ -221,7 +221,7 @@ def connect_task(
         load.expand(project=projects())
 
     The function runs at each try and again after each wait, so its result may depend on its arguments and on the run
-    only. Its text is not rendered, even if it looks like a template.
+    only. Text of the result is not rendered, even if it looks like a template.
 
     :param multiple_outputs: True to push each part of the report as an XCom too.
     :param kwargs: arguments of :class:`ConnectDecoratedOperator`.

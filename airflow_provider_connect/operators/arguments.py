@@ -1,4 +1,4 @@
-"""Checks of the operator's own arguments. They run when Airflow reads the DAG file and report all mistakes together."""
+"""Checks of the operator's own arguments when Airflow reads the DAG file. All mistakes are reported together."""
 
 from __future__ import annotations
 

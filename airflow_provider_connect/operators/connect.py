@@ -59,10 +59,10 @@ class ConnectOperator(SparkSubmitOperator):
     the job's report against the sink's ledger and recomputes the stream's
     :class:`~airflow_provider_connect.offsets.Offset`. Retries publish nothing twice. A clear or backfill reloads days.
 
-    :param source: source of the days. Its text options may be templates.
-    :param sink: target of the days. Its text options may be templates.
+    :param source: source of the days. Text options may be templates.
+    :param sink: target of the days. Text options may be templates.
     :param shape: shapes (:mod:`airflow_provider_connect.shapes`) that change the rows, in this order, before the sink
-        gets them, such as ``[Drop(columns=["ip"])]``. Their text options may be templates.
+        gets them, such as ``[Drop(columns=["ip"])]``. Text options may be templates.
     :param rejects_keep: content kept of unreadable records besides the reason: ``record``, or ``digest`` for a digest
         only. The default is ``digest`` if a shape drops or masks columns that a record would show, else ``record``.
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
@@ -91,7 +91,7 @@ class ConnectOperator(SparkSubmitOperator):
         weeks, and logs it. The source must count late rows.
     :param transform: Spark SQL over each staged day before it is published: a query over the view ``polled``
         (templated), or the name of a function from a DataFrame to a DataFrame that Spark's driver can import,
-        ``package.module:function``. It should give equal results for equal rows.
+        ``package.module:function``. Equal rows should give equal results.
     :param progress_seconds: seconds between two progress lines in the log.
     :param asset: Airflow asset of the target, by default the sink's. Needed if the target is a template, or if other
         DAGs use an address that only the connection has (a topic's cluster, a table's project).

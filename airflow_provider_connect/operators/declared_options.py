@@ -1,4 +1,4 @@
-"""Options as the DAG file declares them, before templates are rendered. They make up a stream's definition.
+"""Options as the DAG file declares them, before templates are rendered: the parts of a stream's definition.
 
 Options returned by a function of ``@task.connect`` have no templates, since the function inserts the run's dates
 itself. So all dates and instants in them count as equal. Otherwise each day would have another definition.

@@ -53,10 +53,10 @@ def erase(
     """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
     Jobs need not be stopped: a job that has polled such rows and not published them polls again. After an error, repeat
-    the call. It continues where it stopped.
+    the call, which continues there.
 
     :param source: the stream's source, with the options of the DAG.
-    :param values: the source's values: texts, integers, decimals without a fraction, UUIDs. They are compared by text.
+    :param values: the source's values: texts, integers, decimals without a fraction, UUIDs. Compared by text.
     :param column: column of the target or, if a shape renames it, of the source.
     :param shape: the task's shapes. If one of them masks the column, rows with the values' hashes count.
     :param mode: ``count`` changes nothing.

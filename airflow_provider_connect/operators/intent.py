@@ -39,5 +39,5 @@ def intent_of(run: DagRunProtocol, task: RuntimeTaskInstanceProtocol) -> Intent:
 
 
 def new_attempt(intent: Intent) -> str:
-    """Return a unique attempt name. It starts with the intent's token, so a retry finds its earlier attempts."""
+    """Return a unique attempt name that starts with the intent's token, so a retry finds its earlier attempts."""
     return f"{intent.token[:16]}-{secrets.token_hex(4)}"

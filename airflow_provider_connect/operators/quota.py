@@ -128,7 +128,7 @@ class QuotaDemand:
 class QuotaRunner:
     """Runs the jobs of a task whose source has a quota.
 
-    :param count_demand: demand for the vendor's counts, if they have a quota of their own. It is reserved second.
+    :param count_demand: demand for the vendor's counts, if they have a quota of their own. Reserved second.
         Without room there, the task also returns the first reservation, so two tasks never wait for each other's
         requests.
     """

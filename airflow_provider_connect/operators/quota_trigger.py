@@ -1,4 +1,4 @@
-"""Trigger of a task that waits for requests. It checks for room and reserves nothing."""
+"""Trigger of a task that waits for requests. Checks for room without a reservation."""
 
 from __future__ import annotations
 

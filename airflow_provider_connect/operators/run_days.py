@@ -84,7 +84,7 @@ def format_days(days: Sequence[Day]) -> str:
 
 
 def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
-    """Return the first whole day in the zone at or after a DAG's start date. It is the stream's first day."""
+    """Return a stream's first day: the first whole day in the zone at or after the DAG's start date."""
     if start is None:
         return None
     date = start.astimezone(zone(zone_name)).date()

@@ -56,7 +56,7 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a run's folder. It may be missing, or a dying JVM may still write into it.
+    """Delete a run's folder, which may be missing, or still be written by a dying JVM.
 
     After five seconds the folder is left to a later task with a warning, so that this does not hide the end of the
     task.

@@ -1,4 +1,4 @@
-"""Actions of the page's buttons. They call Airflow's API with the viewer's rights."""
+"""Actions of the page's buttons, through Airflow's API with the viewer's rights."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ async def _load_log(
 async def add_days_of_dag_runs(
     airflow: AirflowApi, runs: Sequence[TaskRun], zone_names: Mapping[TaskName, str | None]
 ) -> list[TaskRun]:
-    """Return task instances with days. Those without days of their own get the days of their DAG run."""
+    """Return task instances with days: their own, else the days of their DAG run."""
     run_names = {(run.dag_id, run.run_id) for run in runs if run.days is None or run.state == "none"}
     dag_runs = await _load_dag_runs(airflow, run_names)
     dated_runs = []

@@ -1,6 +1,6 @@
 """Source and sink of a task, identified by the options among its rendered fields.
 
-These are plain JSON without the connector's name. Each connector has a different set of options and a task shows all of
+Rendered fields are plain JSON without the connector's name. Each connector has a different set of options and a task shows all of
 them, so the set of names identifies the connector.
 """
 

@@ -1,4 +1,4 @@
-"""Reports of tasks about their days, from asset events and XCom. Their form is not trusted."""
+"""Reports of tasks about their days, from asset events and XCom, of any form."""
 
 from __future__ import annotations
 
