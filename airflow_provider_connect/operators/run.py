@@ -259,7 +259,7 @@ class Run:
             try:
                 sealed.delete_sealed(self.config.sealed_connections)
             except ConnectError as error:
-                # Must not hide the outcome of the days. Half of the sealed text alone is noise, and a later task sweeps it.
+                # Must not hide the outcome of the days. One sealed half alone is noise, and a later task sweeps it.
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
     def _update_offset_after_failure(self, ledger: Ledger) -> None:

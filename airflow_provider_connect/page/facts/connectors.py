@@ -1,7 +1,7 @@
 """Source and sink of a task, identified by the options among its rendered fields.
 
-Rendered fields are plain JSON without the connector's name. Each connector has a different set of options and a task shows all of
-them, so the set of names identifies the connector.
+Rendered fields are plain JSON without the connector's name. Each connector has a different set of options, and a task
+shows all of them, so the set of names identifies the connector.
 """
 
 from __future__ import annotations
