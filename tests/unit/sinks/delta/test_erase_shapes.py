@@ -125,7 +125,9 @@ def test_a_made_column_is_named_as_the_target_has_it(tmp_path: Path) -> None:
 
 
 def test_without_shapes_the_message_says_how_a_made_column_is_named(lab: Lab) -> None:
-    with pytest.raises(ConfigError, match=r"no column 'person'.*If a shape of the task makes it, pass the task's shape="):
+    with pytest.raises(
+        ConfigError, match=r"no column 'person'.*If a shape of the task makes it, pass the task's shape="
+    ):
         erase(Events(), lab.sink, ["u-1"], column="person", connections=KEYS)
 
 
