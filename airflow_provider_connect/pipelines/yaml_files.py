@@ -1,7 +1,6 @@
 """Reads a YAML file into plain values with their line numbers.
 
-The values are those of JSON, as editors with the JSON Schema see them: dates stay text, ``off`` and ``yes`` are words,
-and names in a mapping are text. (PyYAML's default, YAML 1.1, reads a date, ``False`` and ``True``.)
+As in JSON and in editors, dates and names are text, and ``off`` and ``yes`` are words, unlike in PyYAML's YAML 1.1.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ class FileProblem:
     text: str
 
     def __str__(self) -> str:
-        """Format as in compilers: ``file:line: path: text``."""
         location = f"{self.file}:{self.line}" if self.line else self.file
         return f"{location}: {self.key_path}: {self.text}" if self.key_path else f"{location}: {self.text}"
 
@@ -114,8 +112,6 @@ _Loader.add_implicit_resolver(f"{_TAG}null", re.compile("^$"), [""])
 
 
 class _NodeReader:
-    """Converter of a file's nodes."""
-
     def __init__(self, file: YamlFile) -> None:
         self.file = file
 
