@@ -1,8 +1,8 @@
-"""Compares the definition of a stream with the definition that its published days were loaded with.
+"""Compares the definition of a stream with the definition of its published days.
 
-The Airflow task makes the definition (:func:`definition_of`) from the options as written in the DAG file, so that a
-template is the same part on each day. The driver adds the key that the source has resolved, and compares
-(:func:`compare`) before the poll.
+The Airflow task builds the definition (:func:`build_definition`) from the options in the DAG file, so a template is the
+same part on each day. The driver adds the key that the source has resolved, and compares (:func:`compare_definitions`)
+before the poll.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from airflow_provider_connect.stage.definition import StreamDefinition, digest_o
 MASK_KEYS, MASKED = "mask keys", "masked"
 """Parts of the shapes: digests of the masks' keys, and the columns of the target that a mask makes."""
 KEY_METADATA = b"key"
-"""Metadata of a source's schema: JSON, a list of ``[column, class]`` for each column behind ``record_key``."""
+"""Metadata of a source's schema: JSON list of ``[column, class]`` for each column of ``record_key``."""
 EARLIER_KEY_METADATA = b"earlier_key"
-"""The same for the key of an earlier version of this package, if that key was different."""
+"""The same for the key of an earlier version of this package, if it was different."""
 _USER = re.compile(r"//[^/@?#;]*@")
 _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
-"""Oracle's ``jdbc:oracle:thin:@host`` has nothing before the sign."""
+"""Oracle's ``jdbc:oracle:thin:@host`` has no user before the sign."""
 
 
 class Comparison(NamedTuple):
@@ -54,13 +54,13 @@ def build_definition(
     *,
     transform: str | None = None,
 ) -> StreamDefinition:
-    """Return the definition of a stream by its options, connection and shapes. No network.
+    """Build the definition of a stream from its options, connection and shapes. No network.
 
-    :param source: rendered, so that its kind and zone are known.
-    :param written: the source's options as plain JSON, as the DAG file has them.
-    :param shapes: as the DAG file has them, in the form of :meth:`.Chain.serialize`.
-    :param keys: digests of the keys of masks, by position.
-    :param transform: SQL as the DAG file has it, or the name of a function.
+    :param source: the source with rendered templates, so that kind and zone are known.
+    :param declared_options: the source's options as plain JSON, as in the DAG file.
+    :param shapes: the shapes of the DAG file, in the form of :meth:`.Chain.serialize`.
+    :param mask_key_digests: digests of the masks' keys, by position.
+    :param transform: SQL of the DAG file, or the name of a function.
     """
     parts = {name: _value(declared_options, name) for name in source.row_options}
     reading = {name: plain_part(parts[name]) for name, role in source.row_options.items() if role == "reading"}
@@ -92,7 +92,7 @@ def add_key(
 
 
 def legacy_definition(present: StreamDefinition, metadata: Mapping[bytes, bytes] | None) -> StreamDefinition | None:
-    """Return the definition of days from before ledgers kept definitions; None if their key is not known to differ."""
+    """Return the definition of days older than the ledger's definitions. None if their key is not known to differ."""
     is_known = EARLIER_KEY_METADATA in (metadata or {})
     return add_key(present, metadata, EARLIER_KEY_METADATA) if is_known else None
 
@@ -102,10 +102,10 @@ def compare_definitions(
 ) -> Comparison:
     """Compare the definition in force with the attempt's definition. Pure.
 
-    A part that only one definition has is no change, since another version of this package did not know it.
+    A part in only one definition is no change, since another version of this package did not know it.
 
-    :param is_same_task: whether the same task published the newest day.
-    :param identifies_by_key: as :meth:`.Sink.identifies_by_key` returns it.
+    :param is_same_task: True if the same task published the newest day.
+    :param identifies_by_key: result of :meth:`.Sink.identifies_by_key`.
     """
     refusals, notices = [], []
     if published.key != present.key:
@@ -134,13 +134,13 @@ def compare_definitions(
 def days_with_other_rows(
     rows: Sequence[LedgerRow], definitions: Mapping[str, StreamDefinition], present: StreamDefinition
 ) -> list[dt.date]:
-    """Return the days that may have other rows than the present definition gives them. Pure.
+    """Return the days that may have other rows than under the present definition. Pure.
 
-    :param rows: ledger rows. Rows without a definition are skipped, since they cannot be compared.
+    :param rows: ledger rows. Rows without a definition are skipped.
     :param definitions: the ledger's definitions, by digest.
     """
-    others = {digest for digest, published in definitions.items() if _has_other_rows(published, present)}
-    return [row.day for row in rows if row.definition in others]
+    other_digests = {digest for digest, published in definitions.items() if _has_other_rows(published, present)}
+    return [row.day for row in rows if row.definition in other_digests]
 
 
 def _has_other_rows(published: StreamDefinition, present: StreamDefinition) -> bool:
@@ -151,12 +151,12 @@ def _has_other_rows(published: StreamDefinition, present: StreamDefinition) -> b
 
 
 def _changes(earlier: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
-    both = [name for name in present if name in earlier and earlier[name] != present[name]]
-    return [f"{name} was {earlier[name]}, and is {present[name]}" for name in both]
+    changed_names = [name for name in present if name in earlier and earlier[name] != present[name]]
+    return [f"{name} was {earlier[name]}, and is {present[name]}" for name in changed_names]
 
 
 def _value(options: Mapping[str, Any], path: str) -> Any:
-    """Return the option at a dotted path; None if an option on the way is not set."""
+    """Return the option at a dotted path. None if an option on the path is not set."""
     value: Any = options
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -173,7 +173,7 @@ def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -
 def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the target's columns that a mask makes, sorted.
 
-    :param shapes: in the form of :meth:`.Chain.serialize`, also before their templates are rendered.
+    :param shapes: result of :meth:`.Chain.serialize`, also before templates are rendered.
     """
     masked: set[str] = set()
     for shape in shapes:
@@ -191,16 +191,16 @@ def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _login(connection: Connection) -> str:
-    """Return a digest of the login, which is a key for some vendors."""
+    """Return a digest of the login, which some vendors use as a key."""
     return "none" if connection.login is None else f"#{digest_of(connection.login.get_secret_value())}"
 
 
 def _shown_host(host: str | None) -> str:
-    """Return a host or URL without user, query and properties, which may hold credentials.
+    """Return a host or URL without user information, query and properties, which may contain credentials.
 
-    A password may contain any character, also one that ends it in a URL. If it cannot be separated from the rest,
-    nothing is shown.
+    A password may contain any character, also one that ends it in a URL. If it cannot be separated, the host is not
+    shown.
     """
     text = _USER.sub("//", host or "")
-    shown = re.split(r"[?;#]", text, maxsplit=1)[0]
-    return "not shown" if _MAY_BE_A_PASSWORD.search(text) or "=" in shown else plain_part(shown)
+    without_query = re.split(r"[?;#]", text, maxsplit=1)[0]
+    return "not shown" if _MAY_BE_A_PASSWORD.search(text) or "=" in without_query else plain_part(without_query)

@@ -1,12 +1,12 @@
-"""Offsets: which days of a stream are settled, as an Airflow Variable that follows the sink's ledger.
+"""Offsets: the settled days of a stream, as an Airflow Variable that follows the sink's ledger.
 
-The ledger is the truth. Variables have no compare-and-set, so an offset is not modified but recomputed: write what the
-ledger says, read the ledger again, and repeat until it no longer moves. However many tasks finish at the same time, the
-last to write then writes the truth. The Variable may lag behind the ledger, but never leads it.
+The ledger is the truth. Variables have no compare-and-set, so an offset is recomputed, not modified: write the ledger's
+days, read the ledger again, and repeat until it no longer moves. If many tasks finish at the same time, the last write
+is then right. The Variable may lag behind the ledger, but never leads it.
 
 Only the origin is not in the ledger. If several DAGs load one stream, the earliest of their start dates counts, so that
-its position does not jump back and forth. An origin that somebody has set, with an operator's ``origin=`` or with
-:meth:`Offset.set`, takes precedence until it is set again or reset.
+its position does not jump back and forth. An origin set with an operator's ``origin=`` or with :meth:`Offset.set` takes
+precedence until it is set again or reset.
 
 >>> from airflow_provider_connect.offsets import Offset
 >>> Offset.read(source, sink).position            # doctest: +SKIP
@@ -29,20 +29,20 @@ from airflow_provider_connect.source import Source
 from airflow_provider_connect.window import DaySet, Settled
 
 PREFIX = "connect_offset/"
-_DESCRIPTION = "Days that are settled; recomputed from the sink's ledger after every task."
-_KEY_CHARS = 250  # of Airflow's column for Variable keys
+_DESCRIPTION = "Settled days, recomputed from the sink's ledger after every task."
+_KEY_CHARS = 250  # width of Airflow's column for Variable keys
 _ROUNDS = 100
 
 _log = logging.getLogger(__name__)
 
 
 class Offset(BaseModel):
-    """What is settled of one stream in one sink.
+    """Settled days of one stream in one sink.
 
     :param days: ranges of settled days (:mod:`.window`), both ends included, in the source's zone.
-    :param position: the last day of those settled without a gap since ``origin``; None if ``origin`` is not settled.
-    :param origin: the first day wanted; None counts from the first settled day.
-    :param origin_is_set: whether somebody has set the origin, so that start dates do not move it.
+    :param position: last day settled without a gap since ``origin``. None if ``origin`` is not settled.
+    :param origin: first day of the stream. None counts from the first settled day.
+    :param origin_is_set: True if the origin was set explicitly, so that start dates do not move it.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -59,19 +59,19 @@ class Offset(BaseModel):
 
     @property
     def done(self) -> DaySet:
-        """The settled days as a set."""
+        """Settled days as a set."""
         return DaySet(ranges=self.days)
 
     @property
     def settled(self) -> Settled:
-        """The settled days, with what follows from them."""
+        """Settled days with gaps, position and lag."""
         return Settled(self.done, self.origin)
 
     @classmethod
     def from_published(
         cls, source: Source, sink: Sink, published: DaySet, origin: dt.date | None, *, origin_is_set: bool = False
     ) -> Offset:
-        """Make the offset of a stream from its published days."""
+        """Build the offset of a stream from its published days."""
         settled = Settled.from_published(published, origin, replaces_whole=sink.replaces_whole(source.kind))
         return cls(
             connector=source.name,
@@ -87,20 +87,20 @@ class Offset(BaseModel):
 
     @classmethod
     def read(cls, source: Source, sink: Sink) -> Offset | None:
-        """Return the offset of a stream; None if it has none.
+        """Return the offset of a stream. None if it has none.
 
-        :raises ConfigError: if its Variable does not hold an offset.
+        :raises ConfigError: its Variable does not contain an offset.
         """
         key = variable_key(source, sink)
         text = variables.read(key)
-        return None if text is None else _parse(key, text)
+        return None if text is None else _require_offset(key, text)
 
     @classmethod
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
-        """Write an offset by hand. The stream's next task recomputes its days from the ledger.
+        """Write an offset. The stream's next task recomputes its days from the ledger.
 
-        :param origin: the first day wanted from now on, earlier or later than before. It stands until it is set again
-            or the offset is reset. Without it, the next task takes its DAG's start date.
+        :param origin: new first day of the stream, earlier or later than before. Stands until it is set again or the
+            offset is reset. Without it, the next task uses its DAG's start date.
         """
         offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
@@ -108,27 +108,27 @@ class Offset(BaseModel):
 
     @classmethod
     def reset(cls, source: Source, sink: Sink) -> None:
-        """Delete an offset. The ledger stays, and the stream's next task makes the offset anew from it."""
+        """Delete an offset. The ledger stays, and the stream's next task recomputes the offset from it."""
         variables.delete(variable_key(source, sink))
 
     @classmethod
     def list(cls) -> _Offsets:
         """Return the offsets of all streams, sorted by their Variables' names."""
-        found = {key: variables.read(key) for key in variables.keys(PREFIX)}
-        return [_parse(key, text) for key, text in found.items() if text is not None]
+        texts = {key: variables.read(key) for key in variables.keys(PREFIX)}
+        return [_require_offset(key, text) for key, text in texts.items() if text is not None]
 
 
 _Offsets = list[Offset]  # inside the class ``list`` is the method
 
 
 def stored_offsets() -> dict[str, Offset | None]:
-    """Return all offsets by their Variables' names without :data:`PREFIX`; None for one that cannot be read."""
-    found = {key: variables.read(key) for key in variables.keys(PREFIX)}
-    return {key.removeprefix(PREFIX): parse_offset(text) for key, text in found.items() if text is not None}
+    """Return all offsets by their Variables' names without :data:`PREFIX`. Unreadable ones are None."""
+    texts = {key: variables.read(key) for key in variables.keys(PREFIX)}
+    return {key.removeprefix(PREFIX): parse_offset(text) for key, text in texts.items() if text is not None}
 
 
 def delete_variable(name: str) -> None:
-    """Delete the offset that :func:`stored_offsets` has under a name, whatever its Variable holds."""
+    """Delete an offset by its name in :func:`stored_offsets`, readable or not."""
     variables.delete(PREFIX + name)
 
 
@@ -144,68 +144,70 @@ def variable_key(source: Source, sink: Sink) -> str:
 def recompute(
     source: Source, sink: Sink, ledger: Ledger, first_day: dt.date | None, *, origin: dt.date | None = None
 ) -> Offset:
-    """Recompute the offset from the ledger until neither moves any more; return it.
+    """Recompute the offset from the ledger until neither moves any more, and return it.
 
-    The origin is read from the Variable directly before each write, so one that a person or another DAG has set
-    meanwhile stands. A small gap remains, as Variables have no compare-and-set: an origin that is set between that read
-    and the write, two calls to Airflow's API, is overwritten. An earlier start date is restored by its own task, which
-    reads the Variable again after its write. An origin that a person sets in that gap is lost, and must be set again.
+    The origin is read from the Variable directly before each write, so an origin set meanwhile by a person or another
+    DAG stands. A small gap remains, as Variables have no compare-and-set: an origin that is set between that read and
+    the write, two calls to Airflow's API, is overwritten. An earlier start date is restored by its own task, which
+    reads the Variable again after its write. An origin that a person sets in that gap is lost and must be set again.
 
-    :param start: the first day of the DAG's start date; None if the DAG has none, such as one for reloads by hand.
-    :param origin: the operator's ``origin=``; it replaces any that was set before.
-    :raises ConfigError: if the Variable cannot be set, because an environment variable or a secrets backend has one of
-        the same name.
-    :raises RetriableError: if the ledger keeps moving, or the Variable cannot be read back.
+    :param first_day: first day of the DAG's start date. None if the DAG has none, such as one for manual reloads.
+    :param origin: the operator's ``origin=``, which replaces an earlier one.
+    :raises ConfigError: an environment variable or a secrets backend has a Variable of the same name and hides it.
+    :raises RetriableError: the ledger keeps moving, or the Variable cannot be read back.
     """
     key = variable_key(source, sink)
-    published, before = ledger.days(), variables.read(key)
-    _warn_of_another_origin(key, before, origin)
-    first = parse_offset(before)
-    overruled = first.origin if origin is not None and first is not None and first.origin_is_set else None
+    published, text = ledger.days(), variables.read(key)
+    _warn_of_changed_origin(key, text, origin)
+    first_stored = parse_offset(text)
+    overruled = (
+        first_stored.origin if origin is not None and first_stored is not None and first_stored.origin_is_set else None
+    )
     for _ in range(_ROUNDS):
-        wanted = _origin(parse_offset(before), first_day, origin, overruled)
-        offset = Offset.from_published(source, sink, published, wanted[0], origin_is_set=wanted[1])
-        after = before
-        if not _says(before, offset):
-            _warn_of_lead(key, before, source, sink, published)
+        origin_in_force = _choose_origin(parse_offset(text), first_day, origin, overruled)
+        offset = Offset.from_published(source, sink, published, origin_in_force[0], origin_is_set=origin_in_force[1])
+        text_read_back = text
+        if not _holds(text, offset):
+            _warn_of_lead(key, text, source, sink, published)
             variables.write(key, offset.model_dump_json(), _DESCRIPTION)
-            after = variables.read(key)
-            if after is None:
+            text_read_back = variables.read(key)
+            if text_read_back is None:
                 raise RetriableError(f"Variable {key!r} was set, but cannot be read back")
-            # Every text has its own instant, so one that reads as before was not written over.
-            if after == before:
-                raise ConfigError(_shadowed(key))
-        # If another task has written since, its days need no check, as it reads the ledger again, too. Its origin
-        # does: that task may not have seen ours when it chose the earlier one.
-        stored = parse_offset(after)
-        stands = stored is not None and _origin(stored, first_day, origin, overruled) == (
+            # Every written text has another instant, so an unchanged text was not overwritten.
+            if text_read_back == text:
+                raise ConfigError(_shadowed_text(key))
+        # If another task has written since, its days need no check, since it also reads the ledger again. Its origin
+        # does: that task may have chosen the earlier origin before it could read this one.
+        stored = parse_offset(text_read_back)
+        origin_stands = stored is not None and _choose_origin(stored, first_day, origin, overruled) == (
             stored.origin,
             stored.origin_is_set,
         )
-        again = ledger.days()
-        if again == published and stands:
+        days_read_again = ledger.days()
+        if days_read_again == published and origin_stands:
             return offset
-        published, before = again, variables.read(key)
+        published, text = days_read_again, variables.read(key)
     raise RetriableError(f"offset {key!r}: the ledger moved {_ROUNDS} times while the offset was recomputed")
 
 
-def _origin(
+def _choose_origin(
     stored: Offset | None, start: dt.date | None, origin: dt.date | None, overruled: dt.date | None
 ) -> tuple[dt.date | None, bool]:
-    """Return the origin that counts, given what is stored, and whether somebody has set it.
+    """Return the origin that counts, and whether it was set explicitly.
 
-    :param overruled: the origin that this task's own replaces; a task that writes it again has not seen ours yet.
+    :param overruled: the origin that this task's own replaces. A task that writes it again has not read the new one
+        yet.
     """
     if stored is not None and stored.origin_is_set and (origin is None or stored.origin != overruled):
         return stored.origin, True
     if origin is not None:
         return origin, True
-    known = [each for each in (stored.origin if stored else None, start) if each is not None]
-    return min(known, default=None), False
+    candidates = [candidate for candidate in (stored.origin if stored else None, start) if candidate is not None]
+    return min(candidates, default=None), False
 
 
-def _says(text: str | None, offset: Offset) -> bool:
-    """Tell whether a Variable says the same as ``offset``, the time of writing aside."""
+def _holds(text: str | None, offset: Offset) -> bool:
+    """Return True if a Variable holds ``offset``, apart from the time of writing."""
     stored = parse_offset(text)
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
 
@@ -215,36 +217,38 @@ def _warn_of_lead(key: str, text: str | None, source: Source, sink: Sink, publis
         return
     stored = parse_offset(text)
     if stored is None:
-        _log.warning("offset %s did not hold an offset; it is written anew from the ledger", key)
+        _log.warning("Variable %s did not contain an offset, and is recomputed from the ledger", key)
         return
-    ahead = DaySet.from_dates(
+    surplus = DaySet.from_dates(
         set(stored.done) - set(Offset.from_published(source, sink, published, stored.origin).done)
     )
-    if len(ahead):
-        spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in ahead.ranges)
-        _log.warning("offset %s held days that the sink's ledger does not have: %s; they are removed", key, spans)
+    if len(surplus):
+        spans = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in surplus.ranges)
+        _log.warning("offset %s had days that the sink's ledger lacks, which are removed: %s", key, spans)
 
 
-def _warn_of_another_origin(key: str, text: str | None, origin: dt.date | None) -> None:
+def _warn_of_changed_origin(key: str, text: str | None, origin: dt.date | None) -> None:
     stored = parse_offset(text)
     if origin is not None and stored is not None and stored.origin_is_set and stored.origin != origin:
         _log.warning(
-            "offset %s: its origin was set to %s, and becomes %s, as this task's origin= says",
+            "offset %s: this task's origin= changes the origin from %s to %s",
             key,
             stored.origin,
             origin,
         )
 
 
-def _parse(key: str, text: str) -> Offset:
+def _require_offset(key: str, text: str) -> Offset:
     offset = parse_offset(text)
     if offset is None:
-        raise ConfigError(f"Variable {key!r} is not an offset: reset it, and the stream's next task makes it anew")
+        raise ConfigError(
+            f"Variable {key!r} does not contain an offset. Reset it, and the stream's next task recomputes it"
+        )
     return offset
 
 
 def parse_offset(text: str | None) -> Offset | None:
-    """Return the offset that a Variable's text holds; None if it holds none."""
+    """Parse the offset in a Variable's text. None if there is none."""
     if text is None:
         return None
     try:
@@ -253,8 +257,8 @@ def parse_offset(text: str | None) -> Offset | None:
         return None
 
 
-def _shadowed(key: str) -> str:
+def _shadowed_text(key: str) -> str:
     return (
-        f"Variable {key!r} was set and still reads as before: an environment variable (AIRFLOW_VAR_…) or a secrets "
-        "backend has a Variable of this name, which hides the one in the database; remove it there"
+        f"Variable {key!r} was set, but reads as before. An environment variable (AIRFLOW_VAR_…) or a secrets "
+        "backend has the same name and hides it. Remove the variable there"
     )

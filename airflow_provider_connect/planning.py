@@ -1,8 +1,8 @@
-"""What a backfill costs, before it starts.
+"""Cost of a backfill before it starts.
 
 >>> print(plan(MixpanelSource(), "2026-01-01..2026-12-31"))
-365 days of mixpanel_default.export cost at least 365 requests. At 60 requests an hour the last of them can be sent
-6.0 hours after the first, if nobody else asks meanwhile.
+365 days of mixpanel_default.export need at least 365 requests. At 60 requests an hour the last request can be sent 6.0
+hours after the first, if this load has the quota to itself.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from airflow_provider_connect.window import Day, parse_days
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """What days of a stream cost; prints itself.
+    """Cost of a stream's days. ``str()`` describes it.
 
-    :param requests: how many requests the days cost at least: a poll that fails costs more.
-    :param hours: from the first request to the last, if nobody else asks; 0 if the quota has room for all at once.
+    :param requests: lowest number of requests. Failed polls need more.
+    :param hours: hours from the first request to the last, if this load has the quota to itself. 0 if the quota has
+        room for all.
     :param quota: None if the vendor sets none.
-    :param counts: how many requests of ``count_quota`` it takes at most to count the days first, where the source does.
+    :param counts: highest number of requests of ``count_quota`` to count the days first, for sources that do so.
     """
 
     stream: str
@@ -39,51 +40,51 @@ class LoadPlan:
     count_quota: Quota | None = None
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Describe the cost in sentences."""
         text = (
-            f"{_counted(self.days, 'day')} of {self.stream} {'costs' if self.days == 1 else 'cost'} at least "
-            f"{_counted(self.requests, 'request')}."
+            f"{_count_text(self.days, 'day')} of {self.stream} {'needs' if self.days == 1 else 'need'} at least "
+            f"{_count_text(self.requests, 'request')}."
         )
         if self.quota is None:
             return f"{text} The source has no quota."
         if not self.hours:
-            text += f" {self.quota.describe().capitalize()} have room for that."
+            text += f" {self.quota.describe().capitalize()} have room for them."
         else:
             text += (
-                f" At {self.quota.describe()} the last of them can be sent {self.hours:.1f} hours after the first, "
-                "if nobody else asks meanwhile."
+                f" At {self.quota.describe()} the last request can be sent {self.hours:.1f} hours after the "
+                "first, if this load has the quota to itself."
             )
         if self.count_quota is not None:
-            hours = _hours(self.counts, self.count_quota)
+            hours = _hours_between(self.counts, self.count_quota)
             text += (
-                f" To count the days first takes up to {_counted(self.counts, 'request')} of another quota, and at "
+                f" Counting the days first takes up to {_count_text(self.counts, 'request')} of another quota, and at "
                 f"{self.count_quota.describe()} up to {hours:.1f} hours."
             )
         return text
 
 
 def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | None = None) -> LoadPlan:
-    """Say what days of a source cost. Asks nobody but Airflow, for the connection.
+    """Compute the cost of a source's days. Only reads the connection from Airflow.
 
-    :param days: as the operator takes them, ``2026-01-01..2026-12-31``.
-    :param connection: the source's; by default Airflow's, by the source's ``conn_id``.
-    :raises ConfigError: if there is no such connection, or it is wrong.
+    :param days: in the operator's syntax, ``2026-01-01..2026-12-31``.
+    :param connection: the source's. By default Airflow's, by the source's ``conn_id``.
+    :raises ConfigError: the connection is missing or wrong.
     """
-    meant = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
-    found = connection or credentials.resolve_connection(source.conn_id)
-    quota = quota_of(source, found)
-    requests = requests_for(source, meant)
-    hours = _hours(requests, quota) if quota is not None else 0.0
+    day_list = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
+    source_connection = connection or credentials.resolve_connection(source.conn_id)
+    quota = quota_of(source, source_connection)
+    requests = requests_for(source, day_list)
+    hours = _hours_between(requests, quota) if quota is not None else 0.0
     counting = source.capability(Counts) or Counts()
-    count_quota = counting.count_quota(found) if counting.counts_first else None
-    counts = counting.requests_to_count(meant) if counting.counts_first else 0
-    return LoadPlan(source.stream_key, len(meant), requests, hours, quota, counts, count_quota)
+    count_quota = counting.count_quota(source_connection) if counting.counts_first else None
+    counts = counting.requests_to_count(day_list) if counting.counts_first else 0
+    return LoadPlan(source.stream_key, len(day_list), requests, hours, quota, counts, count_quota)
 
 
-def _hours(requests: int, quota: Quota) -> float:
-    """Return how long after the first request the last can be sent."""
+def _hours_between(requests: int, quota: Quota) -> float:
+    """Return the hours between the first and the last request."""
     return max(0, math.ceil(requests / quota.requests) - 1) * quota.seconds / 3600
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

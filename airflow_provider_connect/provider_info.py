@@ -1,4 +1,4 @@
-"""What Airflow reads about this package before it imports any other part of it. Standard library only."""
+"""Metadata that Airflow reads before it imports any other part of this package. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _TEXT = {"type": ["string", "null"]}
 _NETWORK: dict[str, Any] = {
     "proxy": {
         "label": "Proxy",
-        "description": "URL of an HTTP proxy, or 'environment' for those of the environment. Without one, none is used "
-        "whatever the environment says.",
+        "description": "URL of an HTTP proxy, or 'environment' for the proxies of the environment. By default no "
+        "proxy is used.",
         "schema": _TEXT | {"format": "password"},
     },
     "ca_bundle": {
         "label": "CA bundle",
-        "description": "Certificates to trust beside the public ones, for a proxy that inspects TLS: PEM text, "
+        "description": "Certificates to trust besides the public ones, for a proxy that inspects TLS: PEM text, "
         "or the absolute path of a PEM file on the worker and every Spark node.",
         "schema": _TEXT | {"format": "multiline"},
     },
@@ -56,7 +56,7 @@ def get_provider_info() -> dict[str, Any]:
         "task-decorators": [
             {"name": "connect", "class-name": "airflow_provider_connect.decorators.connect.connect_task"}
         ],
-        # Official providers' rules for these schemes win where they are installed: Airflow reads them after ours.
+        # Official providers, if installed, override these schemes: Airflow reads them later.
         "asset-uris": [{"schemes": ["bigquery", "kafka"], "handler": None}],
     }
 
@@ -83,7 +83,7 @@ def _mixpanel() -> dict[str, Any]:
         "conn-fields": {
             "project_id": {
                 "label": "Project id",
-                "description": "Number of the project; required with a service account.",
+                "description": "Number of the project. Required with a service account.",
                 "schema": {"type": ["string", "null"], "pattern": "^[0-9]*$"},
             },
             "region": {
@@ -93,13 +93,13 @@ def _mixpanel() -> dict[str, Any]:
             },
             "timestamps": {
                 "label": "Timestamps",
-                "description": "utc for projects created since January 2023, project_local for older ones; needed "
+                "description": "utc for projects created since January 2023, project_local for older ones. Required "
                 "unless the project's zone is UTC.",
                 "schema": {"type": ["string", "null"], "enum": ["utc", "project_local"]},
             },
             "limits": {
                 "label": "Limits",
-                "description": "Other limits than Mixpanel's own, as JSON: "
+                "description": "Limits other than Mixpanel's, as JSON: "
                 '{"export": {"requests": 60, "seconds": 3600, "per_second": 3, "at_once": 100}, '
                 '"query": {"requests": 60, "at_once": 5}}.',
                 "schema": _TEXT | {"format": "multiline"},
@@ -125,13 +125,13 @@ def _x() -> dict[str, Any]:
         "conn-fields": {
             "app": {
                 "label": "App",
-                "description": "A name for the app, the same in all connections that have its token: they share its "
-                "limits. By default the connection's own.",
+                "description": "Name of the app, equal in all connections with its token, which share its limits. By "
+                "default the connection's id.",
                 "schema": _TEXT,
             },
             "limits": {
                 "label": "Limits",
-                "description": "Other limits than X's own, as JSON: "
+                "description": "Limits other than X's, as JSON: "
                 '{"recent": {"requests": 450, "seconds": 900}, "all": {"requests": 300, "seconds": 900, '
                 '"per_second": 1}, "counts": {"requests": 300, "seconds": 900}}.',
                 "schema": _TEXT | {"format": "multiline"},

@@ -1,4 +1,4 @@
-"""Schedules whose every run has the data interval of exactly one day."""
+"""Schedules with a data interval of exactly one day for each run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ def daily(timezone: str = "UTC") -> CronDataIntervalTimetable:
     """Return a schedule of one run for each calendar day in ``timezone``, started when that day is over.
 
     In Airflow 3 a bare ``@daily`` has no data interval (``[scheduler] create_cron_data_intervals`` is off), so its runs
-    do not say which day they are for.
+    name no day.
 
-    :param timezone: the source's IANA zone; a day is 23 or 25 hours long where its clocks change.
+    :param timezone: the source's IANA zone. Days with a clock change have 23 or 25 hours.
     """
     return CronDataIntervalTimetable("0 0 * * *", timezone=timezone)

@@ -1,18 +1,18 @@
 """### Issues of a GitHub repository, and comments on them, into Delta tables, a day at a time
 
-`issues` has those whose latest change was on the day, pull requests included, as GitHub counts them. An issue has one
-`updated_at`, so a day that is loaded again has fewer of them: the others have changed since. `comments` has those that
-were written on the day, asked for issue by issue: loaded again, it has them as they are now, without deleted ones.
+`issues` has the issues whose latest change was on the day. GitHub includes pull requests. An issue has one
+`updated_at`, so a reloaded day has fewer issues: the others have changed since. `comments` has the comments written on
+the day, polled issue by issue. A reload has them in their present state, without deleted ones.
 
-GitHub takes the start of a range and no end: a day of long ago asks for all that has changed since, so start catchup
+GitHub accepts the start of a range but no end. An old day reads everything that has changed since, so start catchup
 with few days.
 
 Needs the connections `github` (type HTTP, host `https://api.github.com`, a personal access token as its password, extra
 `{"auth": "bearer"}`) and `spark_default`.
 
-What GitHub documents, read in November 2026: https://docs.github.com/rest/issues/issues#list-repository-issues,
-https://docs.github.com/rest/issues/comments, https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
-"""
+GitHub's documentation, read in November 2026: https://docs.github.com/rest/issues/issues#list-repository-issues,
+https://docs.github.com/rest/issues/comments,
+https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"""
 
 import datetime as dt
 import os
@@ -38,14 +38,14 @@ TABLES = os.environ.get("CONNECT_DEMO_TABLE", "/tmp/github")  # noqa: S108  # a 
 FIRST_DAY = dt.date.fromisoformat(os.environ.get("CONNECT_DEMO_FIRST_DAY", "2026-11-01"))
 
 HEADERS = {"X-GitHub-Api-Version": "2022-11-28"}
-# "Last updated after the given time", which GitHub has to the second: asked for a second earlier, nothing is lost.
+# GitHub's filter is "last updated after the given time", to the second. One second earlier loses nothing.
 SINCE = Bounds(start="exclusive", granularity="second")
 PAGES = LinkHeader(ends="no_token")
-# An issue that changes while pages are read keeps its place by its creation. By its change it would leave one, and the
-# next issue slip onto a page that was read already.
+# Sorted by creation, an issue that changes between two pages stays in place. Sorted by change, it would move, and the
+# next issue would slip onto a page that was already read.
 OLDEST_FIRST = {"since": "{day.start}", "state": "all", "sort": "created", "direction": "asc", "per_page": 100}
 
-# The hourly limit is a 403 with nothing left; the other one, on bursts, is told in words.
+# The hourly limit is a 403 with no requests left. The limit on bursts is only named in the text.
 LIMITS = RateLimits(
     remaining="x-ratelimit-remaining", reset=Moment(header="x-ratelimit-reset", format="epoch_s"), at_once=4
 )
@@ -76,8 +76,8 @@ ISSUES = RestSource(
     limits=LIMITS,
 )
 
-# A comment changes its issue. So the parents are the issues that have changed since the day began, whichever day that
-# was: were those of later days dropped, so would be their comments of this one.
+# A comment changes its issue. So the parents are all issues changed since the day began, also on later days. Without
+# those, their comments of this day would be missing.
 CHANGED_SINCE = RestSource(
     conn_id="github",
     stream="airflow.changed_issues",

@@ -1,7 +1,7 @@
 """### Mixpanel events into a Delta table, a day at a time
 
-One run for each calendar day of the project's zone. `start_date` is the first day you want, and catchup makes a run
-for every day since. `airflow backfill create` loads any range again; clearing a task loads its day again.
+One run for each calendar day of the project's zone. `start_date` is the first day, and catchup makes a run for every
+day since. `airflow backfill create` loads any range again. Clearing a task loads its day again.
 
 Needs the connection `mixpanel_default` (type Mixpanel) and the Spark connection `spark_default`, for example
 `AIRFLOW_CONN_SPARK_DEFAULT='{"conn_type": "spark", "host": "local[*]"}'`.

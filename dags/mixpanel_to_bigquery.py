@@ -1,11 +1,11 @@
 """### Mixpanel events into a BigQuery table, a day at a time
 
-One run for each calendar day of the project's zone. `start_date` is the first day you want, and catchup makes a run
-for every day since. `airflow backfill create` loads any range again; clearing a task loads its day again, deletions
-included. A reader of the table sees a day whole or not at all.
+One run for each calendar day of the project's zone. `start_date` is the first day, and catchup makes a run for every
+day since. `airflow backfill create` loads any range again. Clearing a task loads its day again, deletions included. A
+reader of the table sees a complete day or none of it.
 
 Needs the connections `mixpanel_default` (type Mixpanel), `google_cloud_default` (type Google Cloud, with the project)
-and `spark_default`, and the dataset `analytics`. The first day makes the table, partitioned by `day`.
+and `spark_default`, and the dataset `analytics`. The first day creates the table, partitioned by `day`.
 """
 
 import datetime as dt

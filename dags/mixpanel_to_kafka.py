@@ -1,12 +1,11 @@
 """### Mixpanel events into a Kafka topic, a day at a time
 
-One run for each calendar day of the project's zone. `start_date` is the first day you want, and catchup makes a run
-for every day since. `airflow backfill create` loads any range again; clearing a task publishes its day again, as a new
-generation. A day is one transaction: a consumer with `isolation.level=read_committed` sees nothing of
-a day that failed.
+One run for each calendar day of the project's zone. `start_date` is the first day, and catchup makes a run for every
+day since. `airflow backfill create` loads any range again. Clearing a task publishes its day again as a new generation.
+A day is one transaction: a consumer with `isolation.level=read_committed` sees nothing of a failed day.
 
 Needs the connections `mixpanel_default` (type Mixpanel), `kafka_default` (type Kafka, with librdkafka's settings as its
-extra, such as `{"bootstrap.servers": "…"}`) and `spark_default`. The first day makes the topic.
+extra, such as `{"bootstrap.servers": "…"}`) and `spark_default`. The first day creates the topic.
 """
 
 import datetime as dt

@@ -1,6 +1,6 @@
 """### DAGs from files
 
-Each file in the folder `pipelines`, beside this one, is a DAG: see `docs/pipelines.md`.
+Each file in the folder `pipelines` next to this file is a DAG. See `docs/pipelines.md`.
 """
 
 from airflow_provider_connect.pipelines import dags_from

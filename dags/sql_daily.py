@@ -1,8 +1,7 @@
 """### Tables of a database into Delta tables, a day at a time
 
-`orders` has those that were made on the day, by their `created_at`. Orders that are committed late, by a transaction
-that took hours, come with the two days that each run loads again. `customers` is the whole table as it is when the run
-reads it; each run replaces it.
+`orders` has the orders created on the day, by their `created_at`. Each run loads two earlier days again, for orders of
+transactions that took hours to commit. `customers` is the whole table in its present state. Each run replaces it.
 
 Needs the connection `shop_db` (type Postgres, MySQL or SQLite) and the Spark connection `spark_default`, for example
 `AIRFLOW_CONN_SHOP_DB='{"conn_type": "sqlite", "host": "/path/to/shop.db"}'` and

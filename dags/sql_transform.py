@@ -1,7 +1,7 @@
-"""### What a day's orders come to, made by Spark SQL on the way into Delta tables
+"""### Sums of a day's orders, computed by Spark SQL, in Delta tables
 
-`by_product` is a query over the orders of the day: what each product sold. `with_customers` is a function in the file
-`functions/shop_functions.py`: the orders with the customers' names, from another table that the driver reads.
+`by_product` is a query over the orders of the day: the sales of each product. `with_customers` is a function in the
+file `functions/shop_functions.py`: the orders with the customers' names, from another table that the driver reads.
 
 Needs the connection `shop_db` (type Postgres, MySQL or SQLite), the Spark connection `spark_default`, and the customers
 as Parquet files, for example

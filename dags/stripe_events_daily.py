@@ -1,7 +1,7 @@
 """### Stripe's events into a Delta table, a day at a time
 
-The source is declared in `stripe_events.yaml`, beside this file. One run for each UTC day; Stripe keeps events for 30
-days, so a `start_date` further back has nothing to load.
+The source is declared in `stripe_events.yaml` next to this file. One run for each UTC day. Stripe keeps events for 30
+days, so an earlier `start_date` loads nothing.
 
 Needs the connections `stripe` (type HTTP, host `https://api.stripe.com`, a restricted key that may read events as its
 password, extra `{"auth": "bearer"}`) and `spark_default`.

@@ -1,8 +1,8 @@
 """### Posts on X into a Delta table, a day at a time
 
-One run for each UTC day, half an hour after its end: until then its posts may still be edited. `start_date` is the
-first day you want, and catchup makes a run for every day since: days older than a week are read from the full archive.
-`airflow backfill create` loads any range again; clearing a task loads its day again.
+One run for each UTC day, half an hour after its end, since its posts may be edited until then. `start_date` is the
+first day, and catchup makes a run for every day since. Days older than a week are read from the full archive.
+`airflow backfill create` loads any range again. Clearing a task loads its day again.
 
 Needs the connection `x_default` (type X, with the app's bearer token as its password) and the Spark connection
 `spark_default`, for example `AIRFLOW_CONN_SPARK_DEFAULT='{"conn_type": "spark", "host": "local[*]"}'`.

@@ -1,12 +1,12 @@
 """### Zendesk's ticket events into a Delta table, a day at a time
 
-The incremental export takes a start and no end, and reads on to the present: a day of long ago costs all pages since
-then, so start catchup with few days. What is not of the day is dropped, and counted as `other_day`.
+The incremental export accepts a start but no end, and reads up to the present. An old day costs all pages since then,
+so start catchup with few days. Events of other days are dropped, and counted as `other_day`.
 
 Needs the connections `zendesk` (type HTTP, host `https://<your subdomain>.zendesk.com`, login `<e-mail>/token`, an API
 token as its password) and `spark_default`.
 
-What Zendesk documents, read in November 2026:
+Zendesk's documentation, read in November 2026:
 https://developer.zendesk.com/api-reference/ticketing/ticket-management/incremental_exports/ and
 https://developer.zendesk.com/documentation/ticketing/managing-tickets/using-the-incremental-export-api/
 """
@@ -28,11 +28,11 @@ TICKET_EVENTS = RestSource(
     conn_id="zendesk",
     stream="ticket_events",
     request=Request(path="/api/v2/incremental/ticket_events.json", params={"start_time": "{day.start:epoch_s}"}),
-    # The last page has a link, too: only end_of_stream says that it is the last.
+    # The last page has a link too. Only end_of_stream marks it as the last.
     paging=NextLink(at="next_page", ends=Flag(at="end_of_stream", last=True)),
     records=Records(
         at="ticket_events",
-        # A page begins at the second at which the one before it ended: what comes twice has the same id.
+        # A page starts at the second at which the page before ended. Repeated events have the same id.
         key=("id",),
         columns={
             "id": "bigint",
@@ -46,7 +46,7 @@ TICKET_EVENTS = RestSource(
         outside="drop",
     ),
     limits=RateLimits(per_minute=10),
-    parallel_days=1,  # else each day gets its part of the ten requests only
+    parallel_days=1,  # otherwise each day gets only its part of the ten requests
 )
 
 with DAG(

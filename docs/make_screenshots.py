@@ -15,7 +15,7 @@ from playwright.sync_api import Browser
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.equipment.browser import browser
-from tests.equipment.page import told
+from tests.equipment.page import sample_answers
 from tests.equipment.page.server import served
 
 IMAGES = Path(__file__).parent / "images"
@@ -35,7 +35,7 @@ def take(opened: Browser, url: str, name: str) -> None:
     query, options = PICTURES[name]
     with opened.new_context(**options) as context:
         page = context.new_page()
-        page.clock.set_fixed_time(told.NOW)
+        page.clock.set_fixed_time(sample_answers.NOW)
         page.goto(url + query)
         page.locator("#said").wait_for(state="hidden")
         if query:

@@ -1,6 +1,6 @@
-"""``airflow connect accept`` and ``resume``: a person answers what stands in a stream's way.
+"""``airflow connect accept`` and ``resume``: a person unblocks a stream.
 
-A changed definition is accepted; an alarm about lost rows gets the position where the stream goes on.
+``accept`` accepts a changed definition. ``resume`` answers an alarm about lost rows with the position of the next read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from airflow_provider_connect.stage.notes import (
 
 @partial(command, changes=True)
 def accept(args: Namespace) -> int:
-    """Show the changes since the newest publish, and note in the ledger that they are accepted."""
+    """Show the changes since the newest publish and write their acceptance into the ledger."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.render(task.parse_day(None))
     connections = pipeline.resolve_connections()
@@ -48,7 +48,7 @@ def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, prese
             f"{pipeline.task.name}: no published day in {pipeline.sink.target} has a definition. Nothing to accept"
         )
         return 0
-    present = present.model_copy(update={"key": published.key})  # only a run asks the source for it
+    present = present.model_copy(update={"key": published.key})  # only a run reads it from the source
     comparison = compare_definitions(published, present, is_same_task=False, identifies_by_key=False)
     if not comparison.acceptable:
         print_note(f"{pipeline.task.name}: a run would refuse no change. Nothing to accept")
@@ -65,13 +65,13 @@ def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, prese
 
 
 def present_definition(pipeline: RenderedTask, connections: Connections) -> StreamDefinition:
-    """Return the definition of a task's stream by the DAG's present options, without the resolved key."""
+    """Build the definition of a task's stream from the DAG's present options, without the resolved key."""
     written = DeclaredOptions(*pipeline.task.require_operator().declared_options)
     return written.build_definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
 
 
 def published_definition(pipeline: RenderedTask, publisher: Publisher) -> StreamDefinition | None:
-    """Return the definition in force; None if there is none.
+    """Return the definition in force. None if there is none.
 
     :raises ConfigError: the sink keeps no definitions, or the definition's note is missing.
     """
@@ -90,7 +90,7 @@ def published_definition(pipeline: RenderedTask, publisher: Publisher) -> Stream
 
 
 def person_name() -> str:
-    """Return who runs this command, in the form of a run's name."""
+    """Return the caller of this command, in the form of a run's name."""
     return f"cli/{socket.gethostname()}/{getpass.getuser()}"
 
 
@@ -99,7 +99,7 @@ _NOW = "now"
 
 @partial(command, changes=True)
 def resume(args: Namespace) -> int:
-    """Show the newest alarm, and note in the ledger the position where the stream goes on."""
+    """Show the newest alarm and write the position of the next read into the ledger."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     pipeline = task.render(task.parse_day(None))
     if pipeline.source.kind != "increment":
@@ -124,7 +124,7 @@ def resume(args: Namespace) -> int:
             ],
             args.output,
         )
-        if not args.yes and not ask_consent("Unread rows up to that position will never be loaded. Go on?"):
+        if not args.yes and not ask_consent("Unread rows up to that position will never be loaded. Continue?"):
             print_note("Nothing was changed")
             return EXIT_PROBLEMS
         answer = Resumption(alarm=alarm.id, position=position, answers_before=count_answers(notes, alarm))

@@ -1,6 +1,6 @@
-"""``airflow connect check``: everything that can be known of a pipeline before a row is moved, in one report.
+"""``airflow connect check``: checks a pipeline before any row is moved, in one report.
 
-It makes nothing in the sink: where only making something would tell, the report says that it was not looked at.
+Creates nothing in the sink. A check that would need that is reported as ``not checked``.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from airflow_provider_connect.window import Day
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 FINE, NOTE, PROBLEM, TRY_LATER, UNKNOWN = "ok", "note", "problem", "try later", "not checked"
 STATES: dict[Level, str] = {"ok": FINE, "note": NOTE, "problem": PROBLEM, "later": TRY_LATER, "unknown": UNKNOWN}
 
 
 @command
 def check(args: Namespace) -> int:
-    """Print a line for each thing that was looked at, and end as the worst of them says."""
-    source, found = source_of_arguments(args), []
+    """Print a line for each check. The exit code is that of the worst."""
+    source, lines = source_of_arguments(args), []
     if source is not None:
         report = CheckReport(f"{source.name}/{source.stream_key}")
         check_source(source, args.day, report)
-        found = report.lines
+        lines = report.lines
     else:
         for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
             report = CheckReport(task.name)
             check_task(task, args.day, report)
-            found += report.lines
-    print_rows(found, args.output)
-    states = {line["state"] for line in found}
+            lines += report.lines
+    print_rows(lines, args.output)
+    states = {line["state"] for line in lines}
     if PROBLEM in states:
         return EXIT_PROBLEMS
     return RetriableError.exit_code if TRY_LATER in states else 0
@@ -67,7 +67,7 @@ def check(args: Namespace) -> int:
 
 @dataclass
 class CheckReport:
-    """What was found of one task."""
+    """Results of one task's checks."""
 
     task: str
     lines: list[dict[str, Any]] = field(default_factory=list)
@@ -76,8 +76,8 @@ class CheckReport:
         """Add a line."""
         self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
 
-    def run_step(self, subject: str, step: Callable[[], _Found]) -> _Found | None:
-        """Return what a step returns; None, with a line for each problem, if it raises one."""
+    def run_step(self, subject: str, step: Callable[[], _Result]) -> _Result | None:
+        """Return the result of a step. If it raises, add a line for each problem and return None."""
         try:
             return step()
         except RetriableError as error:
@@ -85,13 +85,13 @@ class CheckReport:
         except ConnectError as error:
             for text in str(error).splitlines():
                 self.add(subject, PROBLEM, text)
-        except Exception as error:  # noqa: BLE001  # a foreign error's text may hold a secret
+        except Exception as error:  # noqa: BLE001  # a foreign error's text may contain a secret
             self.add(subject, PROBLEM, Failure.from_error(error).message)
         return None
 
 
 def check_task(task: DeclaredTask, text: str | None, report: CheckReport) -> None:
-    """Look at one task, as far as one step lets the next one look."""
+    """Check one task, up to the first step that prevents the next."""
     day = report.run_step("options", lambda: task.parse_day(text))
     pipeline = None if day is None else report.run_step("options", lambda: task.render(day))
     if day is None or pipeline is None:
@@ -101,60 +101,60 @@ def check_task(task: DeclaredTask, text: str | None, report: CheckReport) -> Non
     if connections is None:
         return
     report.add("connections", FINE, ", ".join([*connections, task.require_operator()._conn_id]))
-    schema = _source(pipeline.source, connections[pipeline.source.conn_id], day, report)
+    schema = _check_source_columns(pipeline.source, connections[pipeline.source.conn_id], day, report)
     if schema is not None:
-        schema = _shaped(pipeline, connections, schema, report)
+        schema = _check_shapes(pipeline, connections, schema, report)
     if (transform := pipeline.transform) is not None:
-        report.run_step("transform", lambda: _transform(transform, report))
-    report.run_step("sink", lambda: _sink(pipeline, connections, schema, day, report))
-    report.run_step("quota", lambda: _quota(pipeline.source, connections[pipeline.source.conn_id], day, report))
+        report.run_step("transform", lambda: _check_transform(transform, report))
+    report.run_step("sink", lambda: _check_sink(pipeline, connections, schema, day, report))
+    report.run_step("quota", lambda: _check_quota(pipeline.source, connections[pipeline.source.conn_id], day, report))
 
 
 def check_source(source: Source, text: str | None, report: CheckReport) -> None:
-    """Look at a source that no task has."""
+    """Check a source without a task."""
     day = report.run_step("options", lambda: parse_day(text, source.timezone))
     connection = report.run_step("connections", lambda: credentials.resolve_source(source))
     if day is None or connection is None:
         return
     report.add("connections", FINE, source.conn_id)
-    _source(source, connection, day, report)
-    report.run_step("quota", lambda: _quota(source, connection, day, report))
+    _check_source_columns(source, connection, day, report)
+    report.run_step("quota", lambda: _check_quota(source, connection, day, report))
 
 
-def _source(source: Source, connection: Connection, day: Day, report: CheckReport) -> pa.Schema | None:
-    """Return the columns of the source; None if it does not tell them."""
-    if not _inspected(source, connection, day, report) and column_names(source) is None:
-        return None  # its schema would fail as its preflight did
-    return report.run_step("source", lambda: _schema(source, connection, report))
+def _check_source_columns(source: Source, connection: Connection, day: Day, report: CheckReport) -> pa.Schema | None:
+    if not _passes_preflight(source, connection, day, report) and column_names(source) is None:
+        return None  # reading its schema would fail like the preflight
+    return report.run_step("source", lambda: _read_schema(source, connection, report))
 
 
-def _inspected(source: Source, connection: Connection, day: Day, report: CheckReport) -> bool:
-    """Return whether the source's preflight found nothing that stands in the way of a run."""
+def _passes_preflight(source: Source, connection: Connection, day: Day, report: CheckReport) -> bool:
     inspects = source.capability(Inspects)
     if inspects is None:
-        report.add("source: preflight", UNKNOWN, f"source {source.name!r} has no preflight; a preview tries it")
+        report.add(
+            "source: preflight", UNKNOWN, f"source {source.name!r} has no preflight. 'airflow connect preview' tests it"
+        )
         return True
     findings = report.run_step("source: preflight", lambda: inspects.inspect(connection, day, VariableStore()))
     for finding in findings or ():
-        remedy = f". To do: {finding.todo}" if finding.todo else ""
+        remedy = f". Remedy: {finding.todo}" if finding.todo else ""
         report.add(f"source: {finding.subject}", STATES[finding.level], f"{finding.result}{remedy}")
     return findings is not None and passed(findings)
 
 
-def _schema(source: Source, connection: Connection, report: CheckReport) -> pa.Schema | None:
+def _read_schema(source: Source, connection: Connection, report: CheckReport) -> pa.Schema | None:
     with open_source(source, connection) as poller:
         if isinstance(poller, ReadBySpark):
-            report.add("source", UNKNOWN, "its columns are known once Spark reads it, in a run")
+            report.add("source", UNKNOWN, "its columns are known after Spark has read it in a run")
             return None
         schema = poller.schema()
     report.add("source", FINE, f"{len(schema)} columns")
     return schema
 
 
-def _shaped(
+def _check_shapes(
     pipeline: RenderedTask, connections: Connections, schema: pa.Schema, report: CheckReport
 ) -> pa.Schema | None:
-    """Return the columns behind the shapes; None if they do not fit the source's, or lack something."""
+    """Return the columns after the shapes. None if they do not fit the source's columns, or a connection is missing."""
     if not pipeline.chain:
         return schema
 
@@ -162,50 +162,52 @@ def _shaped(
         Shaping.of(pipeline.chain, connections).bind(schema)
         return pipeline.chain.result_schema(schema)
 
-    after = report.run_step("shapes", shaped)
-    if after is not None:
-        report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(after)} columns behind them")
-    return after
+    shaped_schema = report.run_step("shapes", shaped)
+    if shaped_schema is not None:
+        report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(shaped_schema)} columns after them")
+    return shaped_schema
 
 
-def _transform(transform: str, report: CheckReport) -> None:
+def _check_transform(transform: str, report: CheckReport) -> None:
     if (problem := transform_problem(transform)) is not None:
         raise ConfigError(f"transform: {problem}")
-    report.add(
-        "transform", UNKNOWN, f"{parse_transform(transform)} can be sent to Spark, which tries it first thing in a run"
-    )
+    report.add("transform", UNKNOWN, f"{parse_transform(transform)} can be sent to Spark. A run starts by testing it")
 
 
-def _sink(
+def _check_sink(
     pipeline: RenderedTask, connections: Connections, schema: pa.Schema | None, day: Day, report: CheckReport
 ) -> None:
     with pipeline.open_publisher(connections) as publisher:
         if pipeline.transform is not None:
-            report.add("sink", UNKNOWN, "the columns of the transform's result are known once Spark has tried it")
+            report.add("sink", UNKNOWN, "the columns of the transform's result are known after Spark has tested it")
         elif schema is None:
-            report.add("sink", UNKNOWN, "the columns that it would get are not known")
+            report.add("sink", UNKNOWN, "the columns of its rows are unknown")
         else:
             problems: list[str] = []
             if not isinstance(publisher, InspectsTarget):
-                report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} cannot tell before the first day is loaded")
+                report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} can check this only while it loads a day")
             elif not (problems := publisher.inspect(schema, [day], pipeline.source.kind)):
-                report.add("sink", FINE, f"{pipeline.sink.target} takes these columns")
+                report.add("sink", FINE, f"{pipeline.sink.target} accepts these columns")
             for problem in problems:
                 report.add("sink", PROBLEM, problem)
-        done = publisher.ledger.days()
-        report.add("ledger", FINE, f"{len(done):,} days are published" + (f", {day} too" if day.date in done else ""))
+        published_days = publisher.ledger.days()
+        report.add(
+            "ledger",
+            FINE,
+            f"{len(published_days):,} days are published" + (f", {day} too" if day.date in published_days else ""),
+        )
 
 
-def _quota(source: Source, connection: Connection, day: Day, report: CheckReport) -> None:
+def _check_quota(source: Source, connection: Connection, day: Day, report: CheckReport) -> None:
     quota = quota_of(source, connection)
     if quota is None:
         report.add("quota", FINE, "the source has none")
         return
-    needed = requests_for(source, [day])
-    told = f"a day takes at least {needed:,} of {quota.describe()}"
-    if needed > quota.requests:
-        report.add("quota", PROBLEM, f"{told}: it can never be loaded")
+    requests = requests_for(source, [day])
+    cost = f"a day takes at least {requests:,} of {quota.describe()}"
+    if requests > quota.requests:
+        report.add("quota", PROBLEM, f"{cost}, so it can never be loaded")
         return
-    want = QuotaClaim(asker=secrets.token_hex(8), requests=needed, least=needed)
+    want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests)
     room = Turns(VariableStore(), quota).has_room(want)
-    report.add("quota", FINE, f"{told}; there is {'room' if room else 'no room now, so a task would wait'}")
+    report.add("quota", FINE, f"{cost}. The quota has {'room' if room else 'no room now, so a task would wait'}")

@@ -1,6 +1,6 @@
-"""``airflow connect docs`` and ``new``: a connector's options, from the code, and the beginning of one of your own.
+"""``airflow connect docs`` and ``new``: a connector's options, and the skeleton of a new connector.
 
-What ``new`` writes passes the first step of the shipped suite.
+The skeleton passes the first step of the conformance suite.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from airflow_provider_connect.errors import ConfigError
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """An option of a connector.
 
-    :param type: in words; texts that it may be are quoted, with ``|`` between them.
-    :param default: as Python has it; None if the option is required.
+    :param type: readable type. Allowed texts are quoted, separated by ``|``.
+    :param default: Python literal. None if the option is required.
     """
 
     name: str
@@ -60,12 +60,12 @@ def _type(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     arguments = get_args(annotation)
-    if arguments and all(isinstance(each, str) for each in arguments):
-        return " | ".join(f'"{each}"' for each in arguments)
+    if arguments and all(isinstance(argument, str) for argument in arguments):
+        return " | ".join(f'"{argument}"' for argument in arguments)
     if type(None) in arguments or get_origin(annotation) in (Union, UnionType):
-        return " or ".join(_type(each) for each in arguments if each is not type(None))
+        return " or ".join(_type(argument) for argument in arguments if argument is not type(None))
     if get_origin(annotation) in (list, dict):
-        return f"{get_origin(annotation).__name__} of {', '.join(_type(each) for each in arguments)}"
+        return f"{get_origin(annotation).__name__} of {', '.join(_type(argument) for argument in arguments)}"
     return getattr(annotation, "__name__", str(annotation))
 
 
@@ -74,14 +74,16 @@ _ROOMS = {"sources": registry.source_class, "sinks": registry.sink_class}
 
 @command
 def describe(args: Namespace) -> None:
-    """Print the options of each connector of a name."""
-    known = {room: registry.names(room) for room in _ROOMS}
-    found = [find(args.connector) for room, find in _ROOMS.items() if args.connector in known[room]]
-    if not found:
-        hint = suggest_nearest(args.connector, {name for names in known.values() for name in names})
-        raise ConfigError(f"no connector is called {args.connector!r}: {hint}")
+    """Print the options of all connectors of a name."""
+    names_by_room = {room: registry.names(room) for room in _ROOMS}
+    connectors = [
+        class_of(args.connector) for room, class_of in _ROOMS.items() if args.connector in names_by_room[room]
+    ]
+    if not connectors:
+        hint = suggest_nearest(args.connector, {name for names in names_by_room.values() for name in names})
+        raise ConfigError(f"no connector is named {args.connector!r}: {hint}")
     rows = []
-    for connector in found:
+    for connector in connectors:
         print_note(f"{connector.__name__}: {(inspect.getdoc(connector) or '').splitlines()[0]}")
         rows += [
             {
@@ -101,7 +103,7 @@ _NAME = "[a-z][a-z0-9_]*"
 
 @command
 def write_connector(args: Namespace) -> None:
-    """Write two files into the working folder, and say what comes next."""
+    """Write two files into the working folder and print the next step."""
     written = write_scaffold(args.kind, args.name, Path.cwd())
     for path in written:
         print_note(f"Wrote {path}")
@@ -112,20 +114,26 @@ def write_connector(args: Namespace) -> None:
 
 
 def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
-    """Write a connector's module and its test; return their paths.
+    """Write a connector's module and its test. Returns their paths.
 
-    :raises ConfigError: the name cannot be one, is taken, or a file is there already; then nothing is written.
+    :raises ConfigError: the name is invalid or taken, or a file exists. Nothing is written then.
     """
     if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
-        raise ConfigError(f"{name!r} is no name for a connector: small letters, digits and underscores, a letter first")
+        raise ConfigError(
+            f"{name!r} is not a connector name. Use lower-case letters, digits and underscores, and start with a letter"
+        )
     if name in registry.names(f"{kind}s"):
-        raise ConfigError(f"there is a {kind} {name!r} already: give yours another name")
-    words = {"NAME": name, "CLASS": "".join(word.title() for word in name.split("_")), "URI": name.replace("_", "-")}
+        raise ConfigError(f"a {kind} named {name!r} exists. Choose another name")
+    replacements = {
+        "NAME": name,
+        "CLASS": "".join(word.title() for word in name.split("_")),
+        "URI": name.replace("_", "-"),
+    }
     texts = {f"{name}.py": kind, f"test_{name}.py": f"{kind}_test"}
-    if there := [file for file in texts if (folder / file).exists()]:
-        raise ConfigError(f"{folder / there[0]} is there already: nothing was written")
+    if existing := [file for file in texts if (folder / file).exists()]:
+        raise ConfigError(f"{folder / existing[0]} exists. Nothing was written")
     for file, template in texts.items():
         text = files(__package__).joinpath("scaffold", f"{template}.txt").read_text(encoding="utf-8")
-        with (folder / file).open("x", encoding="utf-8") as made:
-            made.write(re.sub("NAME|CLASS|URI", lambda word: words[word[0]], text))
+        with (folder / file).open("x", encoding="utf-8") as target:
+            target.write(re.sub("NAME|CLASS|URI", lambda word: replacements[word[0]], text))
     return [folder / file for file in texts]

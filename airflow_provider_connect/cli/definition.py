@@ -1,4 +1,4 @@
-"""Every command with its arguments, as Airflow's own command line declares them. Read with each call of ``airflow``."""
+"""All commands with their arguments, as Airflow's command line declares them. Read by each call of ``airflow``."""
 
 from __future__ import annotations
 
@@ -23,45 +23,43 @@ def _arg(flag: str, **settings: Any) -> Arg:
 
 
 _DAG_ID = _arg("dag_id", help="The id of the DAG")
-_TASK_ID = _arg("task_id", nargs="?", help="The id of its ConnectOperator task; every one of the DAG by default")
-_ONE_TASK_ID = _arg("task_id", nargs="?", help="The id of its ConnectOperator task; needed if the DAG has several")
+_TASK_ID = _arg("task_id", nargs="?", help="The id of its ConnectOperator task (default: all of the DAG)")
+_ONE_TASK_ID = _arg("task_id", nargs="?", help="The id of its ConnectOperator task. Required if the DAG has several")
 _DAY = _arg("day", help="YYYY-MM-DD, in the source's zone")
-_FOR_DAY = _arg(
-    "--day", help="The day that templates are rendered for: YYYY-MM-DD, in the source's zone (default: yesterday)"
-)
-_DAG_OR_SOURCE = _arg("dag_id", nargs="?", help="The id of the DAG; or else --source")
-_SOURCE = _arg("--source", metavar="CONNECTOR", help="A connector's name in place of a DAG, such as sql or rest")
+_FOR_DAY = _arg("--day", help="The day for templates: YYYY-MM-DD, in the source's zone (default: yesterday)")
+_DAG_OR_SOURCE = _arg("dag_id", nargs="?", help="The id of the DAG, unless --source is given")
+_SOURCE = _arg("--source", metavar="CONNECTOR", help="A connector's name instead of a DAG, such as sql or rest")
 _OPTIONS = _arg(
-    "--options", metavar="JSON_OR_FILE", help="The options of --source: a JSON object, or a file, YAML or JSON"
+    "--options", metavar="JSON_OR_FILE", help="The options of --source: a JSON object, or a YAML or JSON file"
 )
-_CONN_ID = _arg("--conn-id", help="The Airflow connection, in place of the options' own")
+_CONN_ID = _arg("--conn-id", help="The Airflow connection, instead of the one in the options")
 _LONE_SOURCE = (_SOURCE, _OPTIONS, _CONN_ID)
-_OF_SAMPLE = (
+_SAMPLE_ARGUMENTS = (
     _arg("--path", help="rest: the request's path, such as /v1/events"),
-    _arg("--openapi", metavar="FILE", help="rest: an OpenAPI 3 document, in place of --conn-id; nothing is requested"),
+    _arg("--openapi", metavar="FILE", help="rest: an OpenAPI 3 document, instead of --conn-id. No request is sent"),
     _arg("--stream", help="mixpanel: export, for events, or engage, for profiles (default: export)"),
     _arg("--day", help="mixpanel: day of the events, YYYY-MM-DD (default: yesterday in UTC)"),
-    _arg("--records", type=int, help="mixpanel: how many records to look at (default: 1000)"),
-    _arg("--columns", type=int, help="mixpanel: how many columns to propose at most (default: 50)"),
+    _arg("--records", type=int, help="mixpanel: number of records to read (default: 1000)"),
+    _arg("--columns", type=int, help="mixpanel: largest number of proposed columns (default: 50)"),
 )
-_OF_DAY = _arg("--day", required=True, help="YYYY-MM-DD, in the source's zone")
+_REQUIRED_DAY = _arg("--day", required=True, help="YYYY-MM-DD, in the source's zone")
 _DAYS = _arg("--days", required=True, help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included")
 _RUN_DAYS = _arg(
     "--days",
     help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included (default: the task's own days, else yesterday)",
 )
-_ROWS = _arg("--rows", type=int, default=10, help="How many rows at most (default: 10)")
-_OFFSET = _arg("offset", help="The offset as 'airflow connect offsets list' names it")
-_OFFSETS = _arg("offset", nargs="?", help="The offset as 'airflow connect offsets list' names it; all by default")
+_ROWS = _arg("--rows", type=int, default=10, help="Largest number of rows (default: 10)")
+_OFFSET = _arg("offset", help="The offset's name in 'airflow connect offsets list'")
+_OFFSETS = _arg("offset", nargs="?", help="The offset's name in 'airflow connect offsets list' (default: all)")
 _SOME_DAYS = _arg(
     "--days", help="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD with both ends included (default: 30 days until yesterday)"
 )
-_RECORDS = _arg("--records", action="store_true", help="Print the records themselves, which are your data")
+_RECORDS = _arg("--records", action="store_true", help="Also print the records, which are your data")
 _CHANGED = _arg(
-    "--changed", action="store_true", help="List the days that were loaded with other options than the DAG's"
+    "--changed", action="store_true", help="List the days that were loaded with options other than the DAG's"
 )
-_FROM = _arg("--from", required=True, help="'now', or a position as this command prints it (read_up_to)")
-_DRY_RUN = _arg("--dry-run", action="store_true", help="List what would be deleted, and delete nothing")
+_FROM = _arg("--from", required=True, help="'now', or a position in the format of this command's column read_up_to")
+_DRY_RUN = _arg("--dry-run", action="store_true", help="Only list the leftovers")
 _COLUMN = _arg(
     "--column", default="distinct_id", help="The target's column with the ids of people (default: distinct_id)"
 )
@@ -72,38 +70,36 @@ _IDS = _arg(
     metavar="FILE",
     help="A file with the ids, one a line (default: standard input)",
 )
-_ERASE = _arg("--erase", action="store_true", help="Delete the rows. Without this option they are only counted")
+_ERASE = _arg("--erase", action="store_true", help="Delete the rows. By default they are only counted")
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
-_KIND = _arg("kind", choices=("source", "sink"), help="What to begin")
-_NAME = _arg("name", help="Its name: small letters, digits and underscores")
-_OF_A_DAG = (ARG_BUNDLE_NAME, ARG_OUTPUT)
+_KIND = _arg("kind", choices=("source", "sink"), help="The kind of connector")
+_NAME = _arg("name", help="Its name: lower-case letters, digits and underscores")
+_DAG_ARGUMENTS = (ARG_BUNDLE_NAME, ARG_OUTPUT)
 
 
-def _command(name: str, function: str, about: str, *args: Arg, description: str | None = None) -> ActionCommand:
+def _command(name: str, function: str, help_text: str, *args: Arg, description: str | None = None) -> ActionCommand:
     """Return a command.
 
-    :param function: in a module of this room, which is imported when the command is called.
+    :param function: name in a module of this package, imported when the command is called.
     """
     call = lazy_load_command(f"{_ROOM}.{function}")
-    return ActionCommand(name=name, help=about, description=description, func=call, args=(*args, ARG_VERBOSE))
+    return ActionCommand(name=name, help=help_text, description=description, func=call, args=(*args, ARG_VERBOSE))
 
 
-def _of_tasks(name: str, function: str, about: str, *args: Arg) -> ActionCommand:
-    """Return a command of a DAG's tasks, or of one of them."""
-    return _command(name, function, about, _DAG_ID, _TASK_ID, *args, *_OF_A_DAG)
+def _tasks_command(name: str, function: str, help_text: str, *args: Arg) -> ActionCommand:
+    return _command(name, function, help_text, _DAG_ID, _TASK_ID, *args, *_DAG_ARGUMENTS)
 
 
-def _of_task(name: str, function: str, about: str, *args: Arg) -> ActionCommand:
-    """Return a command of one task."""
-    return _command(name, function, about, _DAG_ID, _ONE_TASK_ID, *args, *_OF_A_DAG)
+def _task_command(name: str, function: str, help_text: str, *args: Arg) -> ActionCommand:
+    return _command(name, function, help_text, _DAG_ID, _ONE_TASK_ID, *args, *_DAG_ARGUMENTS)
 
 
 def get_commands() -> list[GroupCommand]:
-    """Return the group ``connect``."""
+    """Return the command group ``connect``."""
     return [
         GroupCommand(
             name="connect",
-            help="Look at, check and mend what ConnectOperator tasks load",
+            help="Inspect, check and repair the streams of ConnectOperator tasks",
             subcommands=(_OFFSET_COMMANDS, _REJECT_COMMANDS, *_COMMANDS),
         )
     ]
@@ -111,73 +107,73 @@ def get_commands() -> list[GroupCommand]:
 
 _OFFSET_COMMANDS = GroupCommand(
     name="offsets",
-    help="Which days of each stream are done",
+    help="List the settled days of each stream",
     subcommands=(
         _command("list", "offsets.list_offsets", "List the streams with their positions", ARG_OUTPUT),
-        _command("show", "offsets.show_offset", "Show one offset with its ranges of done days", _OFFSET, ARG_OUTPUT),
+        _command("show", "offsets.show_offset", "Show one offset with its ranges of settled days", _OFFSET, ARG_OUTPUT),
         _command(
             "gaps",
             "offsets.list_gaps",
-            "List the days that are missing between the first wanted day and the last done day",
+            "List the missing days between the origin and the last settled day",
             _OFFSETS,
             ARG_OUTPUT,
         ),
         _command(
             "reset",
             "offsets.reset_offset",
-            "Delete an offset; the stream's next task makes it anew from the sink's ledger",
+            "Delete an offset. The stream's next task recomputes it from the sink's ledger",
             _OFFSET,
             ARG_YES,
         ),
-        _command("export", "offsets.export_offsets", "Print all offsets as JSON that 'airflow variables import' reads"),
+        _command("export", "offsets.export_offsets", "Print all offsets as JSON for 'airflow variables import'"),
     ),
 )
 
 _REJECT_COMMANDS = GroupCommand(
     name="rejects",
-    help="Records that were set aside: look at them, and load their day again",
+    help="Show rejected records, and load their day again",
     subcommands=(
-        _of_tasks(
+        _tasks_command(
             "list",
             "rejects.list_rejects",
-            "List the published days of which records were set aside, with the reasons",
+            "List the published days with rejects, and the reasons",
             _SOME_DAYS,
         ),
-        _of_task(
+        _task_command(
             "show",
             "rejects.show_rejects",
-            "Show the records of one day: where they were, and what is wrong with them",
+            "Show the rejects of one day with position and reason",
             _DAY,
             _ROWS,
             _RECORDS,
         ),
-        _of_task(
+        _task_command(
             "replay",
             "replay.replay",
-            "Load one day again with the DAG as it is now, and say what is still set aside",
+            "Load one day again with the DAG's present options, and compare its rejects",
             _DAY,
         ),
     ),
 )
 
 _COMMANDS = (
-    _of_tasks("ledger", "offsets.show_day", "Show what the sink's own ledger says of a day", _DAY),
-    _of_tasks(
+    _tasks_command("ledger", "offsets.show_day", "Show a day's newest publish in the sink's ledger", _DAY),
+    _tasks_command(
         "plan",
         "plan.show_plan",
-        "Say what days cost before they are loaded: requests, and how long they take",
+        "Estimate requests and hours of days before they are loaded",
         _DAYS,
         _CHANGED,
     ),
-    _of_task("accept", "answers.accept", "Accept a task's changed options, so that its next run loads", ARG_YES),
-    _of_task(
+    _task_command("accept", "answers.accept", "Accept a task's changed options, so that its next run loads", ARG_YES),
+    _task_command(
         "resume",
         "answers.resume",
-        "Answer an alarm about lost rows with the position where the stream goes on",
+        "Answer an alarm about lost rows with the position of the next read",
         _FROM,
         ARG_YES,
     ),
-    _of_task("run", "run.run_days", "Move days from here, without the scheduler, as a task would", _RUN_DAYS),
+    _task_command("run", "run.run_days", "Load days from this machine, without the scheduler", _RUN_DAYS),
     _command(
         "check",
         "check.check",
@@ -186,12 +182,12 @@ _COMMANDS = (
         _TASK_ID,
         *_LONE_SOURCE,
         _FOR_DAY,
-        *_OF_A_DAG,
+        *_DAG_ARGUMENTS,
         description="Checks options, connections, the source over the network, its schema, the sink's rights and "
-        "schema, its ledger and the quota. Makes nothing in the sink. Exits with 1 if there is a problem.",
+        "schema, its ledger and the quota. Creates nothing in the sink. Exits with 1 if there is a problem.",
     ),
-    _of_tasks("sweep", "sweep.sweep", "Delete what dead attempts left in the sink, or list it", _DRY_RUN),
-    _of_task(
+    _tasks_command("sweep", "sweep.sweep", "Delete or list leftovers of dead attempts in the sink", _DRY_RUN),
+    _task_command(
         "erase",
         "erase.erase_people",
         "Count people's rows in the sink, or delete them and keep them out of later loads",
@@ -200,7 +196,7 @@ _COMMANDS = (
         _ERASE,
     ),
     _command("docs", "connectors.describe", "Describe a connector's options", _CONNECTOR, ARG_OUTPUT),
-    _command("new", "connectors.write_connector", "Write the beginning of a connector, with a test", _KIND, _NAME),
+    _command("new", "connectors.write_connector", "Write the skeleton of a connector, with a test", _KIND, _NAME),
     _command(
         "preview",
         "preview.show_rows",
@@ -208,16 +204,16 @@ _COMMANDS = (
         _DAG_OR_SOURCE,
         _ONE_TASK_ID,
         *_LONE_SOURCE,
-        _OF_DAY,
+        _REQUIRED_DAY,
         _ROWS,
-        *_OF_A_DAG,
+        *_DAG_ARGUMENTS,
     ),
     _command(
         "propose",
         "propose.propose",
-        "Propose options of a source from a sample of its answers",
+        "Propose options of a source from a sample",
         _CONNECTOR,
         _CONN_ID,
-        *_OF_SAMPLE,
+        *_SAMPLE_ARGUMENTS,
     ),
 )

@@ -1,7 +1,7 @@
 """``airflow connect erase``: counts or deletes people's rows in a sink.
 
-Airflow's audit log keeps the arguments of each call. So ids are read from a file or from the standard input. Messages
-and output contain no ids either.
+Airflow's audit log keeps the arguments of each call, so ids are read from a file or the standard input. Messages and
+output contain no ids.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def erase_people(args: Namespace) -> None:
         connections=connections,
     )
     print_rows([_line(task.name, erasure, args.output)], args.output)
-    for place in erasure.copies:
-        print_note(f"{task.name}: not searched: {place}")
+    for copy in erasure.copies:
+        print_note(f"{task.name}: not searched: {copy}")
     if not args.erase:
         print_note(f"{task.name}: nothing was changed. --erase deletes these rows and keeps them out of later loads")
 
@@ -49,7 +49,7 @@ def erase_people(args: Namespace) -> None:
 def read_ids(file: str) -> list[str]:
     """Return the ids of a file, one a line, without empty lines.
 
-    :param file: path of the file; ``-`` is the standard input.
+    :param file: path of the file. ``-`` is the standard input.
     :raises ConfigError: the file cannot be read, or is not UTF-8.
     """
     if file == STANDARD_INPUT:
@@ -65,7 +65,7 @@ def read_ids(file: str) -> list[str]:
 
 
 def _ids(text: str) -> list[str]:
-    # Not splitlines(): an id may hold U+2028 and others of its ends, and its parts would be other persons.
+    # Not splitlines(): an id may contain U+2028 or similar characters, and its parts would be other people.
     lines = (line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n"))
     return [line for line in lines if line.strip()]
 

@@ -1,4 +1,4 @@
-"""``airflow connect offsets …`` and ``ledger``: what is done, by tasks' Variables, and by a sink's ledger."""
+"""``airflow connect offsets …`` and ``ledger``: settled days by offsets, and published days by a sink's ledger."""
 
 from __future__ import annotations
 
@@ -25,34 +25,36 @@ from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.window import Day
 
-_UNREADABLE = "not an offset: reset it, and the stream's next task makes it anew"
+_UNREADABLE = "not an offset. Reset it, and the stream's next task recomputes it"
 
 
 @command
 def list_offsets(args: Namespace) -> None:
     """Print a line for each offset."""
-    print_rows([_line(name, offset) for name, offset in offsets.stored_offsets().items()], args.output)
+    print_rows([_offset_line(name, offset) for name, offset in offsets.stored_offsets().items()], args.output)
 
 
 @command
 def show_offset(args: Namespace) -> None:
     """Print one offset: a field a line, or as an object."""
-    name, offset = _found(args.offset)
+    name, offset = _find_offset(args.offset)
     if offset is None:
         raise ConfigError(f"offset {name!r} is {_UNREADABLE}")
     ranges = {"days": offset.days, "missing": offset.settled.gaps.ranges}
-    fields = _line(name, offset) | {field: [_ends(*ends) for ends in found] for field, found in ranges.items()}
+    fields = _offset_line(name, offset) | {
+        field: [_range_text(*ends) for ends in day_ranges] for field, day_ranges in ranges.items()
+    }
     print_fields(fields, args.output)
 
 
 @command
 def list_gaps(args: Namespace) -> int:
-    """Print each range of missing days; end with :data:`.EXIT_PROBLEMS` if there is one."""
-    chosen = offsets.stored_offsets() if args.offset is None else dict([_found(args.offset)])
-    unreadable = [name for name, offset in chosen.items() if offset is None]
+    """Print each range of missing days. Exits with :data:`.EXIT_PROBLEMS` if there is one."""
+    selected = offsets.stored_offsets() if args.offset is None else dict([_find_offset(args.offset)])
+    unreadable = [name for name, offset in selected.items() if offset is None]
     rows = [
         {"offset": name, "from": first, "to": last, "days": (last - first).days + 1}
-        for name, offset in chosen.items()
+        for name, offset in selected.items()
         if offset is not None
         for first, last in offset.settled.gaps.ranges
     ]
@@ -64,28 +66,28 @@ def list_gaps(args: Namespace) -> int:
 
 @partial(command, changes=True)
 def reset_offset(args: Namespace) -> int:
-    """Delete an offset, once a person has agreed."""
-    name, offset = _found(args.offset)
-    if not args.yes and not _agreed(name, offset):
+    """Delete an offset after a prompt."""
+    name, offset = _find_offset(args.offset)
+    if not args.yes and not _ask_reset(name, offset):
         print_note("Nothing was changed")
         return EXIT_PROBLEMS
     offsets.delete_variable(name)
-    print_note(f"Offset {name!r} is deleted: the stream's next task makes it anew from the sink's ledger")
+    print_note(f"Offset {name!r} is deleted. The stream's next task recomputes it from the sink's ledger")
     return 0
 
 
 @command
 def export_offsets(args: Namespace) -> None:
-    """Print all offsets as one JSON object: a Variable's name, and what it holds."""
-    found = {
+    """Print all offsets as one JSON object of Variables."""
+    values = {
         offsets.PREFIX + name: offset.model_dump(mode="json")
         for name, offset in offsets.stored_offsets().items()
         if offset is not None
     }
-    sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
-def _line(name: str, offset: Offset | None) -> dict[str, Any]:
+def _offset_line(name: str, offset: Offset | None) -> dict[str, Any]:
     if offset is None:
         fields = ("source", "stream", "sink", "target", "position", "done", "gaps", "origin", "updated_at")
         return {"offset": name, **dict.fromkeys(fields), "target": _UNREADABLE}
@@ -103,50 +105,50 @@ def _line(name: str, offset: Offset | None) -> dict[str, Any]:
     }
 
 
-def _found(name: str) -> tuple[str, Offset | None]:
+def _find_offset(name: str) -> tuple[str, Offset | None]:
     """Return the offset of a name, with or without its Variable's prefix.
 
-    :raises ConfigError: if there is none.
+    :raises ConfigError: there is no such offset.
     """
-    known = offsets.stored_offsets()
-    short = name.removeprefix(offsets.PREFIX)
-    if short not in known:
-        hint = suggest_nearest(short, known) if known else "there is none at all"
-        raise ConfigError(f"no offset is called {short!r}: {hint}")
-    return short, known[short]
+    offsets_by_name = offsets.stored_offsets()
+    short_name = name.removeprefix(offsets.PREFIX)
+    if short_name not in offsets_by_name:
+        hint = suggest_nearest(short_name, offsets_by_name) if offsets_by_name else "there are no offsets"
+        raise ConfigError(f"no offset is named {short_name!r}: {hint}")
+    return short_name, offsets_by_name[short_name]
 
 
-def _agreed(name: str, offset: Offset | None) -> bool:
-    what = "which is no offset" if offset is None else f"{len(offset.done):,} done days into {offset.target}"
+def _ask_reset(name: str, offset: Offset | None) -> bool:
+    summary = "not an offset" if offset is None else f"{len(offset.done):,} done days into {offset.target}"
     print_note(
-        f"Offset {name!r} ({what}) will be deleted. The sink's ledger stays as it is. An origin set by hand is lost."
+        f"Offset {name!r} ({summary}) will be deleted. The sink's ledger stays as it is. An origin set by hand is lost."
     )
     return ask_consent("Delete it?")
 
 
-def _ends(first: dt.date, last: dt.date) -> str:
+def _range_text(first: dt.date, last: dt.date) -> str:
     return str(first) if first == last else f"{first}..{last}"
 
 
 @command
 def show_day(args: Namespace) -> int:
-    """Print the newest publish of a day, for each task; end with :data:`.EXIT_PROBLEMS` if a sink has none."""
-    rows, missing = [], 0
+    """Print each task's newest publish of a day. Exits with :data:`.EXIT_PROBLEMS` if a sink has none."""
+    rows, missing_count = [], 0
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
         day = task.parse_day(args.day)
         pipeline = task.render(day)
         with pipeline.open_publisher() as publisher:
-            found = publisher.ledger.row(day.date)
-        if found is None:
-            print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
-            missing += 1
+            row = publisher.ledger.row(day.date)
+        if row is None:
+            print_note(f"{task.name}: {pipeline.sink.target} has no publish of {day}")
+            missing_count += 1
         else:
-            rows.append(_ledger_line(pipeline, day, found))
+            rows.append(_ledger_line(pipeline, day, row))
     if len(rows) == 1:
         print_fields(rows[0], args.output)
     elif rows or args.output in ("json", "yaml"):
         print_rows(rows, args.output)
-    return EXIT_PROBLEMS if missing else 0
+    return EXIT_PROBLEMS if missing_count else 0
 
 
 def _ledger_line(pipeline: RenderedTask, day: Day, row: LedgerRow) -> dict[str, Any]:

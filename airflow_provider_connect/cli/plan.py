@@ -1,6 +1,6 @@
-"""``airflow connect plan``: what days cost, from the vendor's limits and from how long earlier days took.
+"""``airflow connect plan``: cost of days, from the vendor's limits and the duration of earlier days.
 
-With ``--changed`` it lists days that were loaded with other options, and the backfill for them.
+``--changed`` lists days that were loaded with other options, and the backfill for them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def show_plan(args: Namespace) -> None:
     if args.changed:
         print_rows([line for task in tasks for line in changed_days(task, args.days)], args.output)
     else:
-        print_rows([_line(task, args.days) for task in tasks], args.output)
+        print_rows([_plan_line(task, args.days) for task in tasks], args.output)
 
 
-def _line(task: DeclaredTask, text: str) -> dict[str, Any]:
+def _plan_line(task: DeclaredTask, text: str) -> dict[str, Any]:
     days = parse_days(text, task.zone)
     pipeline = task.render(days[0])
     planned = plan(pipeline.source, days)
@@ -46,14 +46,13 @@ def _line(task: DeclaredTask, text: str) -> dict[str, Any]:
     }
     try:
         with pipeline.open_publisher() as publisher:
-            return fields | _measured(pipeline, publisher.ledger, days)
-    except ConnectError as error:  # the plan stands without what the sink knows
-        print_note(f"{task.name}: what earlier days took is not known: {error}")
+            return fields | _ledger_figures(pipeline, publisher.ledger, days)
+    except ConnectError as error:  # the plan does not need the sink
+        print_note(f"{task.name}: the duration of earlier days is unknown: {error}")
         return fields | dict.fromkeys(("published", "settled", "rows_a_day", "seconds_a_day", "hours_of_work"))
 
 
-def _measured(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
-    """Return what the newest days of the ledger tell of these."""
+def _ledger_figures(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day]) -> dict[str, Any]:
     published = ledger.days()
     replaces_whole = pipeline.sink.replaces_whole(pipeline.source.kind)
     settled = Settled.from_published(published, days[0].date, replaces_whole=replaces_whole).days
@@ -71,16 +70,16 @@ def _measured(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day]) -> di
 
 
 def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
-    """Return how long a day takes from its poll to its publish; None if no row tells.
+    """Return the median seconds of a day from poll to publish. None without a suitable row.
 
-    A generation that was confirmed does not tell: its poll is the last one, its publish the first.
+    A confirmed generation is skipped: its poll is the last one, its publish the first.
     """
-    taken = [
+    durations = [
         (row.published_at - row.polled_at).total_seconds()
         for row in rows
         if row.polled_at is not None and row.published_at is not None and not row.checks
     ]
-    return statistics.median(taken) if taken else None
+    return statistics.median(durations) if durations else None
 
 
 def changed_days(task: DeclaredTask, text: str) -> Iterator[dict[str, Any]]:

@@ -33,9 +33,9 @@ _Shape = Callable[["pa.RecordBatch", Counter[str]], "pa.RecordBatch"]
 
 @command
 def show_rows(args: Namespace) -> None:
-    """Print rows; say before what they cost."""
+    """Print the cost, then rows."""
     if args.rows < 1:
-        raise ConfigError("--rows: ask for at least one")
+        raise ConfigError("--rows must be at least 1")
     source = source_of_arguments(args)
     if source is not None:
         day = parse_day(args.day, source.timezone)
@@ -46,66 +46,68 @@ def show_rows(args: Namespace) -> None:
         day = task.parse_day(args.day)
         pipeline = task.render(day)
         if pipeline.transform is not None:
-            print_note("These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone")
+            print_note("These rows are shown as polled. Only a run applies transform=, which needs Spark SQL")
         rows = first_rows(pipeline.source, pipeline.chain, pipeline.resolve_connections(), day, args.rows)
-    whole = args.output in ("json", "yaml")
-    print_rows(rows if whole else [{name: shorten(value) for name, value in row.items()} for row in rows], args.output)
+    is_full = args.output in ("json", "yaml")
+    print_rows(
+        rows if is_full else [{name: shorten(value) for name, value in row.items()} for row in rows], args.output
+    )
 
 
 def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, max_rows: int) -> list[dict[str, Any]]:
-    """Return the first rows of a day; nothing is asked for once there are enough.
+    """Return the first rows of a day. Sends no request beyond the rows needed.
 
     :raises QuotaError: the source's quota has no room now.
-    :raises ConnectError: as a poll does.
+    :raises ConnectError: the poll failed.
     """
     tally = Tally([day])
     quota = quota_of(source, connections[source.conn_id])
-    needed = requests_for(source, [day])
-    allowed = f" of {quota.describe()}" if quota else ""
-    print_note(f"Asks for {day}: at least {needed:,} request{'' if needed == 1 else 's'}{allowed}")
+    request_count = requests_for(source, [day])
+    quota_text = f" of {quota.describe()}" if quota else ""
+    print_note(f"Polling {day} takes at least {request_count:,} request{'' if request_count == 1 else 's'}{quota_text}")
     with ExitStack() as stack:
         if quota is not None:
-            stack.enter_context(_reserved(quota, needed, tally))
+            stack.enter_context(_reserve_requests(quota, request_count, tally))
         context = PollContext(polls_at_once=1, looks_ahead=False)
         poller = stack.enter_context(open_source(source, connections[source.conn_id], context))
         if isinstance(poller, ReadBySpark):
-            raise ConfigError(f"stream {source.stream_key}: Spark itself reads this source; only a run does")
+            raise ConfigError(f"stream {source.stream_key}: Spark itself reads this source, so only a run can")
         counting = source.capability(Counts) or Counts()
         if counting.counts_first:
-            counted = Tally([day])
-            if (limit := counting.count_quota(connections[source.conn_id])) is not None:
-                stack.enter_context(_reserved(limit, counting.requests_to_count([day]), counted))
-            require_capability(poller, CountsRows, "its source counts days first").count(day, counted)
+            count_tally = Tally([day])
+            if (count_quota := counting.count_quota(connections[source.conn_id])) is not None:
+                stack.enter_context(_reserve_requests(count_quota, counting.requests_to_count([day]), count_tally))
+            require_capability(poller, CountsRows, "its source counts days first").count(day, count_tally)
         shape = Shaping.of(chain, connections).bind(poller.schema())
-        return _rows(poller, day, max_rows, tally, shape)
+        return _poll_rows(poller, day, max_rows, tally, shape)
 
 
-def _rows(poller: Poller, day: Day, most: int, tally: Tally, shape: _Shape) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _poll_rows(poller: Poller, day: Day, max_rows: int, tally: Tally, shape: _Shape) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for part in poller.plan([day]):
         with closing(poller.poll(part, tally)) as batches:  # type: ignore[type-var]  # a generator
             for _, batch in batches:
                 shaped = shape(batch, tally.for_day(day).counts)
-                found += shaped.slice(0, most - len(found)).to_pylist()
-                if len(found) >= most:
-                    return found
-    return found
+                rows += shaped.slice(0, max_rows - len(rows)).to_pylist()
+                if len(rows) >= max_rows:
+                    return rows
+    return rows
 
 
 @contextmanager
-def _reserved(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
-    """Hold requests as a task does, and give back what was not sent.
+def _reserve_requests(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
+    """Reserve requests like a task, and return the unsent ones at the end.
 
-    Who finds no room is told so, and takes no place in the queue: tasks do not wait for a person who may not come back.
+    Without room it fails and takes no place in the queue, so tasks do not wait for a person who may not come back.
 
-    :raises QuotaError: there is no room now.
+    :raises QuotaError: the quota has no room now.
     """
     turns = Turns(VariableStore(), quota)
     want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests, rank=1)
-    got = turns.reserve(want) if turns.has_room(want) else None
-    if got is None or isinstance(got, QuotaWait):
-        raise QuotaError(f"{quota.name} has no room for {requests:,} of {quota.describe()} now: try again later")
+    grant = turns.reserve(want) if turns.has_room(want) else None
+    if grant is None or isinstance(grant, QuotaWait):
+        raise QuotaError(f"{quota.name} has no room for {requests:,} of {quota.describe()} now. Try again later")
     try:
         yield
     finally:
-        turns.settle(got, tally.sent)
+        turns.settle(grant, tally.sent)

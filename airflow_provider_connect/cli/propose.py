@@ -1,4 +1,4 @@
-"""``airflow connect propose``: options that a source suggests from a sample. Loads nothing, shows no value."""
+"""``airflow connect propose``: options that a source derives from a sample. Loads nothing, shows no value."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ def propose(args: Namespace) -> None:
     """Print the proposal."""
     cls = registry.source_class(args.connector)
     if not issubclass(cls, Proposes):
-        able = [name for name in registry.names("sources") if issubclass(registry.source_class(name), Proposes)]
-        raise ConfigError(f"source {args.connector!r} proposes nothing; these do: {', '.join(able)}")
-    request = _request(args)
+        proposing = [name for name in registry.names("sources") if issubclass(registry.source_class(name), Proposes)]
+        raise ConfigError(f"source {args.connector!r} has no proposals. Use one of: {', '.join(proposing)}")
+    request = _proposal_request(args)
     if unknown := sorted(request.given - cls.proposal_fields):
-        known = ", ".join(f"--{name}" for name in sorted(cls.proposal_fields))
-        raise ConfigError(f"--{unknown[0]}: source {args.connector!r} takes {known}")
+        known_options = ", ".join(f"--{name}" for name in sorted(cls.proposal_fields))
+        raise ConfigError(f"--{unknown[0]} is unknown. Source {args.connector!r} accepts {known_options}")
     conn_id = args.conn_id
     if conn_id is None and request.openapi is None:
         conn_id = cls.model_fields["conn_id"].default
         if not isinstance(conn_id, str):
-            raise ConfigError("--conn-id: name the Airflow connection")
+            raise ConfigError("--conn-id is required: the Airflow connection")
     connection = None if conn_id is None else credentials.resolve_connection(conn_id)
     sys.stdout.write(cls.propose(request, connection, VariableStore()).rstrip("\n") + "\n")
 
 
-def _request(args: Namespace) -> ProposalRequest:
+def _proposal_request(args: Namespace) -> ProposalRequest:
     try:
         day = None if args.day is None else dt.date.fromisoformat(args.day)
     except ValueError:
-        raise ConfigError(f"--day: {args.day!r} is no day: YYYY-MM-DD") from None
+        raise ConfigError(f"--day: {args.day!r} is not a day. Use YYYY-MM-DD") from None
     return ProposalRequest(
         path=args.path,
         openapi=None if args.openapi is None else Path(args.openapi),

@@ -1,4 +1,4 @@
-"""``airflow connect rejects list`` and ``show``: what was set aside of published days, without Spark."""
+"""``airflow connect rejects list`` and ``show``: rejected records of published days, without Spark."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days
 
 _DAYS = 30
 _REASONS = 3
-"""So many of a day's reasons are shown in a table; JSON and YAML have all."""
+"""Number of a day's reasons in a table. JSON and YAML have all."""
 
 
 @command
 def list_rejects(args: Namespace) -> int:
-    """Print a line for each day of which records were set aside; end with :data:`.EXIT_PROBLEMS` if there is one."""
+    """Print a line for each day with rejects. Exits with :data:`.EXIT_PROBLEMS` if there is one."""
     lines: list[dict[str, Any]] = []
     for task in connect_tasks(args.dag_id, args.task_id, args.bundle_name):
-        first, last = _ends(task, args.days)
+        first, last = _first_and_last_day(task, args.days)
         pipeline = task.render(Day(date=first, zone=task.zone))
         with pipeline.open_publisher() as publisher:
-            for found in read_rejects(pipeline, publisher, first, last, records=0):
-                lines.append(_line(task, RejectCounts.count(found), args.output))
+            for day_rejects in read_rejects(pipeline, publisher, first, last, records=0):
+                lines.append(_day_line(task, RejectCounts.count(day_rejects), args.output))
     print_rows(lines, args.output)
     return EXIT_PROBLEMS if lines else 0
 
 
 @command
 def show_rejects(args: Namespace) -> int:
-    """Print the records of a day; end with :data:`.EXIT_PROBLEMS` if the ledger has nothing of it."""
+    """Print the rejects of a day. Exits with :data:`.EXIT_PROBLEMS` if the ledger lacks the day."""
     if args.rows < 1:
-        raise ConfigError("--rows: ask for at least one")
+        raise ConfigError("--rows must be at least 1")
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     day = task.parse_day(args.day)
     pipeline = task.render(day)
     with pipeline.open_publisher() as publisher:
         if publisher.ledger.row(day.date) is None:
-            print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}")
+            print_note(f"{task.name}: {pipeline.sink.target} has no publish of {day}")
             print_rows([], args.output)
             return EXIT_PROBLEMS
-        found = next(read_rejects(pipeline, publisher, day.date, day.date, records=args.rows), None)
-        counted = None if found is None else RejectCounts.count(found, args.rows)
-    print_note(f"{task.name}, {day}: {'nothing was set aside' if counted is None else counted.describe()}")
-    shown = counted.first_records if counted else []
-    if args.records and shown:
-        print_note("The column record is your data, as the source sent it or as a row of JSON")
-    print_rows([_record(each, args) for each in shown], args.output)
+        day_rejects = next(read_rejects(pipeline, publisher, day.date, day.date, records=args.rows), None)
+        counted = None if day_rejects is None else RejectCounts.count(day_rejects, args.rows)
+    print_note(f"{task.name}, {day}: {'no rejects' if counted is None else counted.describe()}")
+    shown_records = counted.first_records if counted else []
+    if args.records and shown_records:
+        print_note("The column record is your data, in the source's form or as a JSON row")
+    print_rows([_record_line(record, args) for record in shown_records], args.output)
     return 0
 
 
 @dataclass
 class RejectCounts:
-    """A day's rejects, counted, and the first of them.
+    """Counts of a day's rejects, and the first records.
 
-    :param found: how many are still there.
+    :param remaining: number of rejects that the sink still has.
     """
 
     day_rejects: DayRejects
@@ -76,49 +76,49 @@ class RejectCounts:
     def count(cls, day: DayRejects, max_records: int = 0) -> RejectCounts:
         """Read a day's rejects to their end.
 
-        :param most: how many of them to keep.
+        :param max_records: number of records to keep.
         """
         counted = cls(day)
-        for each in day.records:
+        for record in day.records:
             counted.remaining += 1
-            counted.origins[each.origin] += 1
-            counted.reasons[f"{each.column}: {each.reason}" if each.column else each.reason] += 1
+            counted.origins[record.origin] += 1
+            counted.reasons[f"{record.column}: {record.reason}" if record.column else record.reason] += 1
             if len(counted.first_records) < max_records:
-                counted.first_records.append(each)
+                counted.first_records.append(record)
         return counted
 
     @property
     def rejected(self) -> int:
-        """How many were set aside, as far as anybody knows."""
+        """Number of rejects in the ledger, else in the sink."""
         return self.remaining if self.day_rejects.ledger_count is None else self.day_rejects.ledger_count
 
     @property
     def missing(self) -> int:
-        """How many of them are not there any more."""
+        """Number of rejects that the sink no longer has."""
         return max(0, self.rejected - self.remaining)
 
     def describe(self) -> str:
-        """Say how many there are and where."""
-        gone = f"; {self.missing:,} of them are gone from there" if self.missing else ""
-        return f"generation {self.day_rejects.generation}, {self.rejected:,} set aside, in {self.day_rejects.location}{gone}"
+        """Describe number and location in a sentence."""
+        day, missing_text = self.day_rejects, f". {self.missing:,} of them are no longer there" if self.missing else ""
+        return f"generation {day.generation} has {self.rejected:,} rejects in {day.location}{missing_text}"
 
 
 def read_rejects(
     pipeline: RenderedTask, publisher: Publisher, first: dt.date, last: dt.date, records: int
 ) -> Iterator[DayRejects]:
-    """Return what a sink keeps of some days' rejects.
+    """Return a sink's rejects of some days.
 
-    :raises ConfigError: it keeps none.
+    :raises ConfigError: the sink keeps none.
     """
     if not isinstance(publisher, KeepsRejects):
         raise ConfigError(
-            f"task {pipeline.task.name}: sink {pipeline.sink.name!r} keeps no rejects that could be looked at here; "
-            "the ledger counts them: 'airflow connect ledger'"
+            f"task {pipeline.task.name}: sink {pipeline.sink.name!r} keeps no rejects. "
+            "'airflow connect ledger' shows their number"
         )
     return publisher.rejects(first, last, records)
 
 
-def _ends(task: DeclaredTask, text: str | None) -> tuple[dt.date, dt.date]:
+def _first_and_last_day(task: DeclaredTask, text: str | None) -> tuple[dt.date, dt.date]:
     if text is None:
         last = task.parse_day(None).date
         return last - ONE_DAY * (_DAYS - 1), last
@@ -127,17 +127,17 @@ def _ends(task: DeclaredTask, text: str | None) -> tuple[dt.date, dt.date]:
 
 
 def format_reasons(counted: Mapping[str, int], output: str) -> dict[str, int] | str:
-    """Return how often each reason was given: all of them for a program, the most frequent as a text for people."""
-    most = Counter(counted)
+    """Return the count of each reason: all of them for a program, the most frequent as a text for people."""
+    counter = Counter(counted)
     if output in ("json", "yaml"):
-        return dict(most.most_common())
-    shown = most.most_common(_REASONS)
-    others = most.total() - sum(count for _, count in shown)
-    texts = [f"{count:,} x {reason}" for reason, count in shown] + [f"{others:,} x others"] * bool(others)
+        return dict(counter.most_common())
+    frequent = counter.most_common(_REASONS)
+    remaining = counter.total() - sum(count for _, count in frequent)
+    texts = [f"{count:,} x {reason}" for reason, count in frequent] + [f"{remaining:,} x others"] * bool(remaining)
     return "; ".join(texts)
 
 
-def _line(task: DeclaredTask, counted: RejectCounts, output: str) -> dict[str, Any]:
+def _day_line(task: DeclaredTask, counted: RejectCounts, output: str) -> dict[str, Any]:
     return {
         "task": task.name,
         "day": counted.day_rejects.day,
@@ -149,7 +149,7 @@ def _line(task: DeclaredTask, counted: RejectCounts, output: str) -> dict[str, A
     }
 
 
-def _record(reject: RejectedRecord, args: Namespace) -> dict[str, Any]:
+def _record_line(reject: RejectedRecord, args: Namespace) -> dict[str, Any]:
     line: dict[str, Any] = {
         "from": reject.origin,
         "position": reject.position,
@@ -158,12 +158,12 @@ def _record(reject: RejectedRecord, args: Namespace) -> dict[str, Any]:
         "digest": reject.digest,
     }
     if args.records:
-        line["record"] = _text(reject, whole=args.output in ("json", "yaml"))
+        line["record"] = _record_text(reject, is_full=args.output in ("json", "yaml"))
     return line
 
 
-def _text(reject: RejectedRecord, *, whole: bool) -> str:
+def _record_text(reject: RejectedRecord, *, is_full: bool) -> str:
     if reject.record is None:
         return "(record not kept)"
     text = reject.record.decode(errors="backslashreplace")
-    return text if whole else shorten(text)
+    return text if is_full else shorten(text)

@@ -1,7 +1,7 @@
-"""``airflow connect rejects replay``: polls a day anew with the DAG as it is now, and compares what was set aside.
+"""``airflow connect rejects replay``: polls a day again with the DAG's present options and compares the rejects.
 
-Nothing is put together from the rejects: the day is loaded whole, under the same ledger as by a task (:mod:`.run`). So
-it needs a source that still has the day.
+The whole day is loaded into the same ledger as by a task (:mod:`.run`), not only the rejects. So the source must still
+have the day.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class DayInSink:
-    """What the sink says of a day.
+    """State of a day in the sink.
 
-    :param rejected: how many records were set aside.
-    :param reasons: why, of those that are still there.
+    :param rejected: number of rejects.
+    :param reasons: counts of the remaining rejects' reasons.
     """
 
     row: LedgerRow
@@ -35,110 +35,114 @@ class DayInSink:
 
 
 def _replay(args: Namespace) -> int:
-    """Print what was set aside before and after; end with :data:`.EXIT_PROBLEMS` if anything still is."""
+    """Print the rejects before and after. Exits with :data:`.EXIT_PROBLEMS` if any remain."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     day = task.parse_day(args.day)
     pipeline = task.render(day)
-    before = _standing(pipeline, day)
-    if before is None:
-        print_note(f"{task.name}: {pipeline.sink.target} has nothing of {day}: 'airflow connect run' loads it")
+    old_state = _read_day(pipeline, day)
+    if old_state is None:
+        print_note(f"{task.name}: {pipeline.sink.target} has no publish of {day}. 'airflow connect run' loads it")
         return EXIT_PROBLEMS
-    if not before.rejected:
-        print_note(f"{task.name}, {day}: nothing was set aside, so there is nothing to replay")
+    if not old_state.rejected:
+        print_note(f"{task.name}, {day}: no rejects, so nothing to replay")
         return 0
-    print_note(f"{task.name}, {day}: {before.rejected:,} set aside; the day is polled anew, as its DAG says now")
+    print_note(
+        f"{task.name}, {day}: {old_state.rejected:,} rejects. Polling the day again with the DAG's present options"
+    )
     try:
         move_days(task, str(day))
     except ConnectError:
-        _say_what_stays(pipeline, day, before)
+        _note_unchanged_day(pipeline, day, old_state)
         raise
-    after = _standing(pipeline, day)
-    assert after is not None
-    _compare(pipeline, day, before, after)
-    print_rows([_line(when, each, args.output) for when, each in (("before", before), ("after", after))], args.output)
-    return EXIT_PROBLEMS if after.rejected else 0
+    new_state = _read_day(pipeline, day)
+    assert new_state is not None
+    _note_differences(pipeline, day, old_state, new_state)
+    states = {"before": old_state, "after": new_state}
+    print_rows([_state_line(when, state, args.output) for when, state in states.items()], args.output)
+    return EXIT_PROBLEMS if new_state.rejected else 0
 
 
 replay = command(_replay, changes=True)
 
 
-def _standing(pipeline: RenderedTask, day: Day) -> DayInSink | None:
-    """Ask the sink for a day; None if it has nothing of it.
+def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
+    """Read a day's state from the sink. None if the sink lacks the day.
 
-    :raises ConfigError: polling the day again would not give the day again, or double it.
+    :raises ConfigError: another poll would not return the day, or double it.
     """
     with pipeline.open_publisher() as publisher:
         ledger = publisher.ledger
         row = ledger.row(day.date)
         if row is None:
             return None
-        _require_the_day(pipeline, day, [*ledger.days()][-1:] if pipeline.source.kind == "snapshot" else [])
+        _require_replayable(pipeline, day, [*ledger.days()][-1:] if pipeline.source.kind == "snapshot" else [])
         if not isinstance(publisher, KeepsRejects):
             return DayInSink(row, row.counts.get("rejected", 0))
-        found = next(publisher.rejects(day.date, day.date, 0), None)
-        if found is None:
+        day_rejects = next(publisher.rejects(day.date, day.date, 0), None)
+        if day_rejects is None:
             return DayInSink(row, 0)
-        counted = RejectCounts.count(found)
+        counted = RejectCounts.count(day_rejects)
         return DayInSink(row, counted.rejected, counted.reasons)
 
 
-def _require_the_day(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
-    """Refuse where a poll would not help.
+def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
+    """Refuse a day for which another poll would not help.
 
-    :param newest: of a snapshot, the newest published day.
+    :param newest: the newest published day of a snapshot, else empty.
     """
     name = pipeline.task.name
     if newest and newest[0] > day.date:
         raise ConfigError(
-            f"task {name}: source {pipeline.source.name!r} gives snapshots, and no longer has that of {day}: asked "
-            f"now, it answers with what is there now. What is mended in it comes with the next run; or replay "
-            f"{newest[0]}, the newest. 'airflow connect rejects show --records' prints what is kept of {day}"
+            f"task {name}: source {pipeline.source.name!r} reads snapshots, and no longer has that of {day}. "
+            f"Corrected records come with the next run. Replay {newest[0]}, the newest snapshot, or print the kept "
+            f"records of {day} with 'airflow connect rejects show --records'"
         )
     if not pipeline.sink.reloads:
         raise ConfigError(
-            f"task {name}: sink {pipeline.sink.name!r} of {pipeline.sink.target} only adds, and would have the rows of "
-            f"{day} twice. Let it replace (write_mode='replace'), or load by hand what 'airflow connect rejects show "
-            "--records' prints"
+            f"task {name}: sink {pipeline.sink.name!r} of {pipeline.sink.target} only appends, so the rows of "
+            f"{day} would be doubled. Set write_mode='replace', or load the records of 'airflow connect rejects show "
+            "--records' yourself"
         )
 
 
-def _say_what_stays(pipeline: RenderedTask, day: Day, before: DayInSink) -> None:
-    """Say, beside an error, that the day is as it was."""
+def _note_unchanged_day(pipeline: RenderedTask, day: Day, old_state: DayInSink) -> None:
     try:
-        now = _standing(pipeline, day)
-    except ConnectError:  # the sink is what failed
+        current_state = _read_day(pipeline, day)
+    except ConnectError:  # the sink itself failed
         return
-    if now is None or now.row.generation != before.row.generation:
+    if current_state is None or current_state.row.generation != old_state.row.generation:
         return
     print_note(
-        f"{pipeline.task.name}, {day}: nothing was replaced: generation {now.row.generation} stays, with "
-        f"{now.row.rows:,} rows and {now.rejected:,} set aside. If the source no longer has the day, 'airflow connect "
-        "rejects show --records' prints all there is"
+        f"{pipeline.task.name}, {day}: not replaced. Generation {current_state.row.generation} stays, with "
+        f"{current_state.row.rows:,} rows and {current_state.rejected:,} rejects. "
+        "If the source no longer has the day, only the records of 'airflow connect rejects show --records' remain"
     )
 
 
-def _compare(pipeline: RenderedTask, day: Day, before: DayInSink, after: DayInSink) -> None:
-    """Say what a table of two lines does not."""
-    called = f"{pipeline.task.name}, {day}"
+def _note_differences(pipeline: RenderedTask, day: Day, old_state: DayInSink, new_state: DayInSink) -> None:
+    day_name = f"{pipeline.task.name}, {day}"
     if pipeline.source.kind == "snapshot":
-        print_note(f"{called}: the source gives snapshots: this is what is there now, not what was there then")
-    if after.row.answer is not None and after.row.answer == before.row.answer:
         print_note(
-            f"{called}: the source gave the same answer, and the DAG does the same with it: mend one of them first"
+            f"{day_name}: the source reads snapshots. These rows are its present state, not that of the earlier load"
         )
-    lost = before.row.rows + before.rejected - after.row.rows - after.rejected
+    if new_state.row.answer is not None and new_state.row.answer == old_state.row.answer:
+        print_note(
+            f"{day_name}: the source sent the same answer, and the DAG's options have the same effect. Correct one of "
+            "them first"
+        )
+    lost = old_state.row.rows + old_state.rejected - new_state.row.rows - new_state.rejected
     if lost > 0:
         print_note(
-            f"{called}: rows and rejects together are {lost:,} fewer than before: the source no longer has the rest, "
-            "or the DAG now leaves it out"
+            f"{day_name}: rows and rejects together are {lost:,} fewer than before. The source no longer has these "
+            "rows, or the DAG now leaves them out"
         )
 
 
-def _line(when: str, standing: DayInSink, output: str) -> dict[str, Any]:
+def _state_line(when: str, state: DayInSink, output: str) -> dict[str, Any]:
     return {
         "when": when,
-        "generation": standing.row.generation,
-        "rows": standing.row.rows,
-        "rejected": standing.rejected,
-        "reasons": format_reasons(standing.reasons, output),
+        "generation": state.row.generation,
+        "rows": state.row.rows,
+        "rejected": state.rejected,
+        "reasons": format_reasons(state.reasons, output),
     }

@@ -1,4 +1,4 @@
-"""``airflow connect run``: moves days from here, without the scheduler, under the same ledger as a task."""
+"""``airflow connect run``: moves days without the scheduler, into the same ledger as a task."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from airflow_provider_connect.cli.tasks import DeclaredTask, connect_task
 from airflow_provider_connect.cli.terminal import command, print_note, print_rows
 from airflow_provider_connect.errors import ConnectError, RetriableError
 
-_SHOWN = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
-_PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
-"""Where Airflow's SDK reads that connections may come from the database, as in its own servers."""
+_COLUMNS = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
+_PROCESS_VARIABLE = "_AIRFLOW_PROCESS_CONTEXT"
+"""Environment variable that lets Airflow's SDK read connections from the database, as in its own servers."""
 
 
 def _run_days(args: Namespace) -> None:
-    """Move days of one task, and show what became of each."""
+    """Move days of one task and print each day's outcome."""
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     report = move_days(task, days_to_move(task, args.days))
-    print_rows([{name: day.get(name) for name in _SHOWN} for day in report["days"]], args.output)
+    print_rows([{name: day.get(name) for name in _COLUMNS} for day in report["days"]], args.output)
 
 
 run_days = command(_run_days, changes=True)
@@ -49,12 +49,12 @@ def days_to_move(task: DeclaredTask, days: str | None) -> str:
 
 
 def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
-    """Do the task's own work with an intent of its own: ``cli``, this host, and an id that no other run has.
+    """Do the task's work with an intent of its own: ``cli``, this host, and a unique id.
 
-    So days that are published are loaded again, as a clear would. Templates are rendered for the first of the days.
-    The offset is recomputed from the ledger, as after a task.
+    So published days are loaded again, as by a clear. Templates are rendered for the first day. The offset is
+    recomputed from the ledger, as after a task.
 
-    :raises ConnectError: what a task would have failed with.
+    :raises ConnectError: the error with which a task would have failed.
     """
     first = task.parse_day(days.partition("..")[0])
     pipeline, operator = task.render(first), task.require_operator()
@@ -62,35 +62,34 @@ def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
     operator.shape, operator.staging = pipeline.chain.shapes, pipeline.staging
     operator.transform = pipeline.transform
     try:
-        with _connections_of_the_database():
+        with _database_connections():
             return operator.go_on(_context(task))
-    except TaskDeferred as waits:
+    except TaskDeferred as deferral:
         raise RetriableError(
-            f"task {task.name} would wait now, until the days are ready or the source's quota has room "
-            f"({type(waits.trigger).__name__})"
+            f"task {task.name} would be deferred now until the days are ready or the source's quota has room "
+            f"({type(deferral.trigger).__name__})"
         ) from None
     except AirflowException as error:
-        if isinstance(error.__context__, ConnectError):  # what the operator made Airflow's error of
+        if isinstance(error.__context__, ConnectError):  # the operator converted it to Airflow's error
             raise error.__context__ from None
         raise
 
 
 @contextmanager
-def _connections_of_the_database() -> Iterator[None]:
+def _database_connections() -> Iterator[None]:
     """Let Airflow's own Spark hook find a connection that only the database has."""
-    before = os.environ.get(_PROCESS)
-    os.environ[_PROCESS] = "server"
+    old_value = os.environ.get(_PROCESS_VARIABLE)
+    os.environ[_PROCESS_VARIABLE] = "server"
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_PROCESS]
+        if old_value is None:
+            del os.environ[_PROCESS_VARIABLE]
         else:
-            os.environ[_PROCESS] = before
+            os.environ[_PROCESS_VARIABLE] = old_value
 
 
 def _context(task: DeclaredTask) -> Any:
-    """Return what the operator takes from a task's context."""
     run_id = f"cli__{socket.gethostname()}__{uuid.uuid4().hex}"
     run = SimpleNamespace(
         dag_id=task.dag.dag_id,

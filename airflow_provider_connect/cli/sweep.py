@@ -1,4 +1,4 @@
-"""``airflow connect sweep``: what dead attempts left in a sink and in its stage, listed or deleted."""
+"""``airflow connect sweep``: lists or deletes leftovers of dead attempts in a sink and its stage."""
 
 from __future__ import annotations
 
@@ -16,46 +16,47 @@ from airflow_provider_connect.stage.temporary import DEAD_AFTER, files_of_dead_a
 
 @partial(command, changes=True)
 def sweep(args: Namespace) -> None:
-    """Print what would be deleted, or how many files were."""
+    """Print the leftovers, or the number of deleted files."""
     tasks = connect_tasks(args.dag_id, args.task_id, args.bundle_name)
     if args.dry_run:
-        print_rows([{"task": task.name, "left_over": name} for task in tasks for name in _listed(task)], args.output)
+        print_rows(
+            [{"task": task.name, "left_over": name} for task in tasks for name in _list_leftovers(task)], args.output
+        )
     else:
-        print_rows([{"task": task.name, "deleted": _swept(task)} for task in tasks], args.output)
+        print_rows([{"task": task.name, "deleted": _delete_leftovers(task)} for task in tasks], args.output)
 
 
-def _listed(task: DeclaredTask) -> list[str]:
+def _list_leftovers(task: DeclaredTask) -> list[str]:
     pipeline = task.render(task.parse_day(None))
     connections = pipeline.resolve_sink_connections()
     with pipeline.open_publisher(connections) as publisher:
         in_sink = publisher.leftovers() if isinstance(publisher, Sweeps) else []
-    folders = _folders(pipeline, connections)
+    folders = _outer_folders(pipeline, connections)
     staged = {folder.url: files_of_dead_attempts(folder, folder.storage_time() - DEAD_AFTER) for folder in folders}
     names = [f"{url}/{name}" for url, attempts in staged.items() for names in attempts.values() for name in names]
     return [*in_sink, *names]
 
 
-def _swept(task: DeclaredTask) -> int:
+def _delete_leftovers(task: DeclaredTask) -> int:
     pipeline = task.render(task.parse_day(None))
     connections = pipeline.resolve_sink_connections()
     with pipeline.open_publisher(connections) as publisher:
         deleted = publisher.sweep() if isinstance(publisher, Sweeps) else 0
     return deleted + sum(
-        sweep_stage(folder, folder.storage_time() - DEAD_AFTER) for folder in _folders(pipeline, connections)
+        sweep_stage(folder, folder.storage_time() - DEAD_AFTER) for folder in _outer_folders(pipeline, connections)
     )
 
 
-def _folders(pipeline: RenderedTask, connections: Connections) -> list[Folder]:
-    """Return the folders outside the sink in which attempts leave files."""
-    own, stage = pipeline.sink.stage_root(connections), _stage(pipeline, connections)
-    root = stage if own is None else Folder(own)
+def _outer_folders(pipeline: RenderedTask, connections: Connections) -> list[Folder]:
+    sink_stage, stage = pipeline.sink.stage_root(connections), _operator_stage(pipeline, connections)
+    root = stage if sink_stage is None else Folder(sink_stage)
     if root is None:
         return []
     polled = [polled_root(root)] if polled_root(root).files() else []
     return [*([] if stage is None else [stage]), *polled]
 
 
-def _stage(pipeline: RenderedTask, connections: Connections) -> Folder | None:
+def _operator_stage(pipeline: RenderedTask, connections: Connections) -> Folder | None:
     if pipeline.staging is None and pipeline.sink.stage_root(connections) is None:
         print_note(
             f"{pipeline.task.name}: no staging= is set, so days wait on the worker. Only this machine was searched"

@@ -1,4 +1,4 @@
-"""What a command is asked about: a DAG's ConnectOperator tasks, or a source of the command's own arguments.
+"""Tasks and sources that a command works on: a DAG's ConnectOperator tasks, or a source from the command's arguments.
 
 Templates of tasks are rendered for a day, outside of any run.
 """
@@ -36,7 +36,10 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 @dataclass(frozen=True)
 class DeclaredTask:
-    """A ConnectOperator task as its DAG file declares it, or why it cannot be looked at alone."""
+    """A ConnectOperator task in its DAG file.
+
+    :param operator: None for a mapped task, which has no single operator.
+    """
 
     dag: Any
     task_id: str
@@ -44,62 +47,62 @@ class DeclaredTask:
 
     @property
     def name(self) -> str:
-        """How messages name it."""
+        """Name in messages."""
         return f"{self.dag.dag_id}.{self.task_id}"
 
     def require_operator(self) -> ConnectOperator:
         """Return the operator.
 
-        :raises ConfigError: the task is mapped: only a run knows what it is mapped over.
+        :raises ConfigError: the task is mapped, and only a run knows its arguments.
         """
         if self.operator is None:
             raise ConfigError(
-                f"task {self.name} is mapped, and only a run knows over what: "
-                "give the same source and sink to a task of its own to look at them"
+                f"task {self.name} is mapped, and only a run knows its arguments. "
+                "Declare an unmapped task with the same source and sink to inspect them"
             )
         return self.operator
 
     @property
     def zone(self) -> str:
-        """The zone of the source's days; UTC where a template hides it."""
+        """Zone of the source's days. UTC if it is a template."""
         name = self.require_operator().source.timezone
         return "UTC" if has_template(name) else name
 
     def parse_day(self, text: str | None) -> Day:
-        """Return the day that is meant: yesterday in the source's zone by default.
+        """Parse a day. The default is yesterday in the source's zone.
 
-        :raises ConfigError: if the text is no day.
+        :raises ConfigError: the text is not a day.
         """
         return parse_day(text, self.zone)
 
     def render_days(self) -> str:
-        """Return the task's own ``days=``, rendered as yesterday's run would; "" if it names none.
+        """Render the task's ``days=`` for yesterday's run. Empty if it has none.
 
         :raises ConfigError: the template can only be rendered in a run.
         """
         operator = self.require_operator()
-        context, jinja = _context(operator, self.dag, self.parse_day(None)), operator.get_template_env()
+        context, jinja = _template_context(operator, self.dag, self.parse_day(None)), operator.get_template_env()
         try:
             return str(operator.render_template(operator.days or "", context, jinja)).strip()
         except TemplateError as error:
             raise ConfigError(
                 f"task {self.name}: a template of its days cannot be rendered outside of a run: "
-                f"{error.message or type(error).__name__}; give --days"
+                f"{error.message or type(error).__name__}. Pass --days"
             ) from None
 
     def render(self, day: Day) -> RenderedTask:
-        """Return what a task declares with its templates rendered as a run for this day would.
+        """Render the task's templates for a run of this day.
 
-        :raises ConfigError: with all that is wrong with any of them.
+        :raises ConfigError: with every problem.
         """
         operator = self.require_operator()
-        context, jinja = _context(operator, self.dag, day), operator.get_template_env()
-        found: dict[str, Any] = {}
+        context, jinja = _template_context(operator, self.dag, day), operator.get_template_env()
+        rendered: dict[str, Any] = {}
         problems = []
         for name in ("source", "sink", "shape", "staging", "transform"):
             try:
-                made = operator.render_template(getattr(operator, name), context, jinja)
-                found[name] = _checked(name, made)
+                value = operator.render_template(getattr(operator, name), context, jinja)
+                rendered[name] = _validate_argument(name, value)
             except TemplateError as error:
                 problems.append(
                     f"task {self.name}: a template of its {name} cannot be rendered outside of a run: "
@@ -108,12 +111,12 @@ class DeclaredTask:
             except ConfigError as error:
                 problems.append(f"task {self.name}: {error}")
         refuse_any(problems, "\n")
-        return RenderedTask(self, *found.values())
+        return RenderedTask(self, *rendered.values())
 
 
 @dataclass(frozen=True)
 class RenderedTask:
-    """The source and the sink of a task, ready to be opened, the shapes in between, and its transform.
+    """Rendered source, sink, shapes and transform of a task.
 
     :param staging: the operator's option.
     """
@@ -127,13 +130,13 @@ class RenderedTask:
 
     @property
     def key(self) -> StreamKey:
-        """The stream, as the sink's ledger knows it."""
+        """Stream in the sink's ledger."""
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def resolve_connections(self) -> Connections:
-        """Return the connections of all of them.
+        """Return the connections of source, sink and shapes.
 
-        :raises ConfigError: with every problem found.
+        :raises ConfigError: with every problem.
         """
         return credentials.resolve_all(
             self.source, self.sink, self.task.require_operator()._conn_id, self.chain.conn_ids
@@ -143,26 +146,26 @@ class RenderedTask:
     def open_publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
         """Open the sink.
 
-        :param connections: by default the sink's alone are looked up.
+        :param connections: None resolves the sink's only.
         """
-        found = self.resolve_sink_connections() if connections is None else connections
-        with closing_quietly(self.sink.open(self.key, found), print_note) as publisher:
+        resolved = self.resolve_sink_connections() if connections is None else connections
+        with closing_quietly(self.sink.open(self.key, resolved), print_note) as publisher:
             yield publisher
 
     def resolve_sink_connections(self) -> Connections:
-        """Return the connections of the sink alone.
+        """Return the connections of the sink.
 
-        :raises ConfigError: with every problem found.
+        :raises ConfigError: with every problem.
         """
-        found = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
-        refuse_any(self.sink.check(found), "\n")
-        return found
+        connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
+        refuse_any(self.sink.check(connections), "\n")
+        return connections
 
 
 def parse_day(text: str | None, zone_name: str) -> Day:
-    """Return the day that is meant: yesterday in the zone by default.
+    """Parse a day. The default is yesterday in the zone.
 
-    :raises ConfigError: if the text is no day.
+    :raises ConfigError: the text is not a day.
     """
     if text is None:
         return Day(date=dt.datetime.now(zone(zone_name)).date() - ONE_DAY, zone=zone_name)
@@ -180,58 +183,61 @@ def open_source(source: Source, connection: Connection, context: PollContext = A
 
 
 def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[DeclaredTask]:
-    """Return a DAG's ConnectOperator tasks, or the one that is named.
+    """Return a DAG's ConnectOperator tasks, or the named one.
 
-    :raises ConfigError: if there is no such DAG or task, or the DAG has none.
+    :raises ConfigError: there is no such DAG or task, or the DAG has none.
     """
     try:
         dag = get_bagged_dag(list(bundles or ()), dag_id)
     except AirflowException:
         raise ConfigError(
-            f"DAG {dag_id!r} is in no bundle, or its file cannot be imported: "
-            "'airflow dags list-import-errors --local' says why"
+            f"DAG {dag_id!r} is in no bundle, or its file cannot be imported. "
+            "'airflow dags list-import-errors --local' shows the reason"
         ) from None
-    found = {task.task_id: DeclaredTask(dag, task.task_id, _operator(task)) for task in dag.tasks if _is_ours(task)}
-    if not found:
+    tasks = {
+        task.task_id: DeclaredTask(dag, task.task_id, _unmapped_operator(task))
+        for task in dag.tasks
+        if _is_connect_task(task)
+    }
+    if not tasks:
         raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task")
     if task_id is None:
-        return list(found.values())
-    if task_id not in found:
-        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, found)}")
-    return [found[task_id]]
+        return list(tasks.values())
+    if task_id not in tasks:
+        raise ConfigError(f"DAG {dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, tasks)}")
+    return [tasks[task_id]]
 
 
 def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
-    """Return a DAG's only ConnectOperator task, or the one that is named.
+    """Return a DAG's only ConnectOperator task, or the named one.
 
-    :raises ConfigError: if it has several, too.
+    :raises ConfigError: there is no such task, or there are several and none is named.
     """
-    found = connect_tasks(dag_id, task_id, bundles)
-    if len(found) > 1:
-        names = ", ".join(task.task_id for task in found)
-        raise ConfigError(f"DAG {dag_id!r} has several ConnectOperator tasks: name one of {names}")
-    return found[0]
+    tasks = connect_tasks(dag_id, task_id, bundles)
+    if len(tasks) > 1:
+        names = ", ".join(task.task_id for task in tasks)
+        raise ConfigError(f"DAG {dag_id!r} has several ConnectOperator tasks. Name one of {names}")
+    return tasks[0]
 
 
-def _is_ours(task: Any) -> bool:
+def _is_connect_task(task: Any) -> bool:
     kind = task.operator_class if isinstance(task, MappedOperator) else type(task)
     return isinstance(kind, type) and issubclass(kind, ConnectOperator)
 
 
-def _operator(task: Any) -> ConnectOperator | None:
-    """Return what can be looked at outside of a run: not a task that is mapped, nor one of a mapped group."""
+def _unmapped_operator(task: Any) -> ConnectOperator | None:
+    """Return the operator. None for a mapped task or a task of a mapped group."""
     return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
 
 
-def _checked(name: str, made: Any) -> Any:
-    """Return what an operator's argument was rendered to, checked."""
+def _validate_argument(name: str, value: Any) -> Any:
     if name in ("staging", "transform"):
-        return made
-    return Chain.of(validate_shapes(made)) if name == "shape" else made.checked()
+        return value
+    return Chain.of(validate_shapes(value)) if name == "shape" else value.checked()
 
 
-class _Values:
-    """``var.value`` in a template."""
+class _VariableValues:
+    """Values of ``var.value`` in a template."""
 
     def __getattr__(self, name: str) -> str:
         return self.get(name)
@@ -239,12 +245,11 @@ class _Values:
     def get(self, name: str, default: str | None = None) -> str:
         text = variables.read(name)
         if text is None and default is None:
-            raise ConfigError(f"a template asks for Variable {name!r}, which is not set")
+            raise ConfigError(f"a template uses Variable {name!r}, which is not set")
         return default if text is None else text  # type: ignore[return-value]  # one of them is text
 
 
-def _context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
-    """Return what a template may ask for that a day alone tells."""
+def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
     params: Any = operator.params
     date = str(day)
     return {
@@ -256,12 +261,12 @@ def _context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str, Any]:
         "params": {**dag.params.dump(), **params.dump()},
         "dag": dag,
         "task": operator,
-        "var": {"value": _Values()},
+        "var": {"value": _VariableValues()},
     }
 
 
 def source_of_arguments(args: Namespace) -> Source | None:
-    """Return the source that the arguments declare; None if they name a DAG.
+    """Build the source of the arguments. None if they name a DAG.
 
     :raises ConfigError: neither or both are named, or the options are wrong.
     """
@@ -269,15 +274,15 @@ def source_of_arguments(args: Namespace) -> Source | None:
         raise ConfigError("name a DAG, or a connector with --source")
     if args.source is None:
         if args.options is not None or args.conn_id is not None:
-            raise ConfigError("--options and --conn-id belong to --source; a DAG declares its own")
+            raise ConfigError("--options and --conn-id need --source. A DAG declares its own")
         return None
     override = {} if args.conn_id is None else {"conn_id": args.conn_id}
-    return _source(registry.source_class(args.source), args.options or "{}", override)
+    return _build_source(registry.source_class(args.source), args.options or "{}", override)
 
 
-def _source(cls: type[Source], text: str, override: dict[str, Any]) -> Source:
+def _build_source(cls: type[Source], text: str, override: dict[str, Any]) -> Source:
     if text.lstrip().startswith("{"):
-        return cls.from_options(_json(text) | override)
+        return cls.from_options(_parse_options(text) | override)
     path = Path(text).absolute()
     from_file = getattr(cls, "from_file", None)
     if from_file is not None:
@@ -288,7 +293,7 @@ def _source(cls: type[Source], text: str, override: dict[str, Any]) -> Source:
     return cls.from_options(file.values | override)
 
 
-def _json(text: str) -> dict[str, Any]:
+def _parse_options(text: str) -> dict[str, Any]:
     try:
         options = json.loads(text)
     except ValueError:

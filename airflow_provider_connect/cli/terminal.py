@@ -1,16 +1,16 @@
-"""What a person at a terminal gets of a command: rows as Airflow's own commands print them, exit code and error.
+"""Output of commands: rows as Airflow's own commands print them, exit codes and errors.
 
 Its one message on stderr never shows the text of a foreign error.
 
 ====  =============================================================
 code  meaning
 ====  =============================================================
-0     fine
-1     the command looked, and found problems
+0     success
+1     the command found a problem, or a prompt was answered no
 2     wrong arguments (argparse)
 65    the data is bad (:class:`.DataError`)
-70    an error that nobody foresaw
-75    it may work later (:class:`.RetriableError`)
+70    an unexpected error
+75    a later try may succeed (:class:`.RetriableError`)
 78    a person must act: options, connections, rights (:class:`.ConfigError`)
 130   interrupted
 ====  =============================================================
@@ -36,62 +36,61 @@ _CELL_CHARACTERS = 60
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], output: str) -> None:
-    """Print rows as ``--output`` says."""
+    """Print rows in the format of ``--output``."""
     if output in ("json", "yaml"):
-        shown = [{name: _whole(value) for name, value in row.items()} for row in rows]
+        cells = [{name: _full_value(value) for name, value in row.items()} for row in rows]
     else:
-        shown = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
-    AirflowConsole().print_as(data=shown, output=output)
+        cells = [{name: _cell(value, output) for name, value in row.items()} for row in rows]
+    AirflowConsole().print_as(data=cells, output=output)
 
 
 def print_fields(fields: Mapping[str, Any], output: str) -> None:
-    """Print one thing: a field a line, or as an object."""
+    """Print one object, as a line for each field in a table."""
     lines = [{"field": name, "value": value} for name, value in fields.items()]
     print_rows([fields] if output in ("json", "yaml") else lines, output)
 
 
 def shorten(value: Any) -> str:
-    """Return as much of a value as a table has room for."""
+    """Shorten a value to the width of a table's cell."""
     text = "" if value is None else str(value)
     return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"
 
 
 def print_note(text: str) -> None:
-    """Say something beside the rows, on stderr, where it does not come between them and a program that reads them."""
+    """Print a line on stderr, so that programs can read the rows on stdout."""
     sys.stderr.write(f"{text}\n")
 
 
 def ask_consent(question: str) -> bool:
-    """Ask a person on the terminal; without one the answer is no."""
+    """Ask a yes/no question on the terminal. No terminal means no."""
     try:
         return input(f"{question} (yes/no) ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
 
 
-def _whole(value: Any) -> Any:
-    """Return a value as a program reads it: nothing of it is cut."""
+def _full_value(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, Mapping):
-        return {str(name): _whole(item) for name, item in value.items()}
+        return {str(name): _full_value(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_whole(item) for item in value]
+        return [_full_value(item) for item in value]
     return str(value)
 
 
 def _cell(value: Any, output: str) -> str:
-    """Return a value as a person reads it in a table: a time without the fraction of its second."""
+    """Format a value for a table: a time without the fraction of its second."""
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        value = ", ".join(f"{name}={each}" for name, each in value.items())
+        value = ", ".join(f"{name}={item}" for name, item in value.items())
     elif isinstance(value, (list, tuple)):
         value = ", ".join(map(str, value))
     elif isinstance(value, dt.datetime):
         value = value.isoformat(sep=" ", timespec="seconds")
-    # A value may hold what a terminal or rich would take for a command.
-    text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))
+    # A terminal or rich could interpret parts of a value as commands.
+    text = "".join(item if item.isprintable() else ascii(item)[1:-1] for item in str(value))
     return escape(text) if output == "table" else text
 
 
@@ -102,33 +101,33 @@ Command = Callable[[Any], int | None]
 
 
 def command(function: Command, *, changes: bool = False) -> Callable[[Any], None]:
-    """Make a function of parsed arguments a command: it returns its exit code, None for 0.
+    """Turn a function of parsed arguments into a command. The function returns its exit code, None for 0.
 
-    :param changes: whether Airflow's audit log has a line about each call, as about its own commands that change.
+    :param changes: True to record each call in Airflow's audit log, as for its own changing commands.
     """
 
     @functools.wraps(function)
     def run(args: Any) -> None:
-        sys.exit(_code(function, args))
+        sys.exit(_exit_code(function, args))
 
     quiet = providers_configuration_loaded(suppress_logs_and_warning(run))
     audited: Any = action_cli
     return audited(check_db=False)(quiet) if changes else quiet
 
 
-def _code(function: Command, args: Any) -> int:
+def _exit_code(function: Command, args: Any) -> int:
     try:
         code = function(args) or 0
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:  # "… | head" has read enough; the interpreter must not flush once more
+    except BrokenPipeError:  # "… | head" has closed the pipe. The interpreter must not flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ConnectError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return error.exit_code
-    except Exception as error:  # noqa: BLE001  # the text of a foreign error may hold a secret
+    except Exception as error:  # noqa: BLE001  # a foreign error's text may contain a secret
         sys.stderr.write(f"{Failure.from_error(error).message}\n")
         return ConnectError.exit_code
     return code

@@ -1,7 +1,7 @@
-"""``@task.connect``: source and sink are made by a function, when the task runs.
+"""``@task.connect``: a function returns source and sink when the task runs.
 
-The decorated task is a task of its own that holds the operator's arguments. When it runs, it calls the function, makes
-a :class:`ConnectOperator` of what comes back, and lets that do the work.
+The decorated task holds the operator's arguments. In a run it calls the function, builds a :class:`ConnectOperator`
+from the result, and delegates to it.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.job import JobReport
 
-_MADE_BY_THE_FUNCTION = ("source", "sink")
+_RETURNED_BY_FUNCTION = ("source", "sink")
 
 
-class _Moving(ConnectOperator):
-    """The operator that a run makes. Airflow does not know it: its events are those of the decorated task.
+class _FunctionOperator(ConnectOperator):
+    """Operator built in a run. Airflow does not know it: its events are those of the decorated task.
 
-    :param alias: through which the sink's own asset gets its event, where the DAG file could not name it.
-    :param emits: whether the task has the asset, or an alias, as an outlet.
+    :param alias: alias through which the sink's asset gets its event, if the DAG file could not name the asset.
+    :param emits: True if the task has the asset, or an alias, as an outlet.
     """
 
-    written_by = "function"
+    declared_by = "function"
     alias: AssetAlias | None = None
     emits: bool = False
 
-    def _tell(self, context: Context, report: JobReport) -> None:
+    def _emit_event(self, context: Context, report: JobReport) -> None:
         if self.alias is not None:
             context["outlet_events"][self.alias].add(self.asset, extra=report.summary())
         elif self.emits:
@@ -58,14 +58,14 @@ class _Moving(ConnectOperator):
 
 
 class ConnectDecoratedOperator(DecoratedOperator):
-    """A task whose source and sink a function makes.
+    """Task whose source and sink come from a function.
 
     :param python_callable: the function.
     :param op_args: its arguments (templated).
-    :param op_kwargs: its named arguments (templated).
-    :param asset: as for :class:`ConnectOperator`; without one, no event is emitted unless ``outlets`` has an
+    :param op_kwargs: its keyword arguments (templated).
+    :param asset: as for :class:`ConnectOperator`. Without one, no event is emitted unless ``outlets`` has an
         :class:`AssetAlias`.
-    :param kwargs: everything else that :class:`ConnectOperator` takes. Its text may be templates.
+    :param kwargs: other arguments of :class:`ConnectOperator`, with templates in their text.
     """
 
     custom_operator_name = "@task.connect"
@@ -78,7 +78,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
     }
     ui_color = ConnectOperator.ui_color
     operator_extra_links = (PublishedLink(),)
-    overwrite_rtif_after_execution = True  # so that the fields show what was moved
+    overwrite_rtif_after_execution = True  # so that the fields show the moved days
 
     def __init__(
         self,
@@ -92,22 +92,22 @@ class ConnectDecoratedOperator(DecoratedOperator):
         retry_policy: RetryPolicy | None = CONNECT_RETRY_POLICY,
         **kwargs: Any,
     ) -> None:
-        # Airflow fills in defaults for the arguments that are named above.
+        # Airflow itself applies default_args to the arguments named above.
         defaults = kwargs.get("default_args") or {}
-        names = _of_the_operator()
-        given = {name: value for name, value in defaults.items() if name in names - {*_MADE_BY_THE_FUNCTION}}
-        given |= {name: kwargs.pop(name) for name in kwargs.keys() & names}
-        self.options = dict(sorted(given.items()))
-        _check(self.options, asset)
+        names = _operator_argument_names()
+        options = {name: value for name, value in defaults.items() if name in names - {*_RETURNED_BY_FUNCTION}}
+        options |= {name: kwargs.pop(name) for name in kwargs.keys() & names}
+        self.options = dict(sorted(options.items()))
+        _check_options(self.options, asset)
         if asset is not None:
             outlets, asset = add_outlet(outlets, asset)
         self.asset = asset
-        # These three show what the function gave, once it did.
+        # These three show the function's result after the call.
         self.source: dict[str, Any] | None = None
         self.sink: dict[str, Any] | None = None
         self.days: str | None = None
         self.published_link = ""
-        self._moving: _Moving | None = None
+        self._operator: _FunctionOperator | None = None
         super().__init__(
             python_callable=python_callable,
             op_args=op_args,
@@ -118,80 +118,80 @@ class ConnectDecoratedOperator(DecoratedOperator):
             **kwargs,
         )
         if self.options.get("asset_events", "task") == "day" and asset is None:
-            raise ConfigError("@task.connect: asset_events='day' needs an asset known before: give asset=Asset(…)")
+            raise ConfigError("@task.connect: asset_events='day' needs asset=Asset(…)")
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
-        """Render a templated field; of a shape, its text options."""
+        """Render a templated field. Of a shape the text options are rendered."""
         if not isinstance(content, Options):
             return super().render_template(content, context, jinja_env, seen_oids)
         render = super().render_template
         return content.rendered(lambda text: render(text, context, jinja_env))
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Call the function, and move the days; return the short report.
+        """Call the function, move the days and return the short report.
 
         :raises AirflowFailException: a person must act, or the data is bad.
-        :raises TryAgainError: the same may succeed later.
-        :raises TaskDeferred: it is too early, or the source's quota has no room; :meth:`go_on` is called when it has.
+        :raises TryAgainError: a later try may succeed.
+        :raises TaskDeferred: the day is not ready, or the source's quota has no room. Airflow then calls :meth:`go_on`.
         """
         return self.go_on(context)
 
     def go_on(
         self, context: Context, event: Any = None, left: dict[str, Any] | None = None, moved: str | None = None
     ) -> dict[str, Any]:
-        """Do what :meth:`execute` says, from its beginning or after a wait.
+        """Do the work of :meth:`execute`, from the beginning or after a wait.
 
-        :param moved: what the function gave before the wait, as a digest.
+        :param moved: digest of the function's result before the wait.
         """
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
         try:
-            moving = self._made(context)
-            given = _digest(moving)
-            if moved is not None and moved != given:
+            operator = self._build_operator(context)
+            digest = _digest(operator)
+            if moved is not None and moved != digest:
                 raise ConfigError(
-                    f"@task.connect: after a wait, {self.python_callable.__name__}() gave another source, sink or days "
-                    "than before it: what it gives may depend on its arguments and on the run alone"
+                    f"@task.connect: after a wait, {self.python_callable.__name__}() returned another source, sink or "
+                    "days than before. Its result may depend on its arguments and on the run only"
                 )
         except ConnectError as error:
             raise to_airflow_error(error) from None
-        self._moving = moving
+        self._operator = operator
         try:
-            return moving.go_on(context, event, left)
+            return operator.go_on(context, event, left)
         except TaskDeferred as wait:
-            wait.kwargs = {**(wait.kwargs or {}), "moved": given}
+            wait.kwargs = {**(wait.kwargs or {}), "moved": digest}
             raise
         finally:
-            self.source, self.sink = moving.source.serialize(), moving.sink.serialize()
-            self.days = moving.days
-            self.published_link = moving.published_link
+            self.source, self.sink = operator.source.serialize(), operator.sink.serialize()
+            self.days = operator.days
+            self.published_link = operator.published_link
 
     def on_kill(self) -> None:
-        """Stop Spark, and remove what the task left on disk."""
-        if self._moving is not None:
-            self._moving.on_kill()
+        """Stop Spark and delete the task's files."""
+        if self._operator is not None:
+            self._operator.on_kill()
 
-    def _made(self, context: Context) -> _Moving:
-        """Call the function, and make the operator of what it gives.
+    def _build_operator(self, context: Context) -> _FunctionOperator:
+        """Call the function and build the operator from its result.
 
-        :raises ConfigError: if that is wrong.
+        :raises ConfigError: the result is wrong.
         """
         names: Any = dict(context)
         context_merge(names, self.op_kwargs)
-        given = self.python_callable(*self.op_args, **determine_kwargs(self.python_callable, self.op_args, names))
-        arguments = _arguments(self.python_callable.__name__, given)
-        alias = next((each for each in self.outlets if isinstance(each, AssetAlias)), None)
-        moving = _Moving(task_id=self.task_id, asset=self.asset, **(self.options | arguments))
-        moving.emits = self.asset is not None
-        moving.alias = alias if self.asset is None else None
-        return moving
+        returned = self.python_callable(*self.op_args, **determine_kwargs(self.python_callable, self.op_args, names))
+        arguments = _arguments_from(self.python_callable.__name__, returned)
+        alias = next((outlet for outlet in self.outlets if isinstance(outlet, AssetAlias)), None)
+        operator = _FunctionOperator(task_id=self.task_id, asset=self.asset, **(self.options | arguments))
+        operator.emits = self.asset is not None
+        operator.alias = alias if self.asset is None else None
+        return operator
 
 
 class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
-    """What ``@task.connect`` makes of a function."""
+    """Result of ``@task.connect`` for a function."""
 
     def _expand(self, expand_input: Any, *, strict: bool) -> Any:
-        """Make the mapped task, with the defaults and outlets that Airflow takes from the DAG file alone."""
+        """Build the mapped task, with the defaults and outlets that Airflow reads from the DAG file only."""
         asset = self.kwargs.get("asset")
         dag = self.kwargs.get("dag") or DagContext.get_current()
         group = self.kwargs.get("task_group") or TaskGroupContext.get_current(dag)
@@ -199,18 +199,18 @@ class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
             dag=dag, task_group=group, task_params=None, task_default_args=self.kwargs.get("default_args")
         )
         signature = inspect.signature(ConnectDecoratedOperator.__init__).parameters
-        ours = {"retries", "retry_policy"} - defaults.keys() - self.kwargs.keys()
-        own: dict[str, Any] = {name: signature[name].default for name in ours}
+        defaulted = {"retries", "retry_policy"} - defaults.keys() - self.kwargs.keys()
+        extra_arguments: dict[str, Any] = {name: signature[name].default for name in defaulted}
         if asset is not None:
-            own["outlets"], _ = add_outlet(self.kwargs.get("outlets", defaults.get("outlets")), asset)
-        task: Any = attrs.evolve(self, kwargs=self.kwargs | own)
+            extra_arguments["outlets"], _ = add_outlet(self.kwargs.get("outlets", defaults.get("outlets")), asset)
+        task: Any = attrs.evolve(self, kwargs=self.kwargs | extra_arguments)
         return super(ConnectTask, task)._expand(expand_input, strict=strict)
 
 
 def connect_task(
     python_callable: Callable[..., Any] | None = None, *, multiple_outputs: bool | None = None, **kwargs: Any
 ) -> TaskDecorator:
-    """Make a task of a function that returns ``(source, sink)``, or a dict of :class:`ConnectOperator`'s arguments.
+    """Make a task from a function that returns ``(source, sink)``, or a dict of :class:`ConnectOperator`'s arguments.
 
     ::
 
@@ -220,19 +220,21 @@ def connect_task(
 
         load.expand(project=projects())
 
-    The function runs when the task runs, once for each try, and once more after each wait: what it gives may depend on
-    its arguments and on the run alone. Its text is taken as it is, also if it looks like a template.
+    The function runs at each try and again after each wait, so its result may depend on its arguments and on the run
+    only. Text of the result is not rendered, even if it looks like a template.
 
-    :param multiple_outputs: whether each part of the report is an XCom of its own, too.
-    :param kwargs: of :class:`ConnectDecoratedOperator`.
+    :param multiple_outputs: True to push each part of the report as an XCom too.
+    :param kwargs: arguments of :class:`ConnectDecoratedOperator`.
     """
-    _check({name: value for name, value in kwargs.items() if name in _of_the_operator()}, kwargs.get("asset"))
+    _check_options(
+        {name: value for name, value in kwargs.items() if name in _operator_argument_names()}, kwargs.get("asset")
+    )
     require_known_arguments(ConnectOperator, kwargs)
 
     def decorate(function: Callable[..., Any]) -> Any:
         return ConnectTask(
             function=function,
-            multiple_outputs=bool(multiple_outputs),  # the function's annotation says nothing of the report
+            multiple_outputs=bool(multiple_outputs),  # the function's annotation does not describe the report
             operator_class=ConnectDecoratedOperator,
             kwargs=dict(kwargs),
         )
@@ -240,52 +242,57 @@ def connect_task(
     return cast("TaskDecorator", decorate if python_callable is None else decorate(python_callable))
 
 
-def _of_the_operator() -> set[str]:
-    """Return the arguments of our operator and Spark's that a plain task has not."""
+def _operator_argument_names() -> set[str]:
+    """Return the arguments of ConnectOperator and SparkSubmitOperator that BaseOperator lacks."""
     names: set[str] = set()
     for cls in (ConnectOperator, SparkSubmitOperator):
         names |= inspect.signature(cls.__init__).parameters.keys()
     return names - inspect.signature(BaseOperator.__init__).parameters.keys() - {"self", "asset", "kwargs"}
 
 
-def _check(options: Mapping[str, Any], asset: Any) -> None:
-    if early := [name for name in _MADE_BY_THE_FUNCTION if name in options]:
-        raise ConfigError(f"@task.connect: {' and '.join(early)}: the function returns that")
+def _check_options(options: Mapping[str, Any], asset: Any) -> None:
+    if early := [name for name in _RETURNED_BY_FUNCTION if name in options]:
+        raise ConfigError(f"@task.connect: {' and '.join(early)}: returned by the function. Remove it here")
     require_known_arguments(ConnectOperator, options)
     require_valid_values("@task.connect", dict(options) | {"asset": asset})
 
 
-def _arguments(name: str, given: Any) -> dict[str, Any]:
-    """Return what a function gave as the operator's arguments.
+def _arguments_from(function_name: str, returned: Any) -> dict[str, Any]:
+    """Convert a function's result to the operator's arguments.
 
-    :raises ConfigError: it is neither a pair nor such arguments.
+    :raises ConfigError: it is neither a pair nor a dict of arguments.
     """
-    if isinstance(given, Mapping):
-        found = {str(key): value for key, value in given.items()}
-        early = sorted(found.keys() & (inspect.signature(BaseOperator.__init__).parameters.keys() | {"asset"}))
+    if isinstance(returned, Mapping):
+        arguments = {str(key): value for key, value in returned.items()}
+        early = sorted(arguments.keys() & (inspect.signature(BaseOperator.__init__).parameters.keys() | {"asset"}))
         if early:
             raise ConfigError(
-                f"{name}() returned {', '.join(early)}: give that to @task.connect, for Airflow needs it before"
+                f"{function_name}() returned {', '.join(early)}, which Airflow needs before the run. "
+                "Pass it to @task.connect"
             )
-        require_known_arguments(ConnectOperator, found)
-    elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
-        found = dict(zip(_MADE_BY_THE_FUNCTION, given, strict=True))
+        require_known_arguments(ConnectOperator, arguments)
+    elif isinstance(returned, Sequence) and not isinstance(returned, str) and len(returned) == 2:
+        arguments = dict(zip(_RETURNED_BY_FUNCTION, returned, strict=True))
     else:
-        raise ConfigError(f"{name}() is to return (source, sink), or a dict of ConnectOperator's arguments")
+        raise ConfigError(f"{function_name}() must return (source, sink), or a dict of ConnectOperator's arguments")
     kinds = {"source": Source, "sink": Sink}
-    if wrong := [which for which, kind in kinds.items() if not isinstance(found.get(which), kind)]:
-        raise ConfigError(f"{name}() returned no {' and no '.join(wrong)}, such as one of our sources/ and sinks/")
-    return found
+    if wrong := [which for which, kind in kinds.items() if not isinstance(arguments.get(which), kind)]:
+        raise ConfigError(
+            f"{function_name}() returned no {' and no '.join(wrong)}. "
+            ""
+            "It must return objects of airflow_provider_connect.sources and sinks"
+        )
+    return arguments
 
 
-def _digest(moving: ConnectOperator) -> str:
+def _digest(operator: ConnectOperator) -> str:
     parts: list[Any] = [
-        moving.source.name,
-        moving.source.serialize(),
-        moving.sink.name,
-        moving.sink.serialize(),
-        moving.days,
-        [shape.serialize() for shape in moving.shape],
-        str(moving.transform),
+        operator.source.name,
+        operator.source.serialize(),
+        operator.sink.name,
+        operator.sink.serialize(),
+        operator.days,
+        [shape.serialize() for shape in operator.shape],
+        str(operator.transform),
     ]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The operator's own arguments, checked when the DAG file is read: every mistake is reported at once."""
+"""Checks of the operator's own arguments when Airflow reads the DAG file. All mistakes are reported together."""
 
 from __future__ import annotations
 
@@ -21,120 +21,120 @@ from airflow_provider_connect.stage.transform import transform_problem
 AssetEvents = Literal["task", "day"]
 LookbackDays = int | Literal["measured"]
 RESERVED_ARGUMENTS = ("application", "application_args", "java_class", "durable", "reconnect_on_retry")
-"""Arguments of Airflow's spark-submit operator that this one sets itself."""
+"""Arguments of Airflow's spark-submit operator that ConnectOperator sets itself."""
 _FROM_AIRFLOW = ("default_args", "task_concurrency")
 
 
 def require_known_arguments(operator: type, names: Iterable[str]) -> None:
-    """Refuse arguments that the operator does not have, and name the ones that were probably meant.
+    """Refuse unknown arguments and suggest similar ones.
 
-    :raises ConfigError: with every wrong one.
+    :raises ConfigError: with every unknown argument.
     """
-    known = {
+    known_names = {
         name
         for cls in operator.mro()
         for name in getattr(vars(cls).get("__init__"), "_BaseOperatorMeta__param_names", ())
         if name not in RESERVED_ARGUMENTS
     }
     problems = [
-        f"{name}: {operator.__name__} sets it itself; leave it out"
+        f"{name}: set by {operator.__name__} itself. Remove it"
         if name in RESERVED_ARGUMENTS
-        else f"{name}: unknown argument; {suggest_nearest(name, known)}"
+        else f"{name}: unknown argument; {suggest_nearest(name, known_names)}"
         for name in names
-        if name not in known and name not in _FROM_AIRFLOW
+        if name not in known_names and name not in _FROM_AIRFLOW
     ]
     _refuse(operator.__name__, problems)
 
 
 def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse wrong values of the operator's own arguments; a missing argument is not checked.
+    """Refuse invalid values of the operator's own arguments. Missing arguments are not checked.
 
-    :raises ConfigError: with every wrong one.
+    :raises ConfigError: with every invalid value.
     """
     checks = {
-        "source": lambda value: _of_contract(value, Source),
-        "sink": lambda value: _of_contract(value, Sink),
-        "shape": _shape,
-        "rejects_keep": lambda value: None if value is None else _one_of(value, get_args(RejectsKeep)),
-        "asset_events": lambda value: _one_of(value, get_args(AssetEvents)),
-        "on_empty": lambda value: _one_of(value, get_args(OnEmpty)),
-        "on_shrink": lambda value: _one_of(value, get_args(OnShrink)),
-        "shrink_percent": _percent,
-        "row_bounds": _row_bounds,
-        "reconcile": lambda value: _one_of(value, get_args(Reconcile)),
-        "reconcile_percent": _percent,
-        "progress_seconds": _seconds,
-        "ready_after": _ready_after,
-        "lookback_days": _lookback_days,
-        "asset": _asset,
-        "origin": _date,
+        "source": lambda value: _contract_problem(value, Source),
+        "sink": lambda value: _contract_problem(value, Sink),
+        "shape": _shape_problem,
+        "rejects_keep": lambda value: None if value is None else _choice_problem(value, get_args(RejectsKeep)),
+        "asset_events": lambda value: _choice_problem(value, get_args(AssetEvents)),
+        "on_empty": lambda value: _choice_problem(value, get_args(OnEmpty)),
+        "on_shrink": lambda value: _choice_problem(value, get_args(OnShrink)),
+        "shrink_percent": _percent_problem,
+        "row_bounds": _row_bounds_problem,
+        "reconcile": lambda value: _choice_problem(value, get_args(Reconcile)),
+        "reconcile_percent": _percent_problem,
+        "progress_seconds": _seconds_problem,
+        "ready_after": _ready_after_problem,
+        "lookback_days": _lookback_days_problem,
+        "asset": _asset_problem,
+        "origin": _date_problem,
         "transform": transform_problem,
     }
-    found = {name: check(arguments[name]) for name, check in checks.items() if name in arguments}
-    _refuse(operator, [f"{name}: {problem}" for name, problem in found.items() if problem])
+    problems = {name: check(arguments[name]) for name, check in checks.items() if name in arguments}
+    _refuse(operator, [f"{name}: {problem}" for name, problem in problems.items() if problem])
 
 
 def require_vendor_counts(source: Source, reconcile: Reconcile) -> None:
-    """Refuse to reconcile a source that knows no count of the vendor's own.
+    """Refuse ``reconcile`` for a source without a vendor's count.
 
-    :raises ConfigError: with what to do.
+    :raises ConfigError: with the remedy.
     """
     if reconcile == "off":
         return
     counting = source.capability(Counts)
     if counting is None:
-        problems = [f"source {source.name!r} knows no count of the vendor's own for {source.stream_key}"]
+        problems = [f"source {source.name!r} has no vendor's count of {source.stream_key}"]
     else:
         problems = counting.count_problems()
     if problems:
-        raise ConfigError(f"reconcile={reconcile!r}: {'; '.join(problems)}. Correct that, or leave reconcile out")
+        raise ConfigError(f"reconcile={reconcile!r}: {'; '.join(problems)}. Correct that, or remove reconcile")
 
 
 def require_position_ledger(source: Source, sink: Sink) -> None:
-    """Refuse increments where the sink's ledger does not keep where they ended.
+    """Refuse increments for a sink whose ledger does not keep their positions.
 
-    :raises ConfigError: with what to do.
+    :raises ConfigError: with the remedy.
     """
     if source.kind == "increment" and not sink.keeps_spans:
         raise ConfigError(
-            f"source {source.name!r} reads on from where it ended, and sink {sink.name!r} of {sink.target} keeps no "
-            "such positions: use one that does, or read days or snapshots"
+            f"source {source.name!r} reads increments, and sink {sink.name!r} of {sink.target} keeps no positions for "
+            "them. Use another sink, or read days or snapshots"
         )
 
 
 def require_supported_kind(source: Source, sink: Sink) -> None:
-    """Refuse options of a sink that mean nothing for what the source's rows are.
+    """Refuse options of a sink that do not fit the source's kind of rows.
 
-    :raises ConfigError: with what to do.
+    :raises ConfigError: with the remedy.
     """
     if problems := sink.kind_problems(source.kind):
         raise ConfigError(f"source {source.name!r}, sink {sink.name!r} of {sink.target}: {'; '.join(problems)}")
 
 
 def require_reloadable(source: Source, sink: Sink, lookback_days: LookbackDays) -> None:
-    """Refuse to look back with a sink that takes each day once, for snapshots, or by a measure that nobody takes.
+    """Refuse ``lookback_days`` if source or sink cannot load a day again, or if the source cannot measure late rows.
 
-    :raises ConfigError: with what to do.
+    :raises ConfigError: with the remedy.
     """
     if source.kind == "increment":
         raise ConfigError(
-            f"lookback_days loads days again, and source {source.name!r} gives what came since the last run: what "
-            "changed later comes with a later run. Leave lookback_days out"
+            f"lookback_days loads days again, and source {source.name!r} reads increments, so later runs load later "
+            "changes. Remove lookback_days"
         )
     if not source.reloads:
         raise ConfigError(
-            f"lookback_days loads days again, and source {source.name!r} gives snapshots: asked again for an earlier "
-            "day, it would answer with what is there now. Leave lookback_days out"
+            f"lookback_days loads days again, and source {source.name!r} reads snapshots, which always have the "
+            "present state. Remove lookback_days"
         )
     if not sink.reloads:
         raise ConfigError(
-            f"lookback_days loads days again, and sink {sink.name!r} of {sink.target} only adds: it would double them. "
-            "Leave lookback_days out, or let the sink replace (write_mode='replace')"
+            f"lookback_days loads days again, and sink {sink.name!r} of {sink.target} only appends, which would double "
+            "them. Set write_mode='replace', or remove lookback_days"
         )
     if lookback_days == "measured" and source.capability(CountsLate) is None:
         raise ConfigError(
-            f"lookback_days='measured' needs to know how late rows come, and source {source.name!r} cannot tell for "
-            f"{source.stream_key}: give a number of days"
+            f"lookback_days='measured' needs counts of late rows, and source {source.name!r} has none for "
+            f"{source.stream_key}. Set a number of days"
         )
 
 
@@ -148,70 +148,80 @@ def _refuse(operator: str, problems: list[str]) -> None:
         raise ConfigError(f"{operator}: " + "; ".join(problems))
 
 
-def _of_contract(value: object, contract: type) -> str | None:
+def _contract_problem(value: object, contract: type) -> str | None:
     if isinstance(value, contract):
         return None
-    what = contract.__name__
-    return f"needs a {what}, such as one of our {what.lower()}s/, not a {_kind(value)}"
+    name, package = contract.__name__, f"airflow_provider_connect.{contract.__name__.lower()}s"
+    return f"must be a {name}, such as a class of {package}, not a {_type_name(value)}"
 
 
-def _shape(value: object) -> str | None:
+def _shape_problem(value: object) -> str | None:
     if not isinstance(value, (list, tuple)):
-        return f"needs a list of shapes, such as [Drop(columns=['ip'])], not a {_kind(value)}"
+        return f"must be a list of shapes, such as [Drop(columns=['ip'])], not a {_type_name(value)}"
     if not value:
         return None
-    # Whoever has a shape has imported them all; a DAG file without any does not pay for that.
+    # A DAG file with a shape has imported all of them. Others are spared the import.
     from airflow_provider_connect.shapes.shape import Shape  # noqa: PLC0415
 
-    wrong = [f"[{index}] is a {_kind(each)}" for index, each in enumerate(value) if not isinstance(each, Shape)]
-    return f"needs shapes from airflow_provider_connect.shapes: {', '.join(wrong)}" if wrong else None
+    wrong_items = [
+        f"[{index}] is a {_type_name(shape)}" for index, shape in enumerate(value) if not isinstance(shape, Shape)
+    ]
+    return (
+        f"must contain only shapes of airflow_provider_connect.shapes: {', '.join(wrong_items)}"
+        if wrong_items
+        else None
+    )
 
 
-def _asset(value: object) -> str | None:
-    return None if value is None or isinstance(value, Asset) else f"needs an airflow.sdk.Asset, not a {_kind(value)}"
+def _asset_problem(value: object) -> str | None:
+    return (
+        None
+        if value is None or isinstance(value, Asset)
+        else f"must be an airflow.sdk.Asset, not a {_type_name(value)}"
+    )
 
 
-def _kind(value: object) -> str:
+def _type_name(value: object) -> str:
     return type(value).__name__
 
 
-def _one_of(value: object, known: tuple[str, ...]) -> str | None:
-    return None if value in known else f"cannot be {value!r}; {suggest_nearest(str(value), known)}"
+def _choice_problem(value: object, choices: tuple[str, ...]) -> str | None:
+    return None if value in choices else f"cannot be {value!r}; {suggest_nearest(str(value), choices)}"
 
 
-def _seconds(value: object) -> str | None:
+def _seconds_problem(value: object) -> str | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return None
     return f"must be a number of seconds above 0, not {value!r}"
 
 
-def _ready_after(value: object) -> str | None:
+def _ready_after_problem(value: object) -> str | None:
     if value is None or (isinstance(value, dt.timedelta) and value >= dt.timedelta(0)):
         return None
     return f"must be a datetime.timedelta of 0 or more, not {value!r}"
 
 
-def _lookback_days(value: object) -> str | None:
+def _lookback_days_problem(value: object) -> str | None:
     if value == "measured" or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return None
     return f"must be a whole number of days, 0 or more, or 'measured', not {value!r}"
 
 
-def _percent(value: object) -> str | None:
+def _percent_problem(value: object) -> str | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 100:
         return None
     return f"must be a number of percent from 0 to below 100, not {value!r}"
 
 
-def _row_bounds(value: object) -> str | None:
+def _row_bounds_problem(value: object) -> str | None:
     if value is None or isinstance(value, RowBounds):
         return None
-    return f"needs a RowBounds from airflow_provider_connect.completeness, not a {_kind(value)}"
+    return f"must be a RowBounds of airflow_provider_connect.completeness, not a {_type_name(value)}"
 
 
-def _date(value: object) -> str | None:
+def _date_problem(value: object) -> str | None:
     if isinstance(value, dt.datetime):
-        return "must be a day, not an instant: give a date or 'YYYY-MM-DD'"
+        return "must be a day, not an instant. Use a date or 'YYYY-MM-DD'"
     try:
         if value is None or isinstance(value, dt.date) or (isinstance(value, str) and dt.date.fromisoformat(value)):
             return None

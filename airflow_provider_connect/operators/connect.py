@@ -1,4 +1,4 @@
-"""The one operator: any source with any sink, a day at a time, on Spark."""
+"""The operator: moves days from any source into any sink, on Spark."""
 
 from __future__ import annotations
 
@@ -49,72 +49,66 @@ if TYPE_CHECKING:
 
 
 FAILED_REPORT_KEY = "report"
-"""The key in XCom of the report of a task that failed: ``return_value`` belongs to those that succeed."""
+"""XCom key of a failed task's report. ``return_value`` is for tasks that succeed."""
 
 
 class ConnectOperator(SparkSubmitOperator):
     """Move the days of a run from a source into a sink, each exactly once.
 
-    The task finds out which days are meant, resolves the connections, and starts one Spark application for all days
-    with ``spark-submit``. It checks the job's report against the sink's ledger, and brings the stream's
-    :class:`~airflow_provider_connect.offsets.Offset` up to date with that ledger. A retry publishes nothing twice; a
-    clear or a backfill loads its days again.
+    The task determines the days, resolves the connections, and starts one Spark application for all days. It checks
+    the job's report against the sink's ledger and recomputes the stream's
+    :class:`~airflow_provider_connect.offsets.Offset`. Retries publish nothing twice. A clear or backfill reloads days.
 
-    :param source: where the days come from. Text options of source and sink may be templates.
-    :param sink: where they go.
-    :param shape: what becomes of the rows in between, one after the other, before anything is written: a list of
-        shapes (:mod:`airflow_provider_connect.shapes`), such as ``[Drop(columns=["ip"])]``. Their text options may be
-        templates, too.
-    :param rejects_keep: what the records that the source could not read leave: ``record`` keeps them beside the
-        reason, ``digest`` a digest alone. By default ``digest`` if a shape drops or masks something, for what it hides
-        would stand there in plain text, else ``record``.
+    :param source: source of the days. Text options may be templates.
+    :param sink: target of the days. Text options may be templates.
+    :param shape: shapes (:mod:`airflow_provider_connect.shapes`) that change the rows, in this order, before the sink
+        gets them, such as ``[Drop(columns=["ip"])]``. Text options may be templates.
+    :param rejects_keep: content kept of unreadable records besides the reason: ``record``, or ``digest`` for a digest
+        only. The default is ``digest`` if a shape drops or masks columns that a record would show, else ``record``.
     :param days: ``YYYY-MM-DD``, or ``YYYY-MM-DD..YYYY-MM-DD`` with both ends included, in the source's zone
-        (templated). If missing or empty, the run's partition key counts, else its data interval.
-    :param staging: path or URL where polled days wait until they are published, for a sink that has no place of its own
-        for them (templated). Required on a cluster, whose workers must reach it. If Spark runs on the task's own
-        machine, a private folder in the system's temporary one is used by default.
-    :param on_empty: what to do if the source answers without rows for a day that has rows in the sink's ledger:
-        ``fail`` (default) fails the task and keeps them, ``accept`` replaces them with the empty day. A first load may
-        be empty, with a warning while the stream has no row yet; ``never`` fails every day without rows.
-    :param on_shrink: what to do if the answer lacks more than ``shrink_percent`` of the rows that the ledger has of the
-        day, or, for the first snapshot of a day, of the snapshot before: ``fail`` (default) fails the task and keeps
-        them, ``warn`` replaces them with a warning in log and report, ``accept`` says nothing.
-    :param shrink_percent: 50 by default: deletions take a few percent of a day, a cut answer any part of it.
-    :param row_bounds: a :class:`~airflow_provider_connect.completeness.RowBounds`: how far a day's rows may be from the
-        mean of the days before, as the ledger has them. Not compared by default.
-    :param reconcile: whether a day's rows are compared with the vendor's own count of the day, for sources that know
-        one: ``off`` (default), ``warn`` publishes with a warning if they differ by more than ``reconcile_percent``,
-        ``fail`` fails the task and keeps what is published. Takes requests of its own.
-    :param reconcile_percent: 1 by default: what comes in between two questions is far less, and what a cut answer lacks
-        mostly more.
-    :param ready_after: how long after its end in the source's zone a day is asked for at the earliest, such as
-        ``timedelta(hours=2)``: vendors go on taking in a day's events after its midnight. Until then the task is
-        deferred and takes no worker's slot. By default it asks at once, and fails if the day is not over.
-    :param lookback_days: how many days before its window a run also loads again, for rows that came late: 0 by default,
-        none in a backfill's runs. Only days that the ledger has, from ``origin`` on, and that nobody has polled since
-        the end of the run's own window (and ``ready_after``). ``measured`` takes the number from how late the rows of
-        the last weeks came, from 1 to 10, and says in the log what it found; the source must be able to tell.
-    :param transform: what Spark SQL makes of each frozen day before it is published: a query over the view ``polled``
+        (templated). The default is the run's partition key, else its data interval.
+    :param staging: path or URL of polled days until they are published, for sinks that do not stage (templated).
+        Workers of a cluster must reach it. With Spark on the task's machine, the default is a private temporary folder.
+    :param on_empty: reaction to an answer without rows for a day with rows in the sink's ledger: ``fail`` (default)
+        fails the task and keeps the rows, ``accept`` replaces them with the empty day. A first load may be empty, with
+        a warning while the stream has no row. ``never`` fails every day without rows.
+    :param on_shrink: reaction to an answer that lacks more than ``shrink_percent`` of the day's rows in the ledger or,
+        for the first snapshot of a day, of the snapshot before: ``fail`` (default) fails the task and keeps the rows,
+        ``warn`` replaces them with a warning in log and report, ``accept`` replaces them silently.
+    :param shrink_percent: largest accepted loss in percent, 50 by default. Deletions take a few percent of a day.
+    :param row_bounds: :class:`~airflow_provider_connect.completeness.RowBounds` that limit how far a day's rows may be
+        from the mean of the days before in the ledger. Not compared by default.
+    :param reconcile: comparison with the vendor's own count, for sources that have one: ``off`` (default), ``warn``
+        publishes with a warning above ``reconcile_percent``, ``fail`` fails the task and keeps the published rows.
+        Needs requests of its own.
+    :param reconcile_percent: largest accepted difference in percent, 1 by default.
+    :param ready_after: time after a day's end in the source's zone before it is polled, such as ``timedelta(hours=2)``.
+        The task is deferred until then, without a worker's slot. By default it polls immediately and fails if the day
+        is not over.
+    :param lookback_days: number of days before its window that a run loads again, for late rows: 0 by default, none in
+        a backfill's runs. Only days in the ledger, from ``origin`` on, that were not polled since the end of the run's
+        own window (and ``ready_after``). ``measured`` computes 1 to 10 days from the lateness of rows in the last
+        weeks, and logs it. The source must count late rows.
+    :param transform: Spark SQL over each staged day before it is published: a query over the view ``polled``
         (templated), or the name of a function from a DataFrame to a DataFrame that Spark's driver can import,
-        ``package.module:function``. Whether it gives the same twice is up to it.
+        ``package.module:function``. Equal rows should give equal results.
     :param progress_seconds: seconds between two progress lines in the log.
-    :param asset: what the task writes, as an Airflow asset; the sink's own by default. Give one if the sink's target is
-        a template, or if others know the asset by an address that only the connection has (a topic's cluster, a
-        table's project).
-    :param asset_events: ``task`` (default) emits one event of the sink's asset with the report as its extra, and
-        starts DAGs that are scheduled on the asset; ``day`` emits one for each day, with the day as its partition
-        key, and starts only DAGs with a partitioned timetable (Airflow passes over all others).
-    :param origin: the first day wanted, a date or ``YYYY-MM-DD``, from which the offset's position counts. By default
-        the first day of the DAG's start date, or the earliest of all DAGs that load the stream.
-    :param outlets: more outlets, as for any operator. One with the asset's URI replaces the asset.
+    :param asset: Airflow asset of the target, by default the sink's. Needed if the target is a template, or if other
+        DAGs use an address that only the connection has (a topic's cluster, a table's project).
+    :param asset_events: ``task`` (default) emits one event of the asset with the report as its extra, and starts DAGs
+        scheduled on the asset. ``day`` emits one event for each day, with the day as its partition key, and starts only
+        DAGs with a partitioned timetable.
+    :param origin: first day of the stream, a date or ``YYYY-MM-DD``, from which the offset's position counts. By
+        default the first day of the DAG's start date, or the earliest of all DAGs that load the stream.
+    :param outlets: more outlets, as for any operator. An outlet with the asset's URI replaces the asset.
     :param conn_id: the Spark connection, which must exist.
-    :param name: of the Spark application (templated).
-    :param retries: as for any operator, but 3 by default.
+    :param name: name of the Spark application (templated).
+    :param retries: as for any operator, 3 by default.
     :param retry_policy: by default wait as long as the source asked for, else for the task's ``retry_delay``.
-    :param kwargs: everything else that :class:`SparkSubmitOperator` takes, except ``application``, its arguments and
-        ``durable``: every try submits a new job, and the ledger keeps it from publishing twice.
+    :param kwargs: other arguments of :class:`SparkSubmitOperator`, except ``application``, its arguments and
+        ``durable``. Every try submits a new job, and the ledger keeps it from publishing twice.
 
-    XCom and the asset's event carry a short report; of a task that fails, XCom does under the key ``report``.
+    XCom and the asset's event carry a short report. The report of a failed task is in XCom under the key ``report``.
     """
 
     template_fields: Sequence[str] = (
@@ -129,9 +123,9 @@ class ConnectOperator(SparkSubmitOperator):
     template_fields_renderers = {"source": "json", "sink": "json", "shape": "json", "transform": "sql"}
     ui_color = "#d9ead3"
     operator_extra_links = (PublishedLink(),)
-    overwrite_rtif_after_execution = True  # so that the field shows the days that were moved
+    overwrite_rtif_after_execution = True  # so that the field shows the moved days
     declared_by: ClassVar[Literal["dag", "function"]] = "dag"
-    """Who has written source, shapes and transform: see :class:`.written.DeclaredOptions`."""
+    """Author of source, shapes and transform. See :class:`.declared_options.DeclaredOptions`."""
 
     def __init__(
         self,
@@ -163,17 +157,22 @@ class ConnectOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         require_known_arguments(type(self), kwargs)
-        own: dict[str, Any] = {"source": source, "sink": sink, "shape": shape, "rejects_keep": rejects_keep}
-        own |= {"on_empty": on_empty, "progress_seconds": progress_seconds}
-        own |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
-        own |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
-        own |= {"ready_after": ready_after, "lookback_days": lookback_days, "transform": transform}
+        checked_arguments: dict[str, Any] = {
+            "source": source,
+            "sink": sink,
+            "shape": shape,
+            "rejects_keep": rejects_keep,
+        }
+        checked_arguments |= {"on_empty": on_empty, "progress_seconds": progress_seconds}
+        checked_arguments |= {"on_shrink": on_shrink, "shrink_percent": shrink_percent, "row_bounds": row_bounds}
+        checked_arguments |= {"reconcile": reconcile, "reconcile_percent": reconcile_percent}
+        checked_arguments |= {"ready_after": ready_after, "lookback_days": lookback_days, "transform": transform}
         require_valid_values(
-            type(self).__name__, own | {"asset": asset, "asset_events": asset_events, "origin": origin}
+            type(self).__name__, checked_arguments | {"asset": asset, "asset_events": asset_events, "origin": origin}
         )
         outlets, self.asset = add_outlet(outlets, asset_of(sink, asset))
-        spark: dict[str, Any] = {"conn_id": conn_id, "name": name, "durable": False, "outlets": outlets}
-        super().__init__(retries=retries, retry_policy=retry_policy, **spark, **kwargs)
+        spark_arguments: dict[str, Any] = {"conn_id": conn_id, "name": name, "durable": False, "outlets": outlets}
+        super().__init__(retries=retries, retry_policy=retry_policy, **spark_arguments, **kwargs)
         self.source = source
         self.sink = sink
         self.shape = shape
@@ -203,88 +202,93 @@ class ConnectOperator(SparkSubmitOperator):
         self.origin = parse_origin(origin)
         self.published_link = ""
         self._folder: Path | None = None
-        self._way: DatasetPair | None = None
+        self._datasets: DatasetPair | None = None
         self._report: JobReport | None = None
 
     @classmethod
     def partial(cls, **kwargs: Any) -> ConnectPartial:
-        """Prepare a mapped task, as for any operator; what it writes becomes its outlets, too."""
+        """Prepare a mapped task, as for any operator. The assets of its instances become its outlets."""
         require_known_arguments(cls, kwargs)
         require_valid_values(cls.__name__, kwargs)
-        made = super().partial(**kwargs)
-        made._expand_called = True  # the one returned below is to be mapped instead
-        return ConnectPartial(operator_class=made.operator_class, kwargs=made.kwargs, params=made.params)
+        partial = super().partial(**kwargs)
+        partial._expand_called = True  # not expanded itself: the one returned below is
+        return ConnectPartial(operator_class=partial.operator_class, kwargs=partial.kwargs, params=partial.params)
 
     def render_template(self, content: Any, context: Any, jinja_env: Any = None, seen_oids: Any = None) -> Any:
-        """Render a templated field; of a source or sink, its text options."""
+        """Render a templated field. Of a source, sink or shape the text options are rendered."""
         if not isinstance(content, Options):
             return super().render_template(content, context, jinja_env, seen_oids)
         render = super().render_template
         return content.rendered(lambda text: render(text, context, jinja_env))
 
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # Spark's own returns nothing
-        """Move the days; return the short report.
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # Spark's operator returns None
+        """Move the days and return the short report.
 
         :raises AirflowFailException: a person must act, or the data is bad.
-        :raises TryAgainError: the same may succeed later.
-        :raises TaskDeferred: it is too early, or the source's quota has no room; :meth:`go_on` is called when it has.
+        :raises TryAgainError: a later try may succeed.
+        :raises TaskDeferred: the day is not ready, or the source's quota has no room. Airflow then calls :meth:`go_on`.
         """
         return self.go_on(context)
 
     def go_on(self, context: Context, event: Any = None, left: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Do what :meth:`execute` says, from its beginning or after a wait.
+        """Do the work of :meth:`execute`, from the beginning or after a wait.
 
-        :param left: what :class:`.quota.TaskProgress` kept over a wait for requests.
+        :param left: fields of :class:`.quota.TaskProgress` from before a wait for requests.
         """
-        # A DAG file does not pay for it.
+        # Not imported by DAG files.
         from airflow_provider_connect.operators.lineage import DatasetPair  # noqa: PLC0415
         from airflow_provider_connect.operators.quota import QuotaJob, QuotaRunner, TaskProgress  # noqa: PLC0415
 
-        rationed = None
+        quota_runner = None
         try:
-            self._take_rendered()
-            order = self._order(context)
-            self._way = DatasetPair.from_spec(order)
-            quota = quota_of(self.source, order.connections[self.source.conn_id])
+            self._validate_rendered()
+            spec = self._build_spec(context)
+            self._datasets = DatasetPair.from_spec(spec)
+            quota = quota_of(self.source, spec.connections[self.source.conn_id])
             if quota is None:
-                report = self._move(order, context, QuotaJob())
+                report = self._run_job(spec, context, QuotaJob())
             else:
-                rationed = QuotaRunner.for_task(order, quota, context, TaskProgress(**(left or {})))
-                report = rationed.move(lambda attempt: self._move(order, context, attempt))
+                quota_runner = QuotaRunner.for_task(spec, quota, context, TaskProgress(**(left or {})))
+                report = quota_runner.move(lambda quota_job: self._run_job(spec, context, quota_job))
         except ConnectError as error:
-            self._leave_report(error, context, rationed.progress if rationed else TaskProgress(**(left or {})))
+            self._push_failed_report(
+                error, context, quota_runner.progress if quota_runner else TaskProgress(**(left or {}))
+            )
             raise to_airflow_error(error) from None
         self.published_link = next((day.link for day in reversed(report.days) if day.link and not day.lookback), "")
         self._report = report
         self._emit_event(context, report)
         return report.summary()
 
-    def _move(self, order: RunSpec, context: Context, attempt: QuotaJob) -> JobReport:
-        """Run one job.
+    def _run_job(self, spec: RunSpec, context: Context, quota_job: QuotaJob) -> JobReport:
+        """Run one Spark job.
 
-        :raises ConnectError: why it failed.
+        :raises ConnectError: the reason of its failure.
         """
         from airflow_provider_connect.operators.run import Run  # noqa: PLC0415
 
         def submit(submission: Submission) -> None:
-            attempt.is_submitted = True
+            quota_job.is_submitted = True
             self._submit(submission, context)
 
-        def seen(report: JobReport) -> None:
-            attempt.report = self._report = report
+        def on_report(report: JobReport) -> None:
+            quota_job.report = self._report = report
 
         with run_folder() as self._folder:
-            run = Run.plan(attempt.narrow(order), context, self._folder)
-            return run.move(submit, seen)
+            run = Run.plan(quota_job.narrow(spec), context, self._folder)
+            return run.move(submit, on_report)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """Tell Airflow's OpenLineage provider what was moved; of a task that failed, what it had published by then."""
+        """Return the lineage for Airflow's OpenLineage provider.
+
+        For a failed task it covers the days published until then.
+        """
         from airflow_provider_connect.operators.lineage import build_facets  # noqa: PLC0415  # not for DAG files
 
-        return build_facets(self._way, self._report)
+        return build_facets(self._datasets, self._report)
 
     def on_kill(self) -> None:
-        """Stop Spark, and remove what the task left on disk."""
+        """Stop Spark and delete the task's files."""
         try:
             if self._hook is not None:
                 super().on_kill()
@@ -292,10 +296,10 @@ class ConnectOperator(SparkSubmitOperator):
             if self._folder is not None:
                 remove_folder(self._folder)
 
-    def _take_rendered(self) -> None:
-        """Validate source, sink and shapes again, now that their templates are rendered.
+    def _validate_rendered(self) -> None:
+        """Validate source, sink and shapes again after their templates were rendered.
 
-        :raises ConfigError: with everything that is wrong with any of them.
+        :raises ConfigError: with every problem.
         """
         from airflow_provider_connect.shapes.chain import validate_shapes  # noqa: PLC0415  # not for DAG files
 
@@ -313,11 +317,11 @@ class ConnectOperator(SparkSubmitOperator):
             raise ConfigError("\n".join(problems))
         require_vendor_counts(self.source, self.rules.reconcile)
 
-    def _order(self, context: Context) -> RunSpec:
-        """Gather what the run needs. From now on the field ``days`` shows which days are meant.
+    def _build_spec(self, context: Context) -> RunSpec:
+        """Gather the inputs of the run. Sets the field ``days`` to the resolved days.
 
-        :raises ConfigError: if that cannot be told, or one of them has not begun.
-        :raises TaskDeferred: if they are not ready yet.
+        :raises ConfigError: the days cannot be determined, or one of them has not begun.
+        :raises TaskDeferred: the days are not ready.
         """
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
         from airflow_provider_connect.operators.lookback import find_lookback_days  # noqa: PLC0415
@@ -325,12 +329,12 @@ class ConnectOperator(SparkSubmitOperator):
         from airflow_provider_connect.operators.run import RunSpec  # noqa: PLC0415
         from airflow_provider_connect.shapes.chain import Chain  # noqa: PLC0415
 
-        now, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
-        days = resolve_days(self.days, context["dag_run"], self.source.timezone, now)
+        current_time, chain = dt.datetime.now(dt.UTC), Chain.of(self.shape)
+        days = resolve_days(self.days, context["dag_run"], self.source.timezone, current_time)
         self.days = format_days(days)
-        if (moment := ready_at(days, self.ready_after, now)) is not None:
-            self._defer_to(moment)
-        order = RunSpec(
+        if (ready_time := ready_at(days, self.ready_after, current_time)) is not None:
+            self._defer_to(ready_time)
+        spec = RunSpec(
             source=self.source,
             sink=self.sink,
             chain=chain,
@@ -354,20 +358,20 @@ class ConnectOperator(SparkSubmitOperator):
             metrics=Metrics.for_task(self.source, self.sink, context["ti"]),
             end_date=self.end_date,
         )
-        return replace(order, lookback=find_lookback_days(order, self.lookback_days, self.ready_after, context))
+        return replace(spec, lookback=find_lookback_days(spec, self.lookback_days, self.ready_after, context))
 
-    def _defer_to(self, moment: dt.datetime) -> NoReturn:
+    def _defer_to(self, ready_time: dt.datetime) -> NoReturn:
         from airflow.providers.standard.triggers.temporal import DateTimeTrigger  # noqa: PLC0415
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
-        self.log.info("Days %s are asked for from %s on, as ready_after says", self.days, moment.isoformat())
-        raise TaskDeferred(trigger=DateTimeTrigger(moment), method_name="go_on")
+        self.log.info("Days %s are not polled before %s (ready_after)", self.days, ready_time.isoformat())
+        raise TaskDeferred(trigger=DateTimeTrigger(ready_time), method_name="go_on")
 
     def _submit(self, submission: Submission, context: Context) -> None:
         for name, value in vars(submission).items():
             setattr(self, name, value)
-        self._hook = None  # Spark's operator would start the first submission again
-        # After a wait Airflow calls go_on() instead of execute(), and would take this for a nested operator.
+        self._hook = None  # otherwise Spark's operator would start the first submission again
+        # After a wait Airflow calls go_on() instead of execute(), and would see a nested operator here.
         token = ExecutorSafeguard.tracker.set(self)
         try:
             super().execute(context)
@@ -375,17 +379,16 @@ class ConnectOperator(SparkSubmitOperator):
             ExecutorSafeguard.tracker.reset(token)
             close_pipe(self._hook)
 
-    def _leave_report(self, error: ConnectError, context: Context, left: TaskProgress) -> None:
-        """Leave in XCom what a task that fails did, for who is told of the failure."""
+    def _push_failed_report(self, error: ConnectError, context: Context, progress: TaskProgress) -> None:
         from airflow_provider_connect.job import JobReport  # noqa: PLC0415
 
-        self._report = left.complete_report(self._report or JobReport(attempt=""))
+        self._report = progress.complete_report(self._report or JobReport(attempt=""))
         if not self.do_xcom_push:
             return
         try:
             context["ti"].xcom_push(FAILED_REPORT_KEY, self._report.summary_of(Failure.from_error(error)))
-        except Exception as another:  # noqa: BLE001  # this must not hide why the task failed
-            self.log.warning("The report could not be left in XCom: %s", Failure.from_error(another).message)
+        except Exception as push_error:  # noqa: BLE001  # must not hide the failure of the task
+            self.log.warning("Writing the report into XCom failed: %s", Failure.from_error(push_error).message)
 
     def _emit_event(self, context: Context, report: JobReport) -> None:
         event = context["outlet_events"][self.asset]
@@ -393,5 +396,5 @@ class ConnectOperator(SparkSubmitOperator):
             event.extra.update(report.summary())
         else:
             event.extra.update(report.totals())
-            others = ("unchanged", "superseded", "overtaken")
-            event.add_partitions([str(day.day) for day in report.days if day.status not in others])
+            not_written = ("unchanged", "superseded", "overtaken")
+            event.add_partitions([str(day.day) for day in report.days if day.status not in not_written])

@@ -1,7 +1,7 @@
-"""Options as the DAG file has them, before templates are rendered: what a stream's definition is made of.
+"""Options as the DAG file declares them, before templates are rendered: the parts of a stream's definition.
 
-The options that a function of ``@task.connect`` returns have no templates: it has put the run's dates in itself. So of
-these dates and instants count as one, else each day would have another definition.
+Options returned by a function of ``@task.connect`` have no templates, since the function inserts the run's dates
+itself. So all dates and instants in them count as equal. Otherwise each day would have another definition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DATE = r"\d{4}-\d\d-\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 _MOMENT = re.compile(rf"(?<![\w-])(?:{_DATE})(?:[T ]?\d\d:?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w-])")
 
 DeclaredBy = Literal["dag", "function"]
-"""Who has written options: a DAG file, with templates, or a function that a run has called."""
+"""Author of the options: a DAG file with templates, or a function called by a run."""
 
 
 class DeclaredOptions(NamedTuple):
@@ -33,9 +33,9 @@ class DeclaredOptions(NamedTuple):
     declared_by: DeclaredBy = "dag"
 
     def build_definition(self, source: Source, sink: Sink, chain: Chain, connections: Connections) -> StreamDefinition:
-        """Return the parts that decide the stream's rows. Takes 50 ms for each mask with a key.
+        """Build the definition that decides the stream's rows. Takes 50 ms for each mask with a key.
 
-        :param source: the same with its templates rendered, like ``sink`` and ``chain``.
+        :param source: the source with rendered templates, like ``sink`` and ``chain``.
         """
         digests = Shaping.of(chain, connections).digests(sink.target)
         keys = {name: digest for name, digest in digests.items() if name != "shapes"}
@@ -46,11 +46,11 @@ class DeclaredOptions(NamedTuple):
 
 
 def replace_moments(value: Any) -> Any:
-    """Return plain JSON with ``…`` in place of each date and instant in its texts."""
+    """Return plain JSON with ``…`` instead of each date and instant in its texts."""
     if isinstance(value, str):
         return _MOMENT.sub("…", value)
     if isinstance(value, Mapping):
-        return {name: replace_moments(inner) for name, inner in value.items()}
+        return {name: replace_moments(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [replace_moments(inner) for inner in value]
+        return [replace_moments(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""Takes people's rows out of what a stream has published, and keeps them out of later loads.
+"""Deletes people's rows from a stream's target and keeps them out of later loads.
 
 >>> print(erase(source, sink, ["u-17", "u-18"]))
 /data/lake/events has 1,204 rows of 31 days with 2 values of 'distinct_id'. Nothing was changed.
@@ -52,14 +52,13 @@ def erase(
 ) -> Erasure:
     """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
-    Jobs need not be stopped: a job that has polled such rows and not published them yet polls again. After an error,
-    repeat the call: it does the rest.
+    Jobs need not be stopped: a job that has polled such rows and not published them polls again. After an error, repeat
+    the call, which continues there.
 
-    :param source: names the stream: its options as the DAG has them.
-    :param values: as the source has them: texts, integers, decimals without a fraction, UUIDs. They are compared by
-        their text.
-    :param column: named as in the target or, if a shape renames it, as in the source.
-    :param shape: the shapes of the task. If one of them masks the column, rows with the hashes of the values count.
+    :param source: the stream's source, with the options of the DAG.
+    :param values: the source's values: texts, integers, decimals without a fraction, UUIDs. Compared by text.
+    :param column: column of the target or, if a shape renames it, of the source.
+    :param shape: the task's shapes. If one of them masks the column, rows with the values' hashes count.
     :param mode: ``count`` changes nothing.
     :param staging: the operator's option. Staged days there are among the places that may hold such rows.
     :param connections: connections of the sink and of the masks' keys, by id. By default Airflow's.
@@ -79,14 +78,14 @@ def erase(
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, resolved), _LOG.warning) as publisher:
         if not isinstance(publisher, Erases):
-            raise ConfigError(f"{type(sink).__name__} cannot erase: delete the rows in {sink.target} by its own means")
+            raise ConfigError(f"{type(sink).__name__} cannot erase. Delete the rows in {sink.target} yourself")
         rows = {} if mode == "erase" else publisher.find(column_shapes.name, texts)
         if not chain:
             _require_unmasked(publisher.ledger, sink.target, column_shapes.name)
         elif column_shapes.masks:
             _require_same_keys(publisher.ledger, sink.target, column_shapes, resolved)
         publisher.ledger.erased().require_same_shapes(shaping.column_digest, sink.target)
-        # Asked before it: an error after it would hide what was done.
+        # Listed before the erase: an error after it would hide its result.
         copies = (*publisher.copies(), *_staged(sink, key, staging, resolved))
         if mode == "erase":
             erasure = publisher.erase(column_shapes.name, texts, source.kind, shaping.column_digest)
@@ -95,7 +94,7 @@ def erase(
 
 
 def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
-    """Return the stage outside the sink; None if the sink has the stage, or this machine has no staged days."""
+    """Return the stage outside the sink. None if the sink has the stage, or this machine has no staged days."""
     if sink.stage_root(connections) is not None:
         return None
     if staging is not None:
@@ -112,8 +111,8 @@ def _staged(sink: Sink, key: StreamKey, staging: str | None, connections: Connec
     places = [] if stage is None else describe_staged_copies(stage)
     if staging is None:
         places.append(
-            f"days that wait in the temporary folders of workers ({local_stage_path(stage_name(key, sink.target))}), "
-            "where tasks have no staging=: the day's next load deletes them, or 'airflow connect sweep' on that machine"
+            f"staged days in the temporary folders of workers ({local_stage_path(stage_name(key, sink.target))}), "
+            "for tasks without staging=. The day's next load or 'airflow connect sweep' on that machine deletes them"
         )
     return places
 
@@ -135,7 +134,7 @@ def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
         )
     names = column_names(source)
     if names is not None and column_shapes.source is not None and column_shapes.source not in names:
-        hint = "" if chain else ". If a shape of the task makes it, give shape= as the task has it"
+        hint = "" if chain else ". If a shape of the task makes it, pass the task's shape="
         raise ConfigError(
             f"nothing was changed: the source's rows have no column {column_shapes.source!r}, so later loads could not "
             f"leave rows out by it. Name it as the source does: {suggest_nearest(column_shapes.source, names)}{hint}"
@@ -152,8 +151,8 @@ def _require_unmasked(ledger: Ledger, target: str, column: str) -> None:
     masked = _passes_masks(ledger) if definition is None else column in definition.shapes.get(MASKED, "").split(", ")
     if masked or any(part.shaping for part in ledger.erased().parts):
         raise ConfigError(
-            f"nothing was changed: a mask of the task may have hashed column {column!r} of {target}. Give shape= as "
-            "the task has it, so that the values are hashed in the same way"
+            f"nothing was changed: a mask of the task may have hashed column {column!r} of {target}. Pass the "
+            "task's shape=, so that the values are hashed in the same way"
         )
 
 
@@ -169,21 +168,21 @@ def _require_same_keys(ledger: Ledger, target: str, column_shapes: ColumnShapes,
     used = {digest for name, digest in digests.items() if name != "shapes"}
     if not used <= {*definition.shapes[MASK_KEYS].split(", ")}:
         raise ConfigError(
-            f"nothing was changed: rows of {target} were masked with another key than the one of shape=, so no row "
-            "would match. Give the key that they were loaded with, or first load the days again with the new key"
+            f"nothing was changed: rows of {target} were masked with another key than shape= has, so no row would "
+            "match. Use the key of the load, or first load the days again with the new key"
         )
 
 
 def _definition(ledger: Ledger) -> StreamDefinition | None:
-    """Return the definition of the stream's newest publish; None if it is not known."""
+    """Return the definition of the stream's newest publish. None if the ledger has none."""
     in_force = ledger.definition_in_force()
     return None if in_force is None else definitions_by_digest(ledger.notes()).get(in_force.digest)
 
 
 def _passes_masks(ledger: Ledger) -> bool:
-    """Tell from the ledger whether shapes masked values of the newest polled day.
+    """Return True if shapes masked values of the newest polled day, according to the ledger.
 
-    Days that an earlier version of this package loaded have no definition, but have counts of their shapes.
+    Days loaded by an earlier version of this package have no definition, but counts of their shapes.
     """
     for day in sorted(ledger.days(), reverse=True)[:_DAYS_LOOKED_AT]:
         row = ledger.row(day)

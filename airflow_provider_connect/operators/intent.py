@@ -1,9 +1,9 @@
-"""Which intent a task serves: retries, crashes and scheduler resets keep it, a clear changes it.
+"""Intent of a task instance. Retries, crashes and scheduler resets keep it, a clear changes it.
 
-Of all that a task can see, only ``dag_run.clear_number`` changes with each clear and each backfill that reprocesses,
-and with nothing else. It restarts at 0 when a run is deleted and made anew; ``dag_run.start_date`` tells those runs
-apart (both measured on Airflow 3.3.2). They only tell intents apart. Which answer is newer is for the ledger's
-generations to say (:mod:`airflow_provider_connect.publishing`).
+Of all values that a task can read, only ``dag_run.clear_number`` changes with each clear and each reprocessing
+backfill, and with nothing else. It restarts at 0 when a run is deleted and created again. ``dag_run.start_date``
+distinguishes those runs (both measured on Airflow 3.3.2). Intents have no order: the ledger's generations decide which
+answer is newer (:mod:`airflow_provider_connect.publishing`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 def intent_of(run: DagRunProtocol, task: RuntimeTaskInstanceProtocol) -> Intent:
     """Return the intent of a task instance.
 
-    :raises RetriableError: if Airflow has not told the run's start yet.
+    :raises RetriableError: Airflow has not set the run's start date yet.
     """
     if run.start_date is None:
         raise RetriableError(f"run {run.run_id!r} has no start date yet")
@@ -39,5 +39,5 @@ def intent_of(run: DagRunProtocol, task: RuntimeTaskInstanceProtocol) -> Intent:
 
 
 def new_attempt(intent: Intent) -> str:
-    """Return a unique name. It starts like the intent's token, so that a retry finds its earlier attempts."""
+    """Return a unique attempt name that starts with the intent's token, so a retry finds its earlier attempts."""
     return f"{intent.token[:16]}-{secrets.token_hex(4)}"

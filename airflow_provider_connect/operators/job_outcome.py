@@ -1,4 +1,4 @@
-"""What a Spark job did: its report, checked against the sink's ledger before it is believed; or why it left none."""
+"""Outcome of a Spark job: its report, checked against the sink's ledger, or the reason for a missing report."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _COLUMNS = (
 
 
 def read_report(config: JobConfig) -> JobReport | None:
-    """Return the report of a job that has ended; None if there is none, or only another attempt's."""
-    text = _read(config.report)
+    """Return the report of a job that has ended. None if it is missing or belongs to another attempt."""
+    text = _read_and_delete(config.report)
     if text is None:
         return None
     try:
@@ -39,31 +39,35 @@ def read_report(config: JobConfig) -> JobReport | None:
 
 
 def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
-    """Check a report of success against the days that were asked for, and against the sink's ledger.
+    """Check a report of success against the requested days and the sink's ledger.
 
-    A superseded day that was never published has no row in the ledger; a later day must have one instead.
+    A superseded day that was never published has no row in the ledger. A later day must have one instead.
 
-    :raises RetriableError: if a day is missing from either.
+    :raises RetriableError: a day is missing in the report or the ledger.
     """
     outcomes = {day.day: day for day in report.days}
-    lost = [str(day) for day in config.all_days if not _is_settled(outcomes.get(day.date))]
-    if lost:
-        raise RetriableError(f"the Spark job ended without an error, but did not report these days as done: {lost}")
+    unreported = [str(day) for day in config.all_days if not _is_settled(outcomes.get(day.date))]
+    if unreported:
+        raise RetriableError(
+            f"the Spark job ended without an error, but did not report these days as done: {unreported}"
+        )
     published = [outcome for outcome in report.days if outcome.status != "superseded"]
-    absent = [str(outcome.day) for outcome in published if not _is_in(ledger, outcome)]
-    if absent:
-        raise RetriableError(f"the Spark job reported days as published that the sink's ledger does not have: {absent}")
+    not_in_ledger = [str(outcome.day) for outcome in published if not _is_in(ledger, outcome)]
+    if not_in_ledger:
+        raise RetriableError(
+            f"the Spark job reported days as published that the sink's ledger does not have: {not_in_ledger}"
+        )
     superseded = [outcome.day for outcome in report.days if outcome.status == "superseded"]
     newest = max(ledger.days(), default=None) if superseded else None
-    stranded = [str(day) for day in superseded if newest is None or newest <= day]
-    if stranded:
+    without_later_day = [str(day) for day in superseded if newest is None or newest <= day]
+    if without_later_day:
         raise RetriableError(
-            f"the Spark job reported days as superseded, and the sink's ledger has no later day: {stranded}"
+            f"the Spark job reported days as superseded, and the sink's ledger has no later day: {without_later_day}"
         )
 
 
 def format_days(report: JobReport) -> str:
-    """Return the days of a report as a table in text."""
+    """Format the days of a report as a text table."""
     rows = [_COLUMNS, *(_cells(day) for day in report.days)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
@@ -90,15 +94,15 @@ def _is_settled(outcome: DayReport | None) -> bool:
 
 
 def _is_in(ledger: Ledger, outcome: DayReport) -> bool:
-    # Asked for "day", as for a snapshot the ledger may answer with another day's row. Only the generation counts.
+    # "day" also for snapshots, for which the ledger may return another day's row. Only the generation counts.
     newest = ledger.newest(outcome.day, "day")
     return newest is not None and newest.generation >= (outcome.generation or 1)
 
 
-def _read(location: str) -> str | None:
-    """Return a report's text, and delete it: in a shared place nobody else would."""
-    place, _, name = location.rpartition("/")
-    folder = Folder(place)
+def _read_and_delete(location: str) -> str | None:
+    """Return a report's text and delete the file, which no other process would delete in a shared folder."""
+    folder_url, _, name = location.rpartition("/")
+    folder = Folder(folder_url)
     try:
         text = folder.read(name).decode("utf-8")
     except FileNotFoundError:
@@ -107,80 +111,79 @@ def _read(location: str) -> str | None:
     return text
 
 
-_CODES = re.compile(r"\bError code is: (-?\d+)\.(?: Kubernetes spark exit code is: (-?\d+))?")
+_EXIT_CODES = re.compile(r"\bError code is: (-?\d+)\.(?: Kubernetes spark exit code is: (-?\d+))?")
 _OUTPUT = "Last spark-submit output:\n"
 _CAUSE = re.compile(r"^(?:Caused by: |Exception in thread \S+ )?(?:\w+\.)*[\w$]*(?:Error|Exception)\b")
 _OUT_OF_HEAP = 52  # org.apache.spark.util.SparkExitCode.OOM
 _CRASHES = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV, signal.SIGILL, signal.SIGFPE)
-_AFTERWARDS = "What is published stays, and the next try goes on from there"
+_NEXT_TRY = "Published days stay, and the next try continues after them"
 
 
 def explain_exit(failure: Exception) -> RetriableError | None:
-    """Return the error that says why Spark's driver is gone; None if the failure did not come from spark-submit.
+    """Return the reason why Spark's driver ended without a report. None if the failure did not come from spark-submit.
 
-    :param failure: what the Spark provider raised: the command line, the exit code, and the end of the output.
+    :param failure: the Spark provider's error with command line, exit code and the end of the output.
     """
-    code = _code(failure)
+    code = _exit_code(failure)
     if code is None:
         return None
-    if (killed := _killed(code, "before its job could report")) is not None:
+    if (killed := _kill_text(code, "before its job could report")) is not None:
         return RetriableError(killed)
-    return RetriableError(f"spark-submit ended with code {code} before its job could report{_said(str(failure))}.")
+    return RetriableError(
+        f"spark-submit ended with code {code} before its job could report{_cause_text(str(failure))}."
+    )
 
 
 def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
-    """Return the error that a job reported; if its JVM was killed, say so first, as the job only saw Spark vanish.
+    """Return the error that a job reported, preceded by a kill of its JVM, since the job only saw Spark vanish.
 
-    Errors that have nothing to do with that stay as they are: a person must act, a day is bad, or it was published
-    meanwhile.
+    Only retriable errors change. A wrong option, bad data or a concurrent publish has nothing to do with the kill.
     """
-    code = None if failure is None else _code(failure)
+    code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
         return reported
-    if (killed := _killed(code, "while its job was at work")) is None:
+    if (killed := _kill_text(code, "while its job was running")) is None:
         return reported
     retry_after = reported.retry_after_seconds if isinstance(reported, RetriableError) else None
-    return RetriableError(f"{killed} Its job said: {reported}", retry_after_seconds=retry_after)
+    return RetriableError(f"{killed} Its job reported: {reported}", retry_after_seconds=retry_after)
 
 
-def _code(failure: Exception) -> int | None:
-    """Return the exit code from the Spark provider's message; None if it has none."""
-    found = _CODES.search(str(failure))
+def _exit_code(failure: Exception) -> int | None:
+    """Return the exit code in the Spark provider's message. None if it has none."""
+    match = _EXIT_CODES.search(str(failure))
     # On Kubernetes spark-submit itself may succeed, and report the exit code of the driver's pod.
-    return None if found is None else int(found[1]) or int(found[2] or 0)
+    return None if match is None else int(match[1]) or int(match[2] or 0)
 
 
-def _killed(code: int, when: str) -> str | None:
-    """Say how the JVM was killed; None if it was not. ``when`` becomes part of the sentence."""
+def _kill_text(code: int, when: str) -> str | None:
+    """Describe how the JVM was killed. None if it was not. ``when`` becomes part of the sentence."""
     if code == _OUT_OF_HEAP:
-        return f"Spark's JVM ran out of its heap {when}: give it more with driver_memory=. {_AFTERWARDS}."
+        return f"Spark's JVM ran out of its heap {when}. Raise driver_memory=. {_NEXT_TRY}."
     # A shell reports a signal as its number plus 128.
     number = -code if code < 0 else code - 128
-    return f"{_what(number, when)} {_AFTERWARDS}." if number in signal.valid_signals() else None
+    return f"{_signal_text(number, when)} {_NEXT_TRY}." if number in signal.valid_signals() else None
 
 
-def _said(text: str) -> str:
-    """Return the line of spark-submit's output that names the cause: the first exception, else the last line."""
+def _cause_text(text: str) -> str:
+    """Return the line of spark-submit's output with the cause: the first exception, else the last line."""
     lines = [line.strip() for line in text.partition(_OUTPUT)[2].splitlines() if line.strip()]
     if not lines:
-        return "; see its output above"
+        return ". See its output above"
     causes = [line for line in lines if _CAUSE.match(line)]
-    return f": {(causes or lines[-1:])[0][:300]}; its output above says more"
+    return f": {(causes or lines[-1:])[0][:300]} (more in its output above)"
 
 
-def _what(number: int, when: str) -> str:
+def _signal_text(number: int, when: str) -> str:
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     if number == signal.SIGKILL:
         return (
-            f"Spark's driver, its JVM or its Python, was killed (SIGKILL) {when}: almost always "
-            "because the machine or the container ran out of memory (its events, or 'dmesg', say so). Give the worker "
-            "more memory, or let fewer tasks run at once (a pool, max_active_runs)."
+            f"Spark's driver (its JVM or its Python) was killed (SIGKILL) {when}, usually because the machine or the "
+            "container ran out of memory (check its events, or 'dmesg'). Give the worker more memory, or limit "
+            "concurrent tasks (a pool, max_active_runs)."
         )
     if number in _CRASHES:
         return (
-            f"Spark's driver crashed ({name}) {when}: its output above, or hs_err_pid*.log in the "
-            "task's working folder, says where. A full disk or memory has the same effect."
+            f"Spark's driver crashed ({name}) {when}. Its output above, or hs_err_pid*.log in the "
+            "task's working folder, shows the place. Also check for a full disk or memory."
         )
-    return (
-        f"Spark's driver was ended from outside ({name}) {when}: somebody, or whoever manages this machine, stopped it."
-    )
+    return f"Spark's driver was stopped from outside ({name}) {when}, by a person or by the management of this machine."

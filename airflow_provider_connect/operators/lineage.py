@@ -1,7 +1,7 @@
-"""What a task tells OpenLineage: from where to where, which columns, how many rows and bytes.
+"""OpenLineage facets of a task: datasets, columns, rows and bytes.
 
-Airflow's OpenLineage provider asks the operator once its task has ended; without that provider nothing here is called.
-There is nothing to tell at the start but the asset, which the provider takes from the task's outlets by itself.
+Airflow's OpenLineage provider calls the operator once its task has ended. Without that provider this module is not
+used. At the start only the asset is known, and the provider reads it from the task's outlets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """From where to where a task moves rows, as lineage calls it. No connection: Airflow shows operators to people."""
+    """Source and sink of a task as lineage datasets.
+
+    Contains no connection, since Airflow shows operators to people.
+    """
 
     source: Dataset
     sink: Dataset
 
     @classmethod
     def from_spec(cls, spec: RunSpec) -> DatasetPair | None:
-        """Return the way of an order; None if it has no name, for lineage must not fail a task."""
+        """Return the datasets of a run. None if they have no name: lineage must not fail a task."""
         try:
             source = spec.source.dataset(spec.connections[spec.source.conn_id])
             return cls(source, spec.sink.dataset(spec.connections))
@@ -41,66 +44,71 @@ class DatasetPair:
 
 
 def column_origins(report: JobReport | None) -> ColumnOrigins:
-    """Return what each column of the target is made of: the column of the same name, unless shapes say otherwise."""
+    """Return the source columns of each target column: the column of the same name, unless shapes change it."""
     if report is None:
         return {}
     return report.made_of or {name: (name,) for name in report.columns}
 
 
 def build_facets(datasets: DatasetPair | None, report: JobReport | None) -> OperatorLineage[Any, Any]:
-    """Return what the provider puts into its event.
+    """Build the provider's event of a task.
 
-    :param report: of what was done; None if nothing was, as the task failed before.
+    :param report: the task's report. None if the task failed before its job.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415  # an extra of the package
 
     if datasets is None:
         return OperatorLineage()
-    return OperatorLineage(inputs=[_input(datasets, report)], outputs=[_output(datasets, report)])
+    return OperatorLineage(inputs=[_input_dataset(datasets, report)], outputs=[_output_dataset(datasets, report)])
 
 
-def _input(way: DatasetPair, report: JobReport | None) -> InputDataset:
+def _input_dataset(datasets: DatasetPair, report: JobReport | None) -> InputDataset:
     from openlineage.client.event_v2 import InputDataset  # noqa: PLC0415
     from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics  # noqa: PLC0415
 
-    told: dict[str, Any] = {}
+    statistics_facet: dict[str, Any] = {}
     if report is not None:
-        # What an earlier try has published, this one has not read: the ledger told its figures.
-        read = [day for day in report.days if day.status != "already_published"]
-        told["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(
-            rowCount=sum(day.rows_read for day in read), size=sum(day.raw_bytes for day in read)
+        # Days published by an earlier try were not read by this one. Their figures come from the ledger.
+        days_read = [day for day in report.days if day.status != "already_published"]
+        statistics_facet["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(
+            rowCount=sum(day.rows_read for day in days_read), size=sum(day.raw_bytes for day in days_read)
         )
     types = report.columns if report is not None else {}
-    return InputDataset(*way.source, facets=_schema(types, types), inputFacets=told)
+    return InputDataset(*datasets.source, facets=_schema_facet(types, types), inputFacets=statistics_facet)
 
 
-def _output(way: DatasetPair, report: JobReport | None) -> OutputDataset:
+def _output_dataset(datasets: DatasetPair, report: JobReport | None) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415
     from openlineage.client.facet_v2 import column_lineage_dataset as lineage  # noqa: PLC0415
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics  # noqa: PLC0415
 
-    told: dict[str, Any] = {}
+    statistics_facet: dict[str, Any] = {}
     if report is not None:
-        # What was there already, or was found unchanged, this task has not written.
-        written = [day for day in report.days if day.status == "published"]
-        told["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
-            rowCount=sum(day.rows_written for day in written), size=sum(day.stage_bytes for day in written)
+        # Days that were already there or unchanged were not written by this task.
+        days_written = [day for day in report.days if day.status == "published"]
+        statistics_facet["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
+            rowCount=sum(day.rows_written for day in days_written), size=sum(day.stage_bytes for day in days_written)
         )
     if report is not None and report.result_columns is not None:
-        # What a transform makes its columns of, only it knows.
-        return OutputDataset(*way.sink, facets=_schema(report.result_columns, report.result_columns), outputFacets=told)
-    of_columns = {
+        # The origin of a transform's columns is unknown.
+        schema_facet = _schema_facet(report.result_columns, report.result_columns)
+        return OutputDataset(*datasets.sink, facets=schema_facet, outputFacets=statistics_facet)
+    column_fields = {
         name: lineage.Fields(
             inputFields=[
-                lineage.InputField(*way.source, field=each, transformations=[_transformation(name, each)])
-                for each in sources
+                lineage.InputField(*datasets.source, field=column, transformations=[_transformation(name, column)])
+                for column in source_columns
             ]
         )
-        for name, sources in column_origins(report).items()
+        for name, source_columns in column_origins(report).items()
     }
-    about = {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=of_columns)} if of_columns else {}
-    staged = (report.staged_columns or report.columns) if report is not None else {}
-    return OutputDataset(*way.sink, facets=_schema(staged, staged) | about, outputFacets=told)
+    lineage_facet = {"columnLineage": lineage.ColumnLineageDatasetFacet(fields=column_fields)} if column_fields else {}
+    staged_columns = (report.staged_columns or report.columns) if report is not None else {}
+    return OutputDataset(
+        *datasets.sink,
+        facets=_schema_facet(staged_columns, staged_columns) | lineage_facet,
+        outputFacets=statistics_facet,
+    )
 
 
 def _transformation(name: str, source: str) -> Any:
@@ -109,7 +117,7 @@ def _transformation(name: str, source: str) -> Any:
     return lineage.Transformation(type="DIRECT", subtype="IDENTITY" if name == source else "TRANSFORMATION")
 
 
-def _schema(names: Iterable[str], types: Mapping[str, str]) -> dict[str, Any]:
+def _schema_facet(names: Iterable[str], types: Mapping[str, str]) -> dict[str, Any]:
     from openlineage.client.facet_v2 import schema_dataset  # noqa: PLC0415
 
     fields = [schema_dataset.SchemaDatasetFacetFields(name=name, type=types.get(name)) for name in names]

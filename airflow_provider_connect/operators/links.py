@@ -1,4 +1,4 @@
-"""The button beside a task in Airflow's UI that leads to what it published."""
+"""Button of a task in Airflow's UI that opens its last publish."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class PublishedLink(BaseOperatorLink):
-    """Leads to the task's last publish in the sink's own console, if it has one.
+    """Link to the task's last publish in the sink's own console, if it has one.
 
-    Airflow asks for the link in the task's process, after it has run, and keeps it as an XCom.
+    Airflow calls it in the task's process after the run and keeps the link as an XCom.
     """
 
     name = "Published"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:
-        """Return the link of the newest day that has one; else an empty text."""
+        """Return the link of the newest day that has one, else an empty text."""
         return str(getattr(operator, "published_link", ""))

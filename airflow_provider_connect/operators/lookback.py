@@ -1,7 +1,7 @@
-"""Which days before its window a run loads again: those that late rows may have reached since they were polled.
+"""Days before its window that a run loads again: those with possible late rows since their last poll.
 
-Thirty runs of a catchup, each with three days of lookback, must not poll 120 days. So a day is left alone if somebody
-has polled it since the end of the run's own window: what a later run would find by looking back, that poll has found.
+Thirty runs of a catchup, each with three days of lookback, must not poll 120 days. So a day is skipped if it was polled
+after the end of the run's own window: that poll has all rows that a lookback of this run could find.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BACKFILL = "backfill"
 def find_lookback_days(
     spec: RunSpec, lookback_days: LookbackDays, ready_after: dt.timedelta | None, context: Context
 ) -> tuple[Day, ...]:
-    """Return the days before the window that the run loads again, oldest first; none in a backfill's run.
+    """Return the days before the window that the run loads again, oldest first. Empty in a backfill's run.
 
     :raises ConnectError: the sink's ledger cannot be read.
     """
@@ -44,26 +44,26 @@ def find_lookback_days(
     candidates = days_before_window(spec.days, MAX_LATE_DAYS if lookback_days == "measured" else lookback_days, origin)
     if not candidates:
         return ()
-    asked = days_to_measure(spec.days) if lookback_days == "measured" else candidates
+    ledger_days = days_to_measure(spec.days) if lookback_days == "measured" else candidates
     key = StreamKey(connector=source.name, stream=source.stream_key)
     with closing_quietly(sink.open(key, spec.connections), lambda text: log.warning("%s", text)) as publisher:
-        rows = publisher.ledger.between(asked[0].date, asked[-1].date)
+        rows = publisher.ledger.between(ledger_days[0].date, ledger_days[-1].date)
     if lookback_days == "measured":
-        found = measure_lookback(asked, rows)
-        log.info("lookback_days='measured' finds %s", found.reason)
-        near, probed = days_before_window(spec.days, found.days, origin), probe_days(spec.days)
-        candidates = [day for day in candidates if day in near or day in probed]
-    chosen = days_not_polled_since(candidates, rows, spec.days[-1].end + (ready_after or dt.timedelta(0)))
+        length = measure_lookback(ledger_days, rows)
+        log.info("lookback_days='measured': looking back %s", length.reason)
+        days_in_reach, probed_days = days_before_window(spec.days, length.days, origin), probe_days(spec.days)
+        candidates = [day for day in candidates if day in days_in_reach or day in probed_days]
+    stale_days = days_not_polled_since(candidates, rows, spec.days[-1].end + (ready_after or dt.timedelta(0)))
     log.info(
-        "Looks back at %s: loads %s again",
+        "Lookback over %s: loading %s again",
         " and ".join(map(format_days, group_days(candidates, len(candidates)))),
-        ", ".join(map(str, chosen)) or "none of them, as none is published that was not polled since",
+        ", ".join(map(str, stale_days)) or "no day, since each published one was polled later",
     )
-    return chosen
+    return stale_days
 
 
 def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date | None) -> list[Day]:
-    """Return the days that lie so many days before a window, but not before the origin."""
+    """Return up to ``lookback_days`` days before a window, not before the origin."""
     first, last = days[0].date - ONE_DAY * lookback_days, days[0].date - ONE_DAY
     if origin is not None:
         first = max(first, origin)
@@ -71,9 +71,9 @@ def days_before_window(days: Sequence[Day], lookback_days: int, origin: dt.date 
 
 
 def days_not_polled_since(days: Iterable[Day], rows: Iterable[LedgerRow], moment: dt.datetime) -> tuple[Day, ...]:
-    """Return the days that the ledger has, and that were polled before a moment only.
+    """Return the days in the ledger whose last poll was before a moment.
 
-    A row that does not say when it was polled goes by when it was published. One that says neither is left alone.
+    A row without a time of polling counts by its time of publishing. A day without either is left out.
     """
-    asked = {row.day: row.polled_at or row.published_at for row in rows}
-    return tuple(day for day in days if (at := asked.get(day.date)) is not None and at < moment)
+    polled_at = {row.day: row.polled_at or row.published_at for row in rows}
+    return tuple(day for day in days if (time := polled_at.get(day.date)) is not None and time < moment)

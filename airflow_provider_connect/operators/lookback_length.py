@@ -1,9 +1,9 @@
-"""How many days a run must look back: what the last days' rows say about how late they came.
+"""Computes how many days a run must look back, from the lateness of rows in the last days.
 
-A day that is loaded once more N days later gets the rows that came until then. Nobody sees what comes later still, so
-that N could never grow. So ``"measured"`` also loads the day :data:`.MAX_LATE_DAYS` before once more, as a probe. That day
-is *whole* then. The probe also brings what the short lookback left: N decides how soon a late row is there, not whether
-it ever is.
+A day that is loaded again N days later gets the rows that arrived until then. Later rows would never be seen, so N
+could never grow. So ``"measured"`` also loads the day :data:`.MAX_LATE_DAYS` before again, as a probe. The probed day
+then counts as *whole*, and gets the rows that a short lookback missed: N decides how soon a late row is loaded, not
+whether.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from airflow_provider_connect.stage.counts import LATE_COUNTS, MAX_LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day
 
 MEASURED_DAYS = 14
-"""How many of the newest whole days count: two weeks hold each weekday twice."""
+"""Number of newest whole days that count. Two weeks contain each weekday twice."""
 
 MIN_WHOLE_DAYS = 7
-"""How many whole days there must be."""
+"""Smallest number of whole days for a measurement."""
 
 LATE_ROWS_ONE_IN = 10_000
-"""Which share of the sent rows may come later than a lookback reaches: one in so many. The probe brings these."""
+"""One in this many sent rows may come later than the lookback reaches. The probe loads these."""
 
 
 @dataclass(frozen=True)
 class LookbackLength:
-    """What was found.
+    """Measured length of the lookback.
 
-    :param days: how many days to look back.
-    :param text: why, for the log.
+    :param days: number of days to look back.
+    :param reason: the figures behind it, for the log.
     """
 
     days: int
@@ -40,65 +40,76 @@ class LookbackLength:
 
 def days_to_measure(days: Sequence[Day]) -> tuple[Day, ...]:
     """Return the days before a window whose ledger rows :func:`measure_lookback` needs, oldest first."""
-    before = range(MAX_LATE_DAYS + MEASURED_DAYS, 0, -1)
-    return tuple(Day(date=days[0].date - ONE_DAY * back, zone=days[0].zone) for back in before)
+    offsets = range(MAX_LATE_DAYS + MEASURED_DAYS, 0, -1)
+    return tuple(Day(date=days[0].date - ONE_DAY * offset, zone=days[0].zone) for offset in offsets)
 
 
 def probe_days(days: Sequence[Day]) -> tuple[Day, ...]:
-    """Return the days before a window that are whole once they are loaded with it."""
+    """Return the days before a window that become whole when they are loaded with it."""
     shifted = (Day(date=day.date - ONE_DAY * MAX_LATE_DAYS, zone=day.zone) for day in days)
     return tuple(day for day in shifted if day.date < days[0].date and day.hours > 0)
 
 
 def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> LookbackLength:
-    """Return how many days a run must look back, from 1 to :data:`.MAX_LATE_DAYS`; that many if too little is known.
+    """Return how many days a run must look back, from 1 to :data:`.MAX_LATE_DAYS`.
 
-    Too short a lookback would be a guess, and one of full length costs requests for a few days only: it loads just the
-    days from which one learns.
+    With too few whole days it is the maximum. The maximum costs requests for a few days only, since it loads exactly
+    the days that the measurement needs.
 
     :param days: see :func:`days_to_measure`.
-    :param rows: what the ledger has of them.
+    :param rows: the ledger's rows of these days.
     """
-    known = {row.day: row for row in rows if _tells_late_rows(row)}
-    there = [(day, known[day.date]) for day in days if day.date in known]
-    whole = [row for day, row in there if _is_whole(day, row)][-MEASURED_DAYS:]
-    young = [row for day, row in there if not _is_whole(day, row)]
-    if len(whole) < MIN_WHOLE_DAYS:
+    usable_rows = {row.day: row for row in rows if _has_late_rows_counted(row)}
+    days_with_rows = [(day, usable_rows[day.date]) for day in days if day.date in usable_rows]
+    whole_rows = [row for day, row in days_with_rows if _is_whole(day, row)][-MEASURED_DAYS:]
+    young_rows = [row for day, row in days_with_rows if not _is_whole(day, row)]
+    if len(whole_rows) < MIN_WHOLE_DAYS:
         return LookbackLength(
             MAX_LATE_DAYS,
-            f"{MAX_LATE_DAYS} days, the most there are: only {len(whole)} of the days from {days[0]} to {days[-1]} were "
-            f"loaded {MAX_LATE_DAYS} days after their end or later, with late rows counted, and {MIN_WHOLE_DAYS} are needed to "
-            "tell",
+            f"{MAX_LATE_DAYS} days, the maximum: only {len(whole_rows)} of the days from {days[0]} to {days[-1]} were "
+            f"loaded at least {MAX_LATE_DAYS} days after their end with late rows counted, and the measurement needs "
+            f"{MIN_WHOLE_DAYS}",
         )
-    # Of a younger day more may come, so it can only make the lookback longer.
-    found, shown = max(((_needed(some), some) for some in (whole, young)), key=lambda each: each[0])
-    total, late = sum(rows_from_vendor(row) for row in shown), [_late(shown, name) for name in LATE_COUNTS]
-    what = f"of {total:,} rows of {len(shown)} days from {shown[0].day} to {shown[-1].day}"
-    rest = f"{late[found - 1]:,} came {found} days after their own was over, or later"
-    return LookbackLength(found, f"{found} days: {what}, {rest}; 1 in {LATE_ROWS_ONE_IN:,} may")
+    # A younger day may still get rows, so it can only make the lookback longer.
+    length, decisive_rows = max(
+        ((_shortest_lookback(rows_of_age), rows_of_age) for rows_of_age in (whole_rows, young_rows)),
+        key=lambda candidate: candidate[0],
+    )
+    total_rows, late_rows = (
+        sum(rows_from_vendor(row) for row in decisive_rows),
+        [_count_late(decisive_rows, name) for name in LATE_COUNTS],
+    )
+    row_text = (
+        f"of {total_rows:,} rows of {len(decisive_rows)} days from {decisive_rows[0].day} to {decisive_rows[-1].day}"
+    )
+    late_text = f"{late_rows[length - 1]:,} came at least {length} days after the end of their day"
+    return LookbackLength(length, f"{length} days: {row_text}, {late_text}. The limit is 1 in {LATE_ROWS_ONE_IN:,}")
 
 
-def _tells_late_rows(row: LedgerRow) -> bool:
-    """Tell whether a row has late rows, and the rows that these are some of: those that the vendor sent.
+def _has_late_rows_counted(row: LedgerRow) -> bool:
+    """Return True if a row counts late rows, and the sent rows that contain them.
 
-    Late rows are counted as they come, before shapes. Some versions of this package did not record how many rows shapes
-    left out, and such a row may have fewer rows than late ones.
+    Late rows are counted on arrival, before shapes. Some versions of this package did not record how many rows shapes
+    left out, so such a row may have fewer rows than late ones.
     """
     late = row.counts.get(LATE_COUNTS[0])
     return late is not None and rows_from_vendor(row) > 0 and late <= rows_from_vendor(row)
 
 
 def _is_whole(day: Day, row: LedgerRow) -> bool:
-    asked = row.polled_at or row.published_at
-    return asked is not None and asked >= Day(date=day.date + ONE_DAY * MAX_LATE_DAYS, zone=day.zone).end
+    polled_at = row.polled_at or row.published_at
+    return polled_at is not None and polled_at >= Day(date=day.date + ONE_DAY * MAX_LATE_DAYS, zone=day.zone).end
 
 
-def _needed(rows: Sequence[LedgerRow]) -> int:
-    """Return the shortest lookback that leaves no more than the share that may be left."""
+def _shortest_lookback(rows: Sequence[LedgerRow]) -> int:
     total = sum(rows_from_vendor(row) for row in rows)
-    enough = (n for n, name in enumerate(LATE_COUNTS, start=1) if _late(rows, name) * LATE_ROWS_ONE_IN <= total)
-    return next(enough, MAX_LATE_DAYS)
+    sufficient = (
+        length
+        for length, name in enumerate(LATE_COUNTS, start=1)
+        if _count_late(rows, name) * LATE_ROWS_ONE_IN <= total
+    )
+    return next(sufficient, MAX_LATE_DAYS)
 
 
-def _late(rows: Sequence[LedgerRow], name: str) -> int:
+def _count_late(rows: Sequence[LedgerRow], name: str) -> int:
     return sum(row.counts.get(name, 0) for row in rows)

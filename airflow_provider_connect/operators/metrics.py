@@ -1,7 +1,7 @@
-"""What a task tells Airflow's metrics; ``docs/metrics.md`` lists it.
+"""Metrics of a task, as listed in ``docs/metrics.md``.
 
-Airflow sends them to StatsD or OpenTelemetry, with tags where those are enabled. Names without tags, which Airflow
-calls legacy names, end with DAG and task, and are sent as long as Airflow's own are (``[metrics] legacy_names_on``).
+Airflow sends them to StatsD or OpenTelemetry, with tags if those are enabled. Names without tags (Airflow's legacy
+names) end with DAG and task, and are sent as long as Airflow's own are (``[metrics] legacy_names_on``).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True)
 class Metrics:
-    """The metrics of one task. None of them may fail it.
+    """Metrics of one task. An error while sending is logged and does not fail the task.
 
-    :param tags: Airflow's own tags of the task, and ours.
+    :param tags: Airflow's own tags of the task, and the connector's.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -48,12 +48,12 @@ class Metrics:
 
         :param task: the running task instance.
         """
-        own = {"connector": source.name, "stream": source.stream_key[:_LONGEST_TAG], "sink": sink.name}
-        airflows = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
-        return cls(airflows | {name: _NOT_IN_TAGS.sub("_", text) for name, text in own.items()})
+        connect_tags = {"connector": source.name, "stream": source.stream_key[:_LONGEST_TAG], "sink": sink.name}
+        airflow_tags = getattr(task, "stats_tags", None) or {"dag_id": task.dag_id, "task_id": task.task_id}
+        return cls(airflow_tags | {name: _NOT_IN_TAGS.sub("_", text) for name, text in connect_tags.items()})
 
     def send_job(self, report: JobReport) -> None:
-        """Tell what one Spark job did, also if it failed. Days that it found published count as nothing."""
+        """Send the figures of one Spark job, failed or not. Days published by an earlier try do not count."""
         published = [day for day in report.days if day.status == "published"]
         counts = {
             "days": len(published),
@@ -66,45 +66,45 @@ class Metrics:
             "poll": sum(day.poll_seconds for day in published),
             "publish": sum(day.publish_seconds for day in published),
         }
-        with _quietly():
+        with _log_errors():
             for name, count in counts.items():
                 self._send("incr", name, count)
-            for phase, took in seconds.items():
-                self._send("timing", "phase", dt.timedelta(seconds=took), phase=phase)
+            for phase, duration in seconds.items():
+                self._send("timing", "phase", dt.timedelta(seconds=duration), phase=phase)
 
     def send_lag(self, offset: Offset, zone_name: str, schedule: Schedule) -> None:
-        """Tell how far the stream is behind."""
-        with _quietly():
+        """Send the stream's lag in days."""
+        with _log_errors():
             yesterday = dt.datetime.now(zone(zone_name)).date() - ONE_DAY
             days = offset.settled.lag_days(yesterday, schedule)
             if days is not None:
                 self._send("gauge", "lag_days", days)
 
     def send_quota_left(self, requests: int) -> None:
-        """Tell how many requests of the quota nobody holds now."""
-        with _quietly():
+        """Send the number of unreserved requests of the quota."""
+        with _log_errors():
             self._send("gauge", "quota.left", requests)
 
     def send_quota_wait(self) -> None:
-        """Tell that the task waits for requests."""
-        with _quietly():
+        """Count a wait for requests."""
+        with _log_errors():
             self._send("incr", "quota.waits", 1)
 
-    def _send(self, kind: str, name: str, value: Any, **more: str) -> None:
+    def _send(self, kind: str, name: str, value: Any, **extra_tags: str) -> None:
         from airflow.sdk.configuration import conf  # noqa: PLC0415  # not for DAG files
         from airflow.sdk.observability import stats  # noqa: PLC0415
 
         send: Callable[..., None] = getattr(stats, kind)
-        send(f"{_PREFIX}.{name}", value, tags={**self.tags, **more})
+        send(f"{_PREFIX}.{name}", value, tags={**self.tags, **extra_tags})
         if conf.getboolean("metrics", "legacy_names_on", fallback=True):
             # As in Airflow's own names, a dot within a part would look like two parts.
-            parts = [*more.values(), self.tags.get("dag_id", ""), self.tags.get("task_id", "")]
-            end = ".".join(_NOT_IN_NAMES.sub("_", part.replace(".", "__")) for part in parts if part)
-            send(f"{_PREFIX}.{name}.{end}", value)
+            parts = [*extra_tags.values(), self.tags.get("dag_id", ""), self.tags.get("task_id", "")]
+            suffix = ".".join(_NOT_IN_NAMES.sub("_", part.replace(".", "__")) for part in parts if part)
+            send(f"{_PREFIX}.{name}.{suffix}", value)
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _log_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001  # metrics must not fail a task

@@ -1,7 +1,7 @@
-"""Which Airflow asset stands for what a task writes; for a mapped task, one for each of its instances.
+"""Airflow assets of a task's targets. A mapped task has one for each of its instances.
 
-Airflow accepts events only for assets that it saw when it read the DAG file, where they are outlets of the mapped task.
-An instance emits an event for each outlet *it* has, so of these it must keep only the asset of its own sink.
+Airflow accepts events only for assets that it read from the DAG file as outlets of the mapped task. An instance emits
+an event for each outlet *it* has, so it may only have the asset of its own sink.
 """
 
 from __future__ import annotations
@@ -23,85 +23,89 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions._internal.expandinput import ExpandInput
     from airflow.sdk.definitions.mappedoperator import MappedOperator
 
-_WRITES = ("sink", "asset")
-_GIVE = "give asset=Asset(…), which then stands for what the task writes"
+_TARGET_ARGUMENTS = ("sink", "asset")
+_REMEDY = "Pass asset=Asset(…) for the target"
 
 
 def asset_of(sink: Sink, asset: Asset | None) -> Asset:
-    """Return the asset of what a task writes: the user's, or else the sink's.
+    """Return the asset of a task's target: the user's, else the sink's.
 
-    :raises ConfigError: if there is no asset from the user and the sink's target is a template.
+    :raises ConfigError: the user gave no asset, and the sink's target is a template.
     """
     if asset is None and has_template(sink.target):
-        raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is not known yet: {_GIVE}")
+        raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is unknown. {_REMEDY}")
     return asset or Asset(uri=sink.asset_uri)
 
 
 class MappedOutlets(list[Any]):
     """Outlets of a mapped task: the user's, and the assets that its instances write.
 
-    :param given: the user's outlets. One with the URI of an instance's asset replaces it.
-    :param written: the assets of the instances.
+    :param user_outlets: the user's outlets. One with the URI of an instance's asset replaces it.
+    :param instance_assets: the assets of the instances.
     """
 
     def __init__(self, user_outlets: list[Any], instance_assets: Iterable[Asset]) -> None:
-        self.written = list({asset.uri: _known(asset, user_outlets) for asset in instance_assets}.values())
-        self.user_outlets = [outlet for outlet in user_outlets if outlet not in self.written]
-        super().__init__([*self.user_outlets, *self.written])
+        assets = {asset.uri: _same_uri_asset(asset, user_outlets) for asset in instance_assets}
+        self.instance_assets = list(assets.values())
+        self.user_outlets = [outlet for outlet in user_outlets if outlet not in self.instance_assets]
+        super().__init__([*self.user_outlets, *self.instance_assets])
 
     def outlets_of_instance(self, asset: Asset) -> list[Any]:
         """Return the outlets of the instance that writes ``asset``.
 
-        :raises ConfigError: if Airflow did not see it when it read the DAG file.
+        :raises ConfigError: the asset was unknown when Airflow read the DAG file.
         """
-        own = _known(asset, self.written)
-        if own not in self.written:
-            raise ConfigError(f"asset {asset.uri!r} of this mapped task was not known when its DAG was read: {_GIVE}")
-        return [*self.user_outlets, own]
+        instance_asset = _same_uri_asset(asset, self.instance_assets)
+        if instance_asset not in self.instance_assets:
+            raise ConfigError(
+                f"asset {asset.uri!r} of this mapped task was unknown when Airflow read its DAG. {_REMEDY}"
+            )
+        return [*self.user_outlets, instance_asset]
 
 
 def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
-    """Return a task's outlets, what it writes among them, and the asset of what it writes.
+    """Return a task's outlets including its target's asset, and that asset.
 
-    If the user has an outlet with the same URI, that is the asset.
+    A user's outlet with the same URI is used as the asset.
     """
-    given = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
-    own = _known(asset, given)
-    return (given if own in given else [*given, own]), own
+    user_outlets = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
+    task_asset = _same_uri_asset(asset, user_outlets)
+    return (user_outlets if task_asset in user_outlets else [*user_outlets, task_asset]), task_asset
 
 
 class ConnectPartial(OperatorPartial):
-    """What :meth:`ConnectOperator.partial` returns: an operator that is yet to be mapped."""
+    """Unmapped operator that :meth:`ConnectOperator.partial` returns."""
 
     def expand(self, **mapped_kwargs: Any) -> MappedOperator:
-        """Map over lists of arguments, as every operator does."""
-        self._expand_called = True  # even if it is refused: a warning that it was never mapped would hide why
+        """Map over lists of arguments, as for any operator."""
+        self._expand_called = True  # even if it is refused: a warning about a missing expand() would hide the reason
         require_known_arguments(self.operator_class, mapped_kwargs)
         return super().expand(**mapped_kwargs)
 
     def _expand(self, expand_input: ExpandInput, *, strict: bool) -> MappedOperator:
-        """Make the mapped task, with the assets of all its instances as outlets."""
         self._expand_called = True
-        written = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
-        self.kwargs["outlets"] = MappedOutlets(_as_list(self.kwargs["outlets"]), written)
+        instance_assets = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
+        self.kwargs["outlets"] = MappedOutlets(_as_list(self.kwargs["outlets"]), instance_assets)
         return super()._expand(expand_input, strict=strict)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield each instance's sink and asset. A value of another task is yielded as its placeholder."""
+        """Yield each instance's sink and asset. Another task's output is yielded as its placeholder."""
         fixed = self.kwargs.get("sink"), self.kwargs.get("asset")
-        if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each of the others
+        if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each value of the others
             lists = {name: _values(values) for name, values in mapped.items()}
             for name, values in lists.items():
                 for value in values:
                     self._require({name: value}, ())
             yield from itertools.product(
-                *(lists.get(name, [value]) for name, value in zip(_WRITES, fixed, strict=True))
+                *(lists.get(name, [value]) for name, value in zip(_TARGET_ARGUMENTS, fixed, strict=True))
             )
         elif isinstance(mapped, Sequence):  # of expand_kwargs()
-            for each in mapped:
-                if isinstance(each, Mapping):
-                    self._require(each, each)
-                    yield tuple(each.get(name, value) for name, value in zip(_WRITES, fixed, strict=True))
+            for arguments in mapped:
+                if isinstance(arguments, Mapping):
+                    self._require(arguments, arguments)
+                    yield tuple(
+                        arguments.get(name, value) for name, value in zip(_TARGET_ARGUMENTS, fixed, strict=True)
+                    )
                 else:
                     yield fixed
         else:
@@ -109,31 +113,32 @@ class ConnectPartial(OperatorPartial):
 
     def _require(self, arguments: Mapping[str, Any], names: Iterable[str]) -> None:
         require_known_arguments(self.operator_class, names)
-        require_valid_values(self.operator_class.__name__, {k: v for k, v in arguments.items() if not _comes_later(v)})
+        require_valid_values(
+            self.operator_class.__name__, {k: v for k, v in arguments.items() if not _is_placeholder(v)}
+        )
 
     def _asset(self, sink: Any, asset: Any) -> Asset:
         if isinstance(asset, Asset):
             return asset
         if asset is None and isinstance(sink, Sink):
             return asset_of(sink, None)
-        later = "asset" if asset is not None else "sink"
+        unknown = "asset" if asset is not None else "sink"
         raise ConfigError(
-            f"{self.operator_class.__name__}: {later} of mapped task {self.kwargs['task_id']!r} is not in the DAG "
-            f"file, so the assets it writes are not known when that is read: name its sinks there, or {_GIVE}"
+            f"{self.operator_class.__name__}: {unknown} of mapped task {self.kwargs['task_id']!r} is not in the DAG "
+            f"file, so Airflow cannot know its assets. Name its sinks there, or pass asset=Asset(…)"
         )
 
 
 def _values(values: Any) -> list[Any]:
-    return [values] if _comes_later(values) else list(values.items() if isinstance(values, Mapping) else values)
+    return [values] if _is_placeholder(values) else list(values.items() if isinstance(values, Mapping) else values)
 
 
-def _comes_later(value: object) -> bool:
-    """Tell whether another task will provide a value."""
+def _is_placeholder(value: object) -> bool:
     return isinstance(value, ResolveMixin)
 
 
-def _known(asset: Asset, outlets: Iterable[Any]) -> Asset:
-    return next((each for each in outlets if isinstance(each, Asset) and each.uri == asset.uri), asset)
+def _same_uri_asset(asset: Asset, outlets: Iterable[Any]) -> Asset:
+    return next((outlet for outlet in outlets if isinstance(outlet, Asset) and outlet.uri == asset.uri), asset)
 
 
 def _as_list(outlets: Any) -> list[Any]:

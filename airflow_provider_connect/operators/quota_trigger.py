@@ -1,4 +1,4 @@
-"""What a task that waits for requests leaves in the triggerer: it looks for room, and takes none."""
+"""Trigger of a task that waits for requests. Checks for room without a reservation."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from airflow_provider_connect.hooks.variables import VariableStore
 from airflow_provider_connect.polling.quota.limits import Quota, QuotaClaim
 from airflow_provider_connect.polling.quota.turns import Turns
 
-_LOOKS_IN_A_SPAN = 60
+_CHECKS_PER_PERIOD = 60
 
 
 class QuotaTrigger(BaseTrigger):
-    """Fires when there may be room; the task then reserves, and comes back if another was quicker.
+    """Fires when the quota may have room. The task then reserves, or waits again if another task was faster.
 
     :param quota: the fields of a :class:`.Quota`.
-    :param want: the fields of a :class:`.QuotaClaim`.
-    :param until: when there is room if nobody gives any back, in seconds since 1970.
+    :param want: the fields of a :class:`.Want`.
+    :param until: time when there is room if no task returns requests, in seconds since 1970.
     """
 
     def __init__(self, quota: dict[str, Any], want: dict[str, Any], until: float) -> None:
@@ -30,27 +30,27 @@ class QuotaTrigger(BaseTrigger):
         self.quota, self.want, self.until = quota, want, until
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return what the trigger is made of again."""
+        """Return the class path and the arguments of the trigger."""
         fields = {"quota": self.quota, "want": self.want, "until": self.until}
         return f"{type(self).__module__}.{type(self).__qualname__}", fields
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look now and then, and keep the task's place in the queue meanwhile."""
+        """Check for room from time to time and keep the task's place in the queue."""
         turns, want = Turns(VariableStore(), Quota(**self.quota)), QuotaClaim(**self.want)
-        until, pause, failed = self.until, turns.quota.seconds / _LOOKS_IN_A_SPAN, 0
+        until, pause, failures = self.until, turns.quota.seconds / _CHECKS_PER_PERIOD, 0
         while True:
             await asyncio.sleep(max(0.0, min(until - time.time(), pause)))
             try:
                 has_room = await sync_to_async(turns.has_room)(want)
                 if has_room or time.time() >= until:
-                    # Also a task that is about to come back keeps its place.
+                    # A task that is about to resume also keeps its place.
                     until = (await sync_to_async(turns.join_queue)(want)).until
-                failed = 0
-            except Exception as error:  # noqa: BLE001  # an API server that restarts must not fail the task
-                self.log.warning("The quota could not be looked at, will be again: %s", error)
+                failures = 0
+            except Exception as error:  # noqa: BLE001  # a restarting API server must not fail the task
+                self.log.warning("Checking the quota failed and will be repeated: %s", error)
                 await asyncio.sleep(pause)
-                failed += 1
-                has_room = failed == _LOOKS_IN_A_SPAN  # the task meets the error itself, and fails with its words
+                failures += 1
+                has_room = failures == _CHECKS_PER_PERIOD  # the task runs into the error itself and reports it
             if has_room:
                 yield TriggerEvent({})  # type: ignore[no-untyped-call]
                 return

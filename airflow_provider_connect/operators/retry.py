@@ -1,4 +1,4 @@
-"""How our errors become Airflow's: which of them retry, and when."""
+"""Conversion of this package's errors to Airflow's, and the time of retries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class TryAgainError(AirflowException):
     """The task failed and may succeed later.
 
-    :param retry_after_seconds: how long the other side asked to be left alone; None if it did not say.
+    :param retry_after_seconds: wait that the other system asked for. None without one.
     """
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
@@ -26,7 +26,7 @@ class TryAgainError(AirflowException):
 
 
 def to_airflow_error(error: ConnectError) -> AirflowException:
-    """Return Airflow's error for ours: no retry for a wrong option or bad data, a retry for everything else."""
+    """Convert an error to Airflow's. Wrong options and bad data are not retried, other errors are."""
     if isinstance(error, (ConfigError, DataError)):
         return AirflowFailException(str(error))
     retry_after = error.retry_after_seconds if isinstance(error, RetriableError) else None
@@ -34,16 +34,18 @@ def to_airflow_error(error: ConnectError) -> AirflowException:
 
 
 class ConnectRetryPolicy(RetryPolicy):
-    """Retry after the time that the other side asked for, else after the task's own ``retry_delay``."""
+    """Retries after the wait that the other system asked for, else after the task's own ``retry_delay``."""
 
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
-        """Decide about one failed try; ``retries`` still limits their number."""
+        """Decide about one failed try. ``retries`` still limits their number."""
         if not isinstance(exception, TryAgainError) or exception.retry_after_seconds is None:
             return RetryDecision.default()
         seconds = max(0.0, exception.retry_after_seconds)
-        return RetryDecision.retry(dt.timedelta(seconds=seconds), reason=f"asked to wait {seconds:.0f} s")
+        return RetryDecision.retry(
+            dt.timedelta(seconds=seconds), reason=f"the other system asked to wait {seconds:.0f} s"
+        )
 
 
 CONNECT_RETRY_POLICY = ConnectRetryPolicy()

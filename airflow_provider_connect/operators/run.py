@@ -1,6 +1,6 @@
-"""One run of the operator's task: plan, start Spark, check its report against the ledger, move the offset.
+"""One run of the operator's task: plan, start Spark, check the report against the ledger, update the offset.
 
-It is kept apart from the operator, so that parsing a DAG file does not import it.
+This module is separate from the operator so that parsing a DAG file does not import it.
 """
 
 from __future__ import annotations
@@ -45,17 +45,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What the user told the operator, templates rendered: its own parameters by their names, and Spark's.
+    """Inputs of a run: the operator's arguments with rendered templates, and Spark's.
 
     :param days: the days to move, sorted.
     :param lookback: days before them to load again.
-    :param as_written: source, shapes and transform with their templates, and who wrote them: see :class:`.DeclaredOptions`.
+    :param declared_options: source, shapes and transform with their templates, and their author. See
+        :class:`.DeclaredOptions`.
     :param end_date: the task's own, or its DAG's if that is earlier.
     :param conn_id: the Spark connection.
     :param chain: the shapes between source and sink.
-    :param connections: of source, sink and shapes, resolved once for all that the task does with them.
-    :param log: the task's log; ``metrics`` its metrics.
-    :param allowance: the part of the source's quota that the job may use; ``count_allowance`` that for its counts.
+    :param connections: connections of source, sink and shapes, resolved once.
+    :param allowance: the job's share of the source's quota.
+    :param count_allowance: the job's share of the quota for counts.
     """
 
     source: Source
@@ -86,13 +87,13 @@ class RunSpec:
 
     @property
     def all_days(self) -> tuple[Day, ...]:
-        """What is asked of the source, those of the lookback last."""
+        """All days to poll, lookback days last."""
         return (*self.days, *self.lookback)
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What to start with spark-submit: parameters of Airflow's own operator, by their names."""
+    """Parameters for spark-submit, by the names of Airflow's operator."""
 
     application: str
     application_args: list[str]
@@ -104,9 +105,9 @@ class Submission:
 
 @dataclass(frozen=True)
 class Run:
-    """A planned run: what goes to Spark, and what stays in the task.
+    """A planned run.
 
-    :param folder: the private folder through which both talk.
+    :param folder: private folder for the exchange with the Spark driver.
     """
 
     spec: RunSpec
@@ -122,33 +123,32 @@ class Run:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether the driver runs on another machine, which does not see the folder."""
+        """True if the driver runs on another machine, without access to the folder."""
         return self.deploy_mode == "cluster"
 
     @classmethod
     def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
-        """Decide all that can be decided before anything is started.
+        """Decide everything that can be decided before Spark starts.
 
-        :raises ConfigError: with what a person must put right.
+        :raises ConfigError: with the problem that a person must correct.
         """
         source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
         connections = spec.connections
-        # The hook knows how a connection becomes a master. Given any keytab, it does not write the connection's own to
-        # disk when it is only asked.
+        # The hook converts a connection to a master. With any keytab set, it does not write the connection's to disk.
         hook = SparkSubmitHook(conn_id=spec.conn_id, deploy_mode=spec.deploy_mode, keytab="not-used")
         master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"] or "client"
         intent = intent_of(context["dag_run"], context["ti"])
         attempt = new_attempt(intent)
-        _check_mode(spec.conn_id, master, deploy_mode)
-        staging = _staging(spec, sink.stage_root(connections), master, stage_name(key, sink.target))
-        # The task reads the sink's ledger there. A mere stage may lie where only the cluster sees it.
+        _require_deploy_mode(spec.conn_id, master, deploy_mode)
+        staging = _staging_location(spec, sink.stage_root(connections), master, stage_name(key, sink.target))
+        # The task reads the sink's ledger there. A stage alone may lie where only the cluster has access.
         _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
-        report, halves = str(folder / "report.json"), None
+        report, sealed_connections = str(folder / "report.json"), None
         if deploy_mode == "cluster":
-            shared = _shared_folder(sink.stage_root(connections) or staging)
-            report = f"{shared}/reports/{attempt}.json"
-            halves = sealed.seal(shared, attempt, connections)
+            shared_folder = _shared_folder(sink.stage_root(connections) or staging)
+            report = f"{shared_folder}/reports/{attempt}.json"
+            sealed_connections = sealed.seal(shared_folder, attempt, connections)
         spec.log.info("Days %s of %s into %s, attempt %s", format_days(spec.days), key, sink.target, attempt)
         config = JobConfig(
             source_name=source.name,
@@ -163,7 +163,7 @@ class Run:
             attempt=attempt,
             report=report,
             staging=staging,
-            sealed_connections=halves,
+            sealed_connections=sealed_connections,
             labels=_labels(context),
             on_empty=spec.on_empty,
             shape=tuple(spec.chain.serialize()),
@@ -182,43 +182,43 @@ class Run:
     def move(
         self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None] = lambda report: None
     ) -> JobReport:
-        """Run the job, believe it only if the ledger agrees, and bring the offset up to date, whatever happened.
+        """Run the job, accept its report only if the ledger agrees, and update the offset in any case.
 
-        :param submit: starts a submission, and waits for its end.
-        :param seen: gets the report, also of a job that failed.
-        :raises ConnectError: what the job's report says, or that it cannot be believed.
+        :param submit: starts a submission and waits for its end.
+        :param on_report: receives the report, also of a failed job.
+        :raises ConnectError: the job's failure, or a report that contradicts the ledger.
         """
         log, source, sink = self.spec.log, self.spec.source, self.spec.sink
         opened = sink.open(self.key, self.connections)
         with closing_quietly(opened, lambda text: log.warning("%s", text)) as publisher:
             ledger = publisher.ledger
             try:
-                report = self._report_of(submit, on_report)
+                report = self._run_job(submit, on_report)
                 job_outcome.verify_report(report, self.config, ledger)
             except Exception:
-                self._follow_after_failure(ledger)
+                self._update_offset_after_failure(ledger)
                 raise
             offset = offsets.recompute(source, sink, ledger, self.first_day, origin=self.spec.origin)
             self.spec.metrics.send_lag(offset, source.timezone, self.schedule)
-        log.info("Offset %s: %d days settled, %s", self.key, len(offset.done), _position(offset))
+        log.info("Offset %s: %d days settled, %s", self.key, len(offset.done), _position_text(offset))
         return report
 
-    def _report_of(self, submit: Callable[[Submission], None], seen: Callable[[JobReport], None]) -> JobReport:
+    def _run_job(self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None]) -> JobReport:
         failure: Exception | None = None
         try:
-            submit(self._submission())
-        except Exception as error:  # noqa: BLE001  # the report knows better what went wrong
+            submit(self._build_submission())
+        except Exception as error:  # noqa: BLE001  # the report knows the cause better
             failure = error
         finally:
             launch.finish(self.folder)
-            self._unseal()
+            self._delete_sealed_connections()
         report = job_outcome.read_report(self.config)
         if report is None:
             if failure is None:
                 raise RetriableError("spark-submit ended without an error, but its job left no report")
-            # Without the folder, the operator was killed and has stopped Spark itself.
+            # If the folder is missing, the operator was killed and has stopped Spark itself.
             raise (job_outcome.explain_exit(failure) if self.folder.exists() else None) or failure
-        seen(report)
+        on_report(report)
         self.spec.metrics.send_job(report)
         self.spec.log.info("Outcome by day:\n%s", job_outcome.format_days(report))
         for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
@@ -226,102 +226,100 @@ class Run:
         if report.failure is not None:
             raise job_outcome.add_exit_cause(report.failure.error(), failure)
         if failure is not None:
-            self.spec.log.warning("spark-submit failed, but its job had succeeded: the ledger decides")
+            self.spec.log.warning("spark-submit failed, but its job succeeded. The ledger decides")
         return report
 
-    def _submission(self) -> Submission:
-        """Write what the driver needs, and return how it is started."""
-        order, job = self.spec, self.folder / "job.json"
-        job.touch(mode=0o600)
-        job.write_text(self.config.model_dump_json(), encoding="utf-8")
+    def _build_submission(self) -> Submission:
+        spec, job_file = self.spec, self.folder / "job.json"
+        job_file.touch(mode=0o600)
+        job_file.write_text(self.config.model_dump_json(), encoding="utf-8")
         if not self.is_cluster:
             write_connections(self.folder / "connections.json", self.connections)
-        how = launch.prepare(
+        launch_plan = launch.prepare(
             master=self.master,
             deploy_mode=self.deploy_mode,
-            user_conf=order.conf,
+            user_conf=spec.conf,
             run_folder=self.folder,
-            user_env=order.env_vars,
+            user_env=spec.env_vars,
         )
-        env_vars = {**how.env_vars, **order.env_vars}
-        _check_binary(self.spark_binary, {**os.environ, **env_vars}.get("PATH"))
+        env_vars = {**launch_plan.env_vars, **spec.env_vars}
+        _require_binary(self.spark_binary, {**os.environ, **env_vars}.get("PATH"))
         return Submission(
-            application=how.application,
+            application=launch_plan.application,
             # Spark puts the files into the working directory of a driver elsewhere.
-            application_args=[job.name if self.is_cluster else str(job)],
-            conf=dict(how.conf),
+            application_args=[job_file.name if self.is_cluster else str(job_file)],
+            conf=dict(launch_plan.conf),
             env_vars=env_vars or None,
-            py_files=_joined(order.py_files, how.py_files),
-            files=_joined(order.files, str(job)) if self.is_cluster else order.files,
+            py_files=_join_lists(spec.py_files, launch_plan.py_files),
+            files=_join_lists(spec.files, str(job_file)) if self.is_cluster else spec.files,
         )
 
-    def _unseal(self) -> None:
-        """Delete the sealed connections if no driver has read them."""
+    def _delete_sealed_connections(self) -> None:
         if self.config.sealed_connections is not None:
             try:
                 sealed.delete_sealed(self.config.sealed_connections)
             except ConnectError as error:
-                # This must not hide what became of the days. Alone the half is noise, and a later task sweeps it.
+                # Must not hide the outcome of the days. One sealed half alone is noise, and a later task sweeps it.
                 self.spec.log.warning("The sealed connections could not be deleted: %s", error)
 
-    def _follow_after_failure(self, ledger: Ledger) -> None:
-        """Bring the offset up to date with what was published; an error here must not hide why the task failed."""
+    def _update_offset_after_failure(self, ledger: Ledger) -> None:
+        """Update the offset with the published days. An error here must not hide the failure of the task."""
         try:
-            order = self.spec
-            offset = offsets.recompute(order.source, order.sink, ledger, self.first_day, origin=order.origin)
-            order.metrics.send_lag(offset, order.source.timezone, self.schedule)
+            spec = self.spec
+            offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)
+            spec.metrics.send_lag(offset, spec.source.timezone, self.schedule)
         except Exception as error:  # noqa: BLE001
             self.spec.log.warning("The offset of %s could not be recomputed from the ledger: %s", self.key, error)
 
 
-def _check_mode(conn_id: str, master: str, deploy_mode: str) -> None:
+def _require_deploy_mode(conn_id: str, master: str, deploy_mode: str) -> None:
     if deploy_mode == "cluster" and master.startswith("spark://"):
         raise ConfigError(
-            f"Spark connection {conn_id!r}: a standalone cluster cannot run Python in deploy mode 'cluster'; "
-            "use 'client'"
+            f"Spark connection {conn_id!r}: a standalone cluster cannot run Python in deploy mode 'cluster'. "
+            "Use 'client'"
         )
 
 
-def _check_binary(binary: str, path: str | None) -> None:
+def _require_binary(binary: str, path: str | None) -> None:
     if shutil.which(binary, path=path) is None:
         raise ConfigError(
-            f"{binary!r} is not on this worker's PATH: install Spark, or "
-            "'pip install airflow-provider-connect[local]' into Airflow's environment"
+            f"{binary!r} is not on this worker's PATH. Install Spark, or run "
+            "'pip install airflow-provider-connect[local]' in Airflow's environment"
         )
 
 
-def _staging(order: RunSpec, own: str | None, master: str, what: str) -> str | None:
-    """Return where polled days wait until they are published; None if the sink has a place of its own.
+def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage: str) -> str | None:
+    """Return the location of polled days until they are published. None if the sink stages them itself.
 
-    :raises ConfigError: if that is not given, and the workers may be other machines.
+    :raises ConfigError: no location is set, and the workers may be other machines.
     """
-    if own is not None:
+    if sink_stage is not None:
         return None
-    if order.staging:
-        return order.staging
+    if spec.staging:
+        return spec.staging
     if not master.startswith("local"):
         raise ConfigError(
-            f"sink {order.sink.name!r} needs a place where polled days wait until they are published: give the "
-            f"operator staging=, a path or URL that every worker of {master!r} reaches"
+            f"sink {spec.sink.name!r} needs staging= for polled days, a path or URL that every worker of "
+            f"{master!r} reaches"
         )
-    return local_stage(what)
+    return local_stage(stage)
 
 
-def _require_folder(place: str | None) -> None:
-    """Refuse a local path whose parent is missing: a wrong name, or a volume that is not mounted.
+def _require_folder(location: str | None) -> None:
+    """Refuse a local path without a parent folder: a wrong name, or an unmounted volume.
 
-    :raises ConfigError: before Spark is started, which would fail for the same reason.
+    :raises ConfigError: before Spark starts, which would fail for the same reason.
     """
-    path = normalise_path(place) if place else ""
+    path = normalise_path(location) if location else ""
     if not path.startswith("/"):
         return
     parent = Path(path).parent
     try:
-        there = parent.is_dir()
+        is_folder = parent.is_dir()
     except PermissionError:
-        raise ConfigError(f"folder {str(parent)!r} cannot be read by the user that this task runs as") from None
-    if not there:
-        raise ConfigError(f"folder {str(parent)!r} does not exist: make it, or correct the path {path!r}")
+        raise ConfigError(f"folder {str(parent)!r} cannot be read by this task's user") from None
+    if not is_folder:
+        raise ConfigError(f"folder {str(parent)!r} does not exist. Create it, or correct the path {path!r}")
 
 
 def _shared_folder(root: str | None) -> str:
@@ -330,14 +328,14 @@ def _shared_folder(root: str | None) -> str:
     return f"{root.rstrip('/')}/{CONTROL_FOLDER}"
 
 
-def _position(offset: offsets.Offset) -> str:
+def _position_text(offset: offsets.Offset) -> str:
     if offset.position is not None:
-        return f"every day up to {offset.position}"
-    return f"but not the first one, {offset.origin}"
+        return f"without a gap up to {offset.position}"
+    return f"the first day {offset.origin} is missing"
 
 
-def _joined(*lists: str | None) -> str | None:
-    return ",".join(filter(None, lists)) or None
+def _join_lists(*file_lists: str | None) -> str | None:
+    return ",".join(filter(None, file_lists)) or None
 
 
 def _labels(context: Context) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Which days a task is for: those given, else of the run's partition key, else of its data interval.
+"""Days of a run: the operator's ``days=``, else the run's partition key, else its data interval.
 
-Never of its logical date: a run triggered by hand for the logical date D has the data interval of the day before D. The
-data interval says which day is meant, for scheduled, backfilled and manual runs alike.
+The logical date never counts: a manual run for the logical date D has the data interval of the day before D. The data
+interval is right for scheduled, backfilled and manual runs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str, current_time: dt.datetime) -> list[Day]:
     """Return the days to move, oldest first.
 
-    Days that lie ahead are refused before any is made: a mistyped year would be hundreds of thousands. Whether a day
-    that has begun can be read already is for the source to say.
+    Future days are refused before any is built: a mistyped year would make hundreds of thousands. The source decides
+    whether a day that has begun can be read.
 
-    :param days: the operator's rendered option; None or empty means the run's own day.
+    :param days: the operator's rendered option. None or empty means the run's own day.
     :param run: ``context["dag_run"]``.
-    :param zone_name: the source's zone, whose calendar days are meant.
-    :raises ConfigError: if the run names no day, its interval is not a whole number of them, or one of them has not
-        begun.
+    :param zone_name: the source's zone, which defines the calendar days.
+    :raises ConfigError: the run names no day, its interval is not a whole number of days, or a day has not begun.
     """
     if days is not None and not isinstance(days, str):
         raise ConfigError(f"days must be text such as '2026-10-05' or '2026-10-05..2026-10-11', not {type(days)}")
@@ -49,29 +48,29 @@ def resolve_days(days: str | None, run: DagRunProtocol, zone_name: str, current_
         return [day]
     if run.data_interval_start is None or run.data_interval_end is None:
         raise ConfigError(
-            f"run {run.run_id!r} has no data interval and no partition key, so it does not say which day to move: "
-            f"use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, trigger with "
-            "data_interval_start and data_interval_end, or give days="
+            f"run {run.run_id!r} has no data interval and no partition key, so its day is unknown. "
+            f"Use schedule=daily({zone_name!r}) from airflow_provider_connect.timetables, trigger with "
+            "data_interval_start and data_interval_end, or set days="
         )
     window = (run.data_interval_start, run.data_interval_end, zone_name)
     _require_begun(*first_and_last_date(*window), zone_name, current_time)
     return days_of_window(*window)
 
 
-def _require_begun(first: dt.date, last: dt.date, zone_name: str, now: dt.datetime) -> None:
-    if start_of(last, zone_name) <= now:
+def _require_begun(first: dt.date, last: dt.date, zone_name: str, current_time: dt.datetime) -> None:
+    if start_of(last, zone_name) <= current_time:
         return
-    ahead = max(first, now.astimezone(zone(zone_name)).date())
-    while (start := start_of(ahead, zone_name)) <= now:
-        ahead += ONE_DAY
-    days = str(last) if ahead == last else f"{ahead}..{last}"
-    raise ConfigError(f"days {days} lie ahead: in {zone_name} they begin at {start.isoformat()}")
+    first_future_day = max(first, current_time.astimezone(zone(zone_name)).date())
+    while (start := start_of(first_future_day, zone_name)) <= current_time:
+        first_future_day += ONE_DAY
+    days = str(last) if first_future_day == last else f"{first_future_day}..{last}"
+    raise ConfigError(f"days {days} are in the future. In {zone_name} they begin at {start.isoformat()}")
 
 
 def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time: dt.datetime) -> dt.datetime | None:
-    """Return when the days may be asked for; None if they may be already.
+    """Return the time when the days may be polled. None if they may be polled now.
 
-    :param ready_after: how long after a day's end its source may still be short of rows; None never waits.
+    :param ready_after: time after a day's end during which rows may be missing. None never waits.
     """
     if ready_after is None:
         return None
@@ -80,12 +79,12 @@ def ready_at(days: Sequence[Day], ready_after: dt.timedelta | None, current_time
 
 
 def format_days(days: Sequence[Day]) -> str:
-    """Return days that follow one another the way the operator's ``days=`` writes them."""
+    """Format consecutive days in the syntax of the operator's ``days=``."""
     return str(days[0]) if len(days) == 1 else f"{days[0]}..{days[-1]}"
 
 
 def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None:
-    """Return the first whole day in the zone at or after a DAG's start date, which is the first day it wants."""
+    """Return a stream's first day: the first whole day in the zone at or after the DAG's start date."""
     if start is None:
         return None
     date = start.astimezone(zone(zone_name)).date()
@@ -96,10 +95,10 @@ def _day_of_key(key: str, zone_name: str) -> Day:
     try:
         moment = dt.datetime.fromisoformat(key)
     except ValueError:
-        raise ConfigError(f"partition key {key!r} is not a day: it must look like 2026-10-05, or give days=") from None
-    # A key without a zone names a day, whatever zone the timetable counts in.
+        raise ConfigError(f"partition key {key!r} is not a day. Use a key such as 2026-10-05, or set days=") from None
+    # A key without a zone names a day, regardless of the timetable's zone.
     date = moment.date() if moment.tzinfo is None else moment.astimezone(zone(zone_name)).date()
     starts = moment.time() == dt.time() if moment.tzinfo is None else start_of(date, zone_name) == moment
     if not starts:
-        raise ConfigError(f"partition key {key!r} is not the start of a day in {zone_name}: give days=")
+        raise ConfigError(f"partition key {key!r} is not the start of a day in {zone_name}. Set days=")
     return Day(date=date, zone=zone_name)

@@ -1,13 +1,15 @@
-"""The private folder through which a task talks with the Spark driver it started.
+"""Private folder for the exchange between a task and its Spark driver.
 
-::
+==================  ==========================================================================================
+file                content
+==================  ==========================================================================================
+job.json            the job, without secrets
+connections.json    the resolved connections with secrets. The driver reads and deletes it
+alive.lock          locked by the task during its life. A process that can lock it knows that the task is dead
+report.json         the driver's report
+==================  ==========================================================================================
 
-    job.json            what to do                                   no secret
-    connections.json    the resolved connections                     secrets; the driver reads and deletes it
-    alive.lock          locked by the task as long as it lives       who can lock it knows that the task is gone
-    report.json         what was done, written by the driver
-
-The kernel holds the lock, and releases it however the task dies, SIGKILL included.
+The kernel releases the lock however the task dies, SIGKILL included.
 """
 
 from __future__ import annotations
@@ -29,16 +31,16 @@ _PREFIX = "airflow-connect-"
 _REMOVE_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 _LOCK = "alive.lock"
-_UNLOCKED_SECONDS = 3600.0  # without a lock file for so long, a folder belongs to a task that died at once
+_UNLOCKED_SECONDS = 3600.0  # a folder without a lock file after this time belongs to a task that died at its start
 
 
 @contextlib.contextmanager
 def run_folder(parent: Path | None = None) -> Iterator[Path]:
-    """Make a locked folder that only this user can read, and remove it at the end.
+    """Create a locked folder that only this user can read, and remove it at the end.
 
-    Folders that dead tasks left behind are removed, too.
+    Also removes folders of dead tasks.
 
-    :param parent: where the folders lie; the system's temporary folder if None.
+    :param parent: parent of the folders. None means the system's temporary folder.
     """
     parent = parent or Path(tempfile.gettempdir())
     sweep_dead_folders(parent)
@@ -46,7 +48,7 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
     try:
         with (folder / f"{_LOCK}.new").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Renamed only once it is locked, so a lock file that can be locked always means a dead task.
+            # Renamed after it was locked, so a lock file that can be locked always means a dead task.
             (folder / f"{_LOCK}.new").rename(folder / _LOCK)
             yield folder
     finally:
@@ -54,10 +56,10 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a run's folder. It may be gone already, or a JVM that is being killed may still write to it.
+    """Delete a run's folder, which may be missing, or still be written by a dying JVM.
 
-    If that takes longer than a few seconds, it is left to a later task with a warning: it must not hide how this task
-    ended.
+    After five seconds the folder is left to a later task with a warning, so that this does not hide the end of the
+    task.
     """
     patience = Patience(_REMOVE_SECONDS, (0.05,))
     while folder.exists():
@@ -67,19 +69,19 @@ def remove_folder(folder: Path) -> None:
             continue
         except OSError as error:
             if not patience.wait_and_poll():
-                _log.warning("%s could not be removed (%s); a later task tries again", folder, error.strerror)
+                _log.warning("Removing %s failed (%s). A later task tries again", folder, error.strerror)
                 return
 
 
 def sweep_dead_folders(parent: Path) -> int:
-    """Remove the folders of dead tasks of this user, secrets and all; return how many."""
-    dead = [folder for folder in parent.glob(f"{_PREFIX}*") if _is_ours(folder) and _is_dead(folder)]
+    """Remove the folders of this user's dead tasks, including their secrets. Returns their number."""
+    dead = [folder for folder in parent.glob(f"{_PREFIX}*") if _is_own_folder(folder) and _is_dead(folder)]
     for folder in dead:
         remove_folder(folder)
     return len(dead)
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_own_folder(folder: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
         status = folder.lstat()
         return status.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
@@ -100,7 +102,7 @@ def _is_dead(folder: Path) -> bool:
 
 
 def close_pipe(hook: Any) -> None:
-    """Close what Airflow's Spark hook read spark-submit's output from, and leaves to the end of the process.
+    """Close the output pipe of spark-submit, which Airflow's Spark hook leaves open until the process ends.
 
     :param hook: None if spark-submit was not started.
     """

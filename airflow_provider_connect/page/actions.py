@@ -1,4 +1,4 @@
-"""What the page's buttons do: what Airflow does, through Airflow's own API and with the viewer's own rights."""
+"""Actions of the page's buttons, through Airflow's API with the viewer's rights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE_HEADER = "x-connect"
 
 
 class ClearRequest(BaseModel):
-    """Which day to load again."""
+    """Day to load again."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -33,7 +33,7 @@ class ClearRequest(BaseModel):
 
 
 class BackfillRequest(BaseModel):
-    """Which days of a DAG to run, both ends included, and which of those that have run."""
+    """Days of a DAG to run, both ends included, and which finished runs to repeat."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -44,29 +44,32 @@ class BackfillRequest(BaseModel):
 
 
 def require_own_page(headers: Mapping[str, str]) -> None:
-    """Refuse what another site's page sends through the viewer's browser, which adds their cookie.
+    """Refuse requests of other sites' pages, which arrive with the viewer's cookie.
 
-    No page of another origin can send our header, or JSON, without asking this server first, which never agrees.
+    A page of another origin cannot send this header, or JSON, without a preflight request, which this server never
+    grants.
 
-    :raises RefusedError: if this may not come from our own page.
+    :raises RefusedError: the request may come from another page.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     site = headers.get("sec-fetch-site", "same-origin")
     if headers.get(PAGE_HEADER) != "1" or kind != "application/json" or site != "same-origin":
-        raise RefusedError(403, f"Only the page itself may do this: send JSON with the header {PAGE_HEADER}: 1")
+        raise RefusedError(403, f"Only the page itself may send this. Use JSON with the header {PAGE_HEADER}: 1")
 
 
 async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
-    """Clear the task of the run that a day belongs to, so that Airflow runs it again.
+    """Clear the task in the day's own run, so that Airflow runs it again.
 
-    :raises RefusedError: if there is no such run, or the viewer may not.
+    :raises RefusedError: there is no such run, or the viewer has no right to clear it.
     """
     since = start_of(request.day, "UTC") - ONE_DAY
     name = StreamName(request.dag_id, request.task_id, request.map_index)
     stream = await load_stream(viewer, name, since)
     run_id = run_to_clear(stream, request.day)
     if run_id is None:
-        raise RefusedError(409, f"No run of DAG {request.dag_id!r} is known for {request.day}: start a backfill of it")
+        raise RefusedError(
+            409, f"DAG {request.dag_id!r} has no known run for {request.day}. Start a backfill of this day"
+        )
     body = {
         "dry_run": False,
         "dag_run_id": run_id,
@@ -77,40 +80,41 @@ async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
     answer = await viewer.airflow.post(quote_path("dags", request.dag_id, "clearTaskInstances"), body)
     if not answer["total_entries"]:
         raise RefusedError(409, f"Run {run_id!r} has no task {request.task_id!r} to clear")
-    done = f"{request.day} is cleared: Airflow runs it again"
-    return {"done": done, "url": run_url(request.dag_id, run_id)}
+    sentence = f"{request.day} is cleared. Airflow runs it again"
+    return {"done": sentence, "url": run_url(request.dag_id, run_id)}
 
 
 def run_to_clear(stream: Stream, day: dt.date) -> str | None:
-    """Return the run whose own day it is: that of the newest failure, else of the newest publish."""
+    """Return the run to which a day belongs: the newest failed or active one, else that of the newest publish."""
     for run in (*stream.failed_runs, *stream.active_runs):
         if run.covers(day):
             return run.run_id
-    own = [each for each in stream.reports if each.day == day and each.is_own_day]
-    return max(own, key=lambda each: each.reported_at).run_id if own else None
+    own_reports = [report for report in stream.reports if report.day == day and report.is_own_day]
+    return max(own_reports, key=lambda report: report.reported_at).run_id if own_reports else None
 
 
 async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
-    """Start a backfill of days in the zone of the DAG's streams; before their first run, it is not known.
+    """Start a backfill of days in the zone of the DAG's streams. The zone is unknown before their first run.
 
-    :raises RefusedError: if the days are none, Airflow has one under way, or the viewer may not.
+    :raises RefusedError: the range is empty or too long, Airflow has a backfill running, or the viewer has no right to
+        it.
     """
     if request.first > request.last or (request.last - request.first).days >= MAX_DAYS:
-        raise RefusedError(422, f"{request.first} to {request.last} are no days, or more than {MAX_DAYS}")
+        raise RefusedError(422, f"The range {request.first} to {request.last} is empty, or longer than {MAX_DAYS} days")
     dag = await viewer.airflow.get(quote_path("dags", request.dag_id))
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [request.dag_id])
     streams = await load_streams(viewer, {request.dag_id: dag}, tasks)
     if not streams:
         raise RefusedError(404, f"DAG {request.dag_id!r} has no stream")
-    zone = next((each.connectors.timezone for each in streams if each.connectors.timezone is not None), None)
-    begin, end = first_and_last_start(request.first, request.last, zone)
+    zone = next((stream.connectors.timezone for stream in streams if stream.connectors.timezone is not None), None)
+    first_start, last_start = first_and_last_start(request.first, request.last, zone)
     body = {
         "dag_id": request.dag_id,
-        "from_date": begin.isoformat(),
-        "to_date": end.isoformat(),
+        "from_date": first_start.isoformat(),
+        "to_date": last_start.isoformat(),
         "reprocess_behavior": request.reprocess,
         "max_active_runs": dag.get("max_active_runs") or 1,
     }
     await viewer.airflow.post("backfills", body)
-    done = f"A backfill of {request.first} to {request.last} is started"
-    return {"done": done, "url": f"{dag_url(request.dag_id)}/backfills"}
+    sentence = f"A backfill of {request.first} to {request.last} is started"
+    return {"done": sentence, "url": f"{dag_url(request.dag_id)}/backfills"}

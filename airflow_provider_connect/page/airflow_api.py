@@ -1,7 +1,7 @@
-"""Asks Airflow's own REST API with the viewer's own token, so that the viewer's rights are Airflow's to judge.
+"""Client of Airflow's REST API that uses the viewer's token, so that Airflow checks the viewer's rights.
 
-The question goes to Airflow's app in this very process: behind a proxy, with TLS or in a container, the API server
-often cannot reach its own address, and a second server would have to be asked where the first has all there is to know.
+Requests go to Airflow's app in this process. Behind a proxy, with TLS or in a container the API server often cannot
+reach its own address.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from urllib.parse import quote
 import httpx
 
 API = "/api/v2"
-PAGE_ROWS = 100  # Airflow's own limit of a page, unless its settings say less
-_AT_ONCE = 6
+PAGE_ROWS = 100  # Airflow's default limit of a page
+_PARALLEL_CALLS = 6
 _TIMEOUT_SECONDS = 20.0
 
 Params = Mapping[str, Any]
 
 
 class RefusedError(Exception):
-    """Airflow did not give an answer.
+    """Airflow gave no answer.
 
-    :param status: the HTTP status that says why, for the viewer.
+    :param status: HTTP status for the viewer.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -34,7 +34,7 @@ class RefusedError(Exception):
 
 
 class AirflowApi:
-    """Airflow's API as one viewer sees it.
+    """Airflow's API with the rights of one viewer.
 
     :param app: Airflow's own ASGI app.
     :param token: the viewer's.
@@ -44,57 +44,57 @@ class AirflowApi:
         headers = {"authorization": f"Bearer {token}", "accept-encoding": "identity"}
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://airflow", headers=headers)
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._semaphore = asyncio.Semaphore(_PARALLEL_CALLS)
 
     async def get(self, path: str, params: Params | None = None) -> Any:
         """Return an answer.
 
-        :param path: under ``/api/v2``, its parts quoted (:func:`quote_path`).
-        :raises RefusedError: if there is none.
+        :param path: path under ``/api/v2`` with quoted parts (:func:`quote_path`).
+        :raises RefusedError: Airflow gave no answer.
         """
         return await self._send("GET", path, params=params)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Do something, and return the answer.
+        """Send an action and return the answer.
 
-        :raises RefusedError: if Airflow did not do it.
+        :raises RefusedError: Airflow refused it.
         """
         return await self._send("POST", path, json=body)
 
     async def get_if_allowed(self, path: str, params: Params | None = None) -> Any:
-        """Return an answer; None if this viewer has no right to it, or there is no such thing."""
+        """Return an answer. None if the viewer has no right to it, or it does not exist."""
         return await _unless_refused(self.get(path, params))
 
     async def list_rows(self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000) -> list[Any]:
-        """Return the rows of all pages of a listing, ``most`` of them at the most.
+        """Return the rows of all pages of a listing, up to ``max_rows``.
 
-        :param key: of the rows in each answer.
-        :raises RefusedError: if one page is refused.
+        :param key: key of the rows in each answer.
+        :raises RefusedError: a page was refused.
         """
-        asked = {"limit": min(PAGE_ROWS, max_rows), **(params or {})}
-        first = await self.get(path, asked)
+        page_params = {"limit": min(PAGE_ROWS, max_rows), **(params or {})}
+        first = await self.get(path, page_params)
         rows = list(first[key])
         total = min(int(first["total_entries"] or 0), max_rows)
         if not rows or len(rows) >= total:
             return rows[:max_rows]
         size = len(rows)
         pages = await asyncio.gather(
-            *(self.get(path, asked | {"limit": size, "offset": offset}) for offset in range(size, total, size))
+            *(self.get(path, page_params | {"limit": size, "offset": offset}) for offset in range(size, total, size))
         )
         return [*rows, *(row for page in pages for row in page[key])][:max_rows]
 
     async def list_rows_if_allowed(
         self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000
     ) -> Any:
-        """Return what :meth:`list_rows` does; None if this viewer has no right to it, or there is no such thing."""
+        """Return the rows of :meth:`list_rows`. None if the viewer has no right to them, or they do not exist."""
         return await _unless_refused(self.list_rows(path, key, params, max_rows=max_rows))
 
     async def close(self) -> None:
-        """Give back what the questions took."""
+        """Close the HTTP client."""
         await self._client.aclose()
 
     async def _send(self, method: str, path: str, **options: Any) -> Any:
-        async with self._turns:
+        async with self._semaphore:
             try:
                 async with asyncio.timeout(_TIMEOUT_SECONDS):
                     answer = await self._client.request(method, f"{API}/{path}", **options)
@@ -102,12 +102,12 @@ class AirflowApi:
                 raise RefusedError(502, f"Airflow's API did not answer within {_TIMEOUT_SECONDS:g} s") from None
         if answer.is_success:
             return answer.json() if answer.content else None
-        said = _said(answer)
-        if answer.status_code == 401 or (answer.status_code == 403 and said == "Invalid JWT token"):
+        reason = _refusal_text(answer)
+        if answer.status_code == 401 or (answer.status_code == 403 and reason == "Invalid JWT token"):
             raise RefusedError(401, "Sign in to Airflow")
         if answer.status_code in (400, 403, 404, 409, 422):
-            raise RefusedError(answer.status_code, said)
-        raise RefusedError(502, f"Airflow's API answered with {answer.status_code}: {said}")
+            raise RefusedError(answer.status_code, reason)
+        raise RefusedError(502, f"Airflow's API answered with {answer.status_code}: {reason}")
 
 
 async def _unless_refused(answer: Awaitable[Any]) -> Any:
@@ -120,13 +120,12 @@ async def _unless_refused(answer: Awaitable[Any]) -> Any:
 
 
 def quote_path(*parts: str) -> str:
-    """Return a path of parts that may hold any character."""
-    # Dots alone would climb out of their place.
+    """Join and quote parts that may contain any character."""
+    # A part of dots would point to a parent path.
     return "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 
 
-def _said(answer: httpx.Response) -> str:
-    """Return Airflow's words for what went wrong."""
+def _refusal_text(answer: httpx.Response) -> str:
     try:
         detail = answer.json()["detail"]
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Where Airflow's UI shows things, behind whatever proxy."""
+"""Paths in Airflow's UI, behind any proxy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from airflow.configuration import conf
 
 @cache
 def base_path() -> str:
-    """Return the path under which a proxy shows Airflow, without a slash at its end; "" if it is the root."""
-    # Airflow reads its settings once, and asking for one takes longer than all else that is said of a day.
+    """Return the path under which a proxy shows Airflow, without a trailing slash. Empty for the root."""
+    # Airflow's settings do not change, and reading one takes longer than the rest of a day's answer.
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 
@@ -21,11 +21,11 @@ def dag_url(dag_id: str) -> str:
 
 
 def run_url(dag_id: str, run_id: str) -> str:
-    """Return the path to a run of a DAG."""
+    """Return the path to a DAG run."""
     return f"{dag_url(dag_id)}/runs/{quote(run_id, safe='')}"
 
 
 def task_url(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
-    """Return the path to a run of a task."""
+    """Return the path to a task instance."""
     mapped = f"/mapped/{map_index}" if map_index >= 0 else ""
     return f"{run_url(dag_id, run_id)}/tasks/{quote(task_id, safe='')}{mapped}"

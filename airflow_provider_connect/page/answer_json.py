@@ -1,4 +1,4 @@
-"""What is known, as the JSON that the page shows."""
+"""JSON answers of the page."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LONGEST_TEXT = 500
 
 
 def stream_json(stream: Stream) -> dict[str, Any]:
-    """Return one line of the list of streams."""
+    """Return one entry of the list of streams."""
     source, sink, state = stream.connectors.source, stream.connectors.sink, stream.state
-    last = None if stream.last_day is None else stream.newest_reports.get(stream.last_day)
+    last_report = None if stream.last_day is None else stream.newest_reports.get(stream.last_day)
     return {
         "id": stream.id,
         "dag_id": stream.dag["dag_id"],
@@ -38,14 +38,14 @@ def stream_json(stream: Stream) -> dict[str, Any]:
         "state": state.name,
         "state_text": state.text[:_LONGEST_TEXT],
         "reported_at": iso_text(stream.reported_at),
-        "rows_last_day": last.rows if last else None,
-        "rejected_last_day": last.rejected if last else None,
+        "rows_last_day": last_report.rows if last_report else None,
+        "rejected_last_day": last_report.rejected if last_report else None,
         "can_edit": stream.can_edit,
     }
 
 
 def iso_text(value: dt.date | dt.datetime | None) -> str | None:
-    """Return a day or an instant as ISO 8601 text; an instant in UTC."""
+    """Format a day or an instant as ISO 8601. Instants are in UTC."""
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC).isoformat()
     return None if value is None else value.isoformat()
@@ -66,13 +66,13 @@ def day_json(stream: Stream, day: CalendarDay) -> dict[str, Any]:
         "run_id": run_id,
         "run_url": None if run_id is None else run_url(stream.dag["dag_id"], run_id),
         "link": report.link if report else None,
-        "reported_at": iso_text(_told_at(day)),
+        "reported_at": iso_text(_reported_at(day)),
         "warnings": list(report.warnings) if report else [],
     }
 
 
 def generation_json(stream: Stream, report: RunDayReport) -> dict[str, Any]:
-    """Return what one run told of a day."""
+    """Return one run's report of a day."""
     dag_id = stream.dag["dag_id"]
     return {
         "generation": report.generation,
@@ -91,14 +91,16 @@ def generation_json(stream: Stream, report: RunDayReport) -> dict[str, Any]:
 
 
 async def run_json(airflow: AirflowApi, stream: Stream, run: TaskRun, day: dt.date) -> dict[str, Any]:
-    """Return a run that is not done with a day, with what it told of it before it failed."""
-    told = RunDayReport(day, run.state, run.run_id, run.map_index, run.state_since or stream.as_of)
+    """Return an unfinished run of a day. A failed run adds its report of the day."""
+    report = RunDayReport(day, run.state, run.run_id, run.map_index, run.state_since or stream.as_of)
     if run.phase == "failed":
-        told = next((each for each in await load_failed_reports(airflow, run) if each.day == day), told)
-        told = told if told.message else replace(told, message=await load_failure_message(airflow, run))
-    return generation_json(stream, told) | {"published_at": None, "task_at": iso_text(run.state_since)}
+        report = next(
+            (candidate for candidate in await load_failed_reports(airflow, run) if candidate.day == day), report
+        )
+        report = report if report.message else replace(report, message=await load_failure_message(airflow, run))
+    return generation_json(stream, report) | {"published_at": None, "task_at": iso_text(run.state_since)}
 
 
-def _told_at(day: CalendarDay) -> dt.datetime | None:
+def _reported_at(day: CalendarDay) -> dt.datetime | None:
     times = [day.report.reported_at if day.report else None, day.run.state_since if day.run else None]
-    return max((each for each in times if each is not None), default=None)
+    return max((time for time in times if time is not None), default=None)

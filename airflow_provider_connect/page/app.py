@@ -1,4 +1,4 @@
-"""The app behind the page: static files, and answers in JSON to a viewer whom Airflow knows."""
+"""The page's app: static files, and JSON answers for viewers that Airflow authenticates."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _HEADERS = {
 }
 
 
-def _named(dag_id: str, task_id: str, map_index: Annotated[int, Query(ge=-1)] = -1) -> StreamName:
+def _stream_name(dag_id: str, task_id: str, map_index: Annotated[int, Query(ge=-1)] = -1) -> StreamName:
     return StreamName(dag_id, task_id, map_index)
 
 
-def _own_page(request: Request) -> None:
+def _require_own_page(request: Request) -> None:
     require_own_page(request.headers)
 
 
-Named = Annotated[StreamName, Depends(_named)]
+Named = Annotated[StreamName, Depends(_stream_name)]
 
 
 def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
-    """Make the app. Its memory is its own."""
+    """Build the app with an empty cache."""
     app = FastAPI(title="Connect", openapi_url=None, docs_url=None, redoc_url=None)
-    app.state.memory, app.state.may_edit = PageCache(), find_editable
-    app.add_exception_handler(RefusedError, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(Exception, _broken)
+    app.state.page_cache, app.state.find_editable = PageCache(), find_editable
+    app.add_exception_handler(RefusedError, _answer_refusal)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(Exception, _answer_fault)
 
     @app.middleware("http")
     async def guard(request: Request, call_next: Any) -> Response:
         answer: Response = await call_next(request)
         answer.headers.update(_HEADERS)
-        # Answers are one viewer's; files are asked for again, so that a new version is seen at once.
+        # Answers belong to one viewer. Files are revalidated, so that a new version is used immediately.
         is_answer = "/api/" in request.url.path
         answer.headers["cache-control"] = "no-store" if is_answer else "no-cache"
         return answer
@@ -82,12 +82,12 @@ def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
         async with _viewer(request) as viewer:
             return JSONResponse(await stream_detail.show_day(viewer, name, day))
 
-    @app.post("/api/actions/clear", dependencies=[Depends(_own_page)])
+    @app.post("/api/actions/clear", dependencies=[Depends(_require_own_page)])
     async def clear(request: Request, order: ClearRequest) -> JSONResponse:
         async with _viewer(request) as viewer:
             return JSONResponse(await actions.clear_day(viewer, order))
 
-    @app.post("/api/actions/backfill", dependencies=[Depends(_own_page)])
+    @app.post("/api/actions/backfill", dependencies=[Depends(_require_own_page)])
     async def backfill(request: Request, order: BackfillRequest) -> JSONResponse:
         async with _viewer(request) as viewer:
             return JSONResponse(await actions.start_backfill(viewer, order))
@@ -98,9 +98,9 @@ def make_app(find_editable: FindEditable = find_editable_by_airflow) -> FastAPI:
 
 @asynccontextmanager
 async def _viewer(request: Request) -> AsyncIterator[Viewer]:
-    """Return who asks.
+    """Yield the request's viewer.
 
-    :raises RefusedError: if nobody is signed in.
+    :raises RefusedError: the request has no token.
     """
     token = read_token(request.headers, request.cookies)
     if token is None:
@@ -108,24 +108,30 @@ async def _viewer(request: Request) -> AsyncIterator[Viewer]:
     state = request.app.state
     airflow = AirflowApi(request.scope["airflow"], token)
     try:
-        yield Viewer(airflow, state.memory, state.memory.of(token), token, state.may_edit, dt.datetime.now(dt.UTC))
+        yield Viewer(
+            airflow,
+            state.page_cache,
+            state.page_cache.cache_of(token),
+            token,
+            state.find_editable,
+            dt.datetime.now(dt.UTC),
+        )
     finally:
         await airflow.close()
 
 
-async def _refused(request: Request, error: Exception) -> JSONResponse:
+async def _answer_refusal(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RefusedError)
     if error.status == 401 and (token := read_token(request.headers, request.cookies)) is not None:
-        request.app.state.memory.forget(token)
+        request.app.state.page_cache.forget(token)
     return JSONResponse({"error": error.message}, status_code=error.status)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
-    return JSONResponse({"error": wrong}, status_code=422)
+    problems = "; ".join(f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors())
+    return JSONResponse({"error": problems}, status_code=422)
 
 
-async def _broken(request: Request, error: Exception) -> JSONResponse:
-    """Answer in JSON; the server logs the error itself."""
-    return JSONResponse({"error": "This page has a fault: the API server's log says which"}, status_code=500)
+async def _answer_fault(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"error": "The page failed. See the API server's log"}, status_code=500)

@@ -1,4 +1,4 @@
-"""A backfill that is under way: how far it is, and when it may end."""
+"""Progress and estimated end of a running backfill."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ def estimate_end(
     open_count: int,
     current_time: dt.datetime,
 ) -> dt.datetime | None:
-    """Return when the last run will end if the rest go on as the newest did; None if fewer than three have ended.
+    """Estimate the end of the last run from the pace of the newest. None if fewer than three have ended.
 
-    :param began: when the backfill was started.
-    :param newest_ends: when its runs ended, in any order; of many the newest alone.
-    :param done: how many runs have ended.
-    :param left: how many have not.
+    :param started_at: start of the backfill.
+    :param run_ends: ends of its runs in any order, or only the newest of many.
+    :param ended_count: number of ended runs.
+    :param open_count: number of other runs.
     """
-    known = sorted(end for end in run_ends if started_at <= end <= current_time)
-    if len(known) < MIN_ENDED_RUNS or open_count <= 0:
+    ends = sorted(end for end in run_ends if started_at <= end <= current_time)
+    if len(ends) < MIN_ENDED_RUNS or open_count <= 0:
         return None
-    # The pace counts up to now, and not to the last end: that of a backfill that hangs becomes slower and slower.
-    is_all = ended_count <= len(known)
-    since, count = (started_at, len(known)) if is_all else (known[0], len(known) - 1)
+    # The pace counts up to now, not to the last end, so a hanging backfill becomes slower and slower.
+    is_complete = ended_count <= len(ends)
+    since, count = (started_at, len(ends)) if is_complete else (ends[0], len(ends) - 1)
     return current_time + (current_time - since) / count * open_count
 
 
-_ENDED = ["success", "failed"]
-_OPEN = ["queued", "running"]
+_ENDED_STATES = ["success", "failed"]
+_OPEN_STATES = ["queued", "running"]
 
 
 async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the backfill of a stream's DAG that has not ended; None if there is none, or the viewer may not know."""
+    """Return the running backfill of a stream's DAG. None if there is none, or the viewer may not read it."""
     dag_id = stream.dag["dag_id"]
     newest = await viewer.airflow.list_rows_if_allowed(
         "backfills", "backfills", {"dag_id": dag_id, "order_by": "-id"}, max_rows=1
@@ -55,8 +55,8 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
     if not newest or newest[0]["completed_at"] is not None:
         return None
     backfill = newest[0]
-    began, first, last = (parse_instant(backfill[name]) for name in ("created_at", "from_date", "to_date"))
-    if began is None or first is None or last is None:
+    started_at, first, last = (parse_instant(backfill[name]) for name in ("created_at", "from_date", "to_date"))
+    if started_at is None or first is None or last is None:
         return None
     runs = quote_path("dags", dag_id, "dagRuns")
     span = {
@@ -64,24 +64,27 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
         "logical_date_gte": first.isoformat(),
         "logical_date_lte": last.isoformat(),
     }
-    ended, waiting = await asyncio.gather(
+    ended_runs, open_runs = await asyncio.gather(
         viewer.airflow.get_if_allowed(
             runs,
-            span | {"state": _ENDED, "start_date_gte": began.isoformat(), "order_by": "-end_date", "limit": 100},
+            span
+            | {"state": _ENDED_STATES, "start_date_gte": started_at.isoformat(), "order_by": "-end_date", "limit": 100},
         ),
-        viewer.airflow.get_if_allowed(runs, span | {"state": _OPEN, "limit": 1}),
+        viewer.airflow.get_if_allowed(runs, span | {"state": _OPEN_STATES, "limit": 1}),
     )
-    if ended is None or waiting is None:
+    if ended_runs is None or open_runs is None:
         return None
-    done, left = ended["total_entries"], waiting["total_entries"]
-    ends = [end for run in ended["dag_runs"] if (end := parse_instant(run["end_date"])) is not None]
-    estimate = None if backfill["is_paused"] else estimate_end(began, ends, done, left, viewer.requested_at)
+    ended_count, open_count = ended_runs["total_entries"], open_runs["total_entries"]
+    ends = [end for run in ended_runs["dag_runs"] if (end := parse_instant(run["end_date"])) is not None]
+    estimate = (
+        None if backfill["is_paused"] else estimate_end(started_at, ends, ended_count, open_count, viewer.requested_at)
+    )
     return {
         "id": backfill["id"],
         "from": iso_text(_day(first, stream.connectors.timezone)),
         "to": iso_text(_day(last, stream.connectors.timezone)),
-        "done": done,
-        "total": done + left,
+        "done": ended_count,
+        "total": ended_count + open_count,
         "estimated_end": iso_text(estimate),
         "url": f"{dag_url(dag_id)}/backfills",
     }

@@ -1,7 +1,7 @@
-"""The page as a plugin of Airflow's.
+"""Airflow plugin of the page.
 
-Every process of Airflow's imports this file, tasks included, so it imports nothing but Airflow's own settings: the app
-is made in the API server, when somebody first asks for it.
+Every Airflow process imports this file, tasks included, so it only imports Airflow's settings. The API server builds
+the app at the first request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Message = MutableMapping[str, Any]
 
 
 class PageApp:
-    """The app under :data:`PREFIX`, made at first use."""
+    """ASGI app under :data:`PREFIX`, built at first use."""
 
     _app: Any = None
 
@@ -35,7 +35,7 @@ class PageApp:
             from airflow_provider_connect.page.app import make_app  # noqa: PLC0415  # only the API server needs it
 
             self._app = make_app()
-        # Airflow's own app, which an app within it does not see any more.
+        # Airflow's own app, which is hidden from an app mounted in it.
         scope["airflow"] = scope.get("app")
         await self._app(scope, receive, send)
 
@@ -51,7 +51,7 @@ def _view(route: str, destination: str, query: str) -> dict[str, Any]:
 
 
 class ConnectPlugin(AirflowPlugin):
-    """Shows the page in the navigation, and beside each DAG, task and run of a task."""
+    """Shows the page in the navigation and as a tab of each DAG, task and task instance."""
 
     name = "connect"
     fastapi_apps = [{"app": PageApp(), "url_prefix": PREFIX, "name": "Connect"}]

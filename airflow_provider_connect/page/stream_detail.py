@@ -1,4 +1,4 @@
-"""One stream in full: its days within a window, what rows to expect, the quota, and a backfill under way."""
+"""One stream in detail: days of a window, expected rows, quota, and a running backfill."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _DEFAULT_DAYS = 366
 
 
 async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, last: dt.date | None) -> dict[str, Any]:
-    """Return one stream, with its days from ``first`` to ``last``, both included; by default those of the last year.
+    """Return one stream with its days from ``first`` to ``last``, both included. The default is the last year.
 
-    :raises RefusedError: if the window is none, or longer than :data:`MAX_DAYS`.
+    :raises RefusedError: the window is empty, or longer than :data:`MAX_DAYS`.
     """
     end = last or viewer.requested_at.date()
     begin = first or max(dt.date.min + ONE_DAY * BAND_LOOKBACK_DAYS, end - ONE_DAY * (_DEFAULT_DAYS - 1))
     _require_window(begin, end)
-    since = _midnight(begin) - ONE_DAY * BAND_LOOKBACK_DAYS
+    since = _earliest_midnight(begin) - ONE_DAY * BAND_LOOKBACK_DAYS
     stream = await load_stream(viewer, name, since)
-    quota, backfill = await asyncio.gather(_quota(viewer, stream), backfill_json(viewer, stream))
+    quota, backfill = await asyncio.gather(_load_quota_usage(viewer, stream), backfill_json(viewer, stream))
     days = calendar_days(stream, begin, end)
     rows = {day: report.rows for day, report in stream.newest_reports.items() if report.rows is not None}
     return {
@@ -55,17 +55,19 @@ async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, l
 
 
 async def show_day(viewer: Viewer, name: StreamName, day: dt.date) -> dict[str, Any]:
-    """Return one day with all that was told of it, the newest first, and with the runs that are not done with it."""
-    stream = await load_stream(viewer, name, _midnight(day))
-    (found,) = calendar_days(stream, day, day)
-    told = sorted((each for each in stream.reports if each.day == day), key=_newest_first)
-    told = list(await asyncio.gather(*(add_figures(viewer.airflow, name.dag_id, name.task_id, each) for each in told)))
+    """Return one day with its reports, newest first, and its unfinished runs."""
+    stream = await load_stream(viewer, name, _earliest_midnight(day))
+    (calendar_day,) = calendar_days(stream, day, day)
+    reports = sorted((report for report in stream.reports if report.day == day), key=_newest_first)
+    reports = list(
+        await asyncio.gather(*(add_figures(viewer.airflow, name.dag_id, name.task_id, report) for report in reports))
+    )
     runs = [run for run in (*stream.active_runs, *stream.failed_runs) if run.covers(day)]
     entries = await asyncio.gather(*(run_json(viewer.airflow, stream, run, day) for run in runs))
     return {
         "as_of": viewer.requested_at.isoformat(),
-        "day": day_json(stream, found),
-        "generations": [*entries, *(generation_json(stream, each) for each in told)],
+        "day": day_json(stream, calendar_day),
+        "generations": [*entries, *(generation_json(stream, report) for report in reports)],
     }
 
 
@@ -73,32 +75,34 @@ def _require_window(first: dt.date, last: dt.date) -> None:
     if first > last:
         raise RefusedError(422, f"from={first} is after to={last}")
     if (last - first).days >= MAX_DAYS:
-        raise RefusedError(422, f"{first} to {last} are more than {MAX_DAYS} days: ask for fewer")
+        raise RefusedError(422, f"{first} to {last} are more than {MAX_DAYS} days. Request fewer days")
 
 
 def _newest_first(report: RunDayReport) -> tuple[int, float]:
     return -(report.generation or 0), -report.reported_at.timestamp()
 
 
-def _midnight(day: dt.date) -> dt.datetime:
-    """Return an instant at which the day has begun nowhere yet."""
+def _earliest_midnight(day: dt.date) -> dt.datetime:
+    """Return an instant at which the day has not begun in any zone."""
     return dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC) - ONE_DAY
 
 
-async def _quota(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return what is in use of the source's quota; None if it has none, or the viewer may not know.
+async def _load_quota_usage(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
+    """Return the used part of the source's quota. None if it has none, or the viewer may not read it.
 
-    The connection says which quota it is. Airflow shows it without its secrets, to those who may see it.
+    The connection identifies the quota. Airflow shows it without secrets to viewers with the right to it.
     """
     source = stream.connectors.source
     if source is None:
         return None
-    told = await viewer.airflow.get_if_allowed(quote_path("connections", source.conn_id))
-    if told is None:
+    connection = await viewer.airflow.get_if_allowed(quote_path("connections", source.conn_id))
+    if connection is None:
         return None
     try:
-        quota = quota_of(source, public_connection(told))
+        quota = quota_of(source, public_connection(connection))
     except ConnectError:
         return None
-    found = None if quota is None else await read_variables(viewer.airflow, prefix_of(quota))
-    return None if quota is None or found is None else quota_usage(quota, found, viewer.requested_at)
+    quota_variables = None if quota is None else await read_variables(viewer.airflow, prefix_of(quota))
+    return (
+        None if quota is None or quota_variables is None else quota_usage(quota, quota_variables, viewer.requested_at)
+    )

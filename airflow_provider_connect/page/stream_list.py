@@ -1,4 +1,4 @@
-"""The list of all streams that a viewer may see."""
+"""List of all streams that a viewer may see."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from airflow_provider_connect.page.task_discovery import find_tasks, visible_dag
 from airflow_provider_connect.page.viewer import Viewer
 from airflow_provider_connect.page.viewer_cache import TaskInfo, TaskName
 
-_MOST_MESSAGES = 20
+_MAX_MESSAGES = 20
 
 
 async def list_streams(viewer: Viewer) -> dict[str, Any]:
-    """Return all streams, those that need somebody first."""
+    """Return all streams."""
     dags = await visible_dags(viewer.airflow)
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, list(dags))
-    found = await load_streams(viewer, dags, tasks)
-    return {"as_of": viewer.requested_at.isoformat(), "streams": [stream_json(each) for each in found]}
+    streams = await load_streams(viewer, dags, tasks)
+    return {"as_of": viewer.requested_at.isoformat(), "streams": [stream_json(stream) for stream in streams]}
 
 
 async def load_streams(
@@ -44,74 +44,74 @@ async def load_streams(
     tasks: Sequence[TaskInfo],
     since: dt.datetime | None = None,
 ) -> list[Stream]:
-    """Return what is known of the streams of tasks, sorted by their ids.
+    """Load the streams of tasks, sorted by id.
 
-    :param since: from when on all reports are wanted; without it, the newest alone.
+    :param since: start of the reports to load. None loads only the newest.
     """
-    airflow, own, now = viewer.airflow, viewer.cache, viewer.requested_at
-    stored, runs, editable, known, logs = await asyncio.gather(
+    airflow, cache, current_time = viewer.airflow, viewer.cache, viewer.requested_at
+    stored, runs, editable, profiles, logs = await asyncio.gather(
         read_offsets(airflow),
         list_open_runs(airflow, tasks),
         viewer.editable_dags({task.name.dag_id for task in tasks}),
-        load_profiles(airflow, own, tasks),
-        load_newest_events(airflow, own, tasks, now)
+        load_profiles(airflow, cache, tasks),
+        load_newest_events(airflow, cache, tasks, current_time)
         if since is None
-        else load_events_since(airflow, own, tasks, since, now),
+        else load_events_since(airflow, cache, tasks, since, current_time),
     )
-    zones = {task.name: _zone_of(known[task.name].connectors) for task in tasks}
+    zones = {task.name: _zone_of(profiles[task.name].connectors) for task in tasks}
     by_task = defaultdict(list)
     for run in await add_days_of_dag_runs(airflow, runs, zones):
         by_task[TaskName(run.dag_id, run.task_id)].append(run)
-    found = []
+    streams = []
     for task in tasks:
-        identity, log = known[task.name], logs[task.name]
-        for index in _indexes(task, identity.connectors):
-            pipeline = identity.connectors.get(index, ConnectorPair())
-            told = log.reports_of_instance(index)
+        profile, log = profiles[task.name], logs[task.name]
+        for index in _map_indexes(task, profile.connectors):
+            connectors = profile.connectors.get(index, ConnectorPair())
+            reports = log.reports_of_instance(index)
             stream = Stream(
                 dag=dags[task.name.dag_id],
                 task_id=task.name.task_id,
                 map_index=index,
-                connectors=pipeline,
-                offset=_offset(stored, pipeline),
-                reports=told or [each for each in identity.reports if each.map_index == index],
+                connectors=connectors,
+                offset=_offset_of(stored, connectors),
+                reports=reports or [item for item in profile.reports if item.map_index == index],
                 runs=[run for run in by_task[task.name] if run.map_index in (index, -1)],
-                has_run=identity.has_run,
+                has_run=profile.has_run,
                 can_edit=task.name.dag_id in editable,
-                as_of=now,
+                as_of=current_time,
                 end_date=task.end_date,
             )
-            found.append(stream)
-    failed = [stream for stream in found if stream.state.name == "failed"][:_MOST_MESSAGES]
+            streams.append(stream)
+    failed = [stream for stream in streams if stream.state.name == "failed"][:_MAX_MESSAGES]
     messages = await asyncio.gather(*(load_failure_message(airflow, stream.failed_runs[0]) for stream in failed))
-    said = {stream.id: message for stream, message in zip(failed, messages, strict=True)}
-    return sorted((replace(each, message=said.get(each.id)) for each in found), key=lambda each: each.id)
+    messages_by_id = {stream.id: message for stream, message in zip(failed, messages, strict=True)}
+    return sorted((replace(item, message=messages_by_id.get(item.id)) for item in streams), key=lambda item: item.id)
 
 
 async def load_stream(viewer: Viewer, name: StreamName, since: dt.datetime) -> Stream:
-    """Return what is known of one stream.
+    """Load one stream.
 
-    :param since: from when on all reports are wanted.
-    :raises RefusedError: if there is no such stream, or the viewer may not see it.
+    :param since: start of the reports to load.
+    :raises RefusedError: the stream does not exist, or the viewer may not see it.
     """
     dag = await viewer.airflow.get(quote_path("dags", name.dag_id))
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [name.dag_id])
-    mine = [task for task in tasks if task.name.task_id == name.task_id]
-    for stream in await load_streams(viewer, {name.dag_id: dag}, mine, since):
+    matching_tasks = [task for task in tasks if task.name.task_id == name.task_id]
+    for stream in await load_streams(viewer, {name.dag_id: dag}, matching_tasks, since):
         if stream.map_index == name.map_index:
             return stream
     raise RefusedError(404, f"There is no stream {name}")
 
 
-def _zone_of(pipelines: Mapping[int, ConnectorPair]) -> str | None:
-    return next((each.timezone for each in pipelines.values() if each.timezone is not None), None)
+def _zone_of(connectors: Mapping[int, ConnectorPair]) -> str | None:
+    return next((pair.timezone for pair in connectors.values() if pair.timezone is not None), None)
 
 
-def _indexes(task: TaskInfo, pipelines: Mapping[int, ConnectorPair]) -> list[int]:
-    """Return the instances of a task that there are streams of: all that a mapped one has had lately."""
-    return sorted(index for index in pipelines if index >= 0) or [-1]
+def _map_indexes(task: TaskInfo, connectors: Mapping[int, ConnectorPair]) -> list[int]:
+    """Return the map indexes of a task's streams: all recent ones of a mapped task."""
+    return sorted(index for index in connectors if index >= 0) or [-1]
 
 
-def _offset(stored: Mapping[str, Offset], pipeline: ConnectorPair) -> Offset | None:
-    key = pipeline.offset_key
+def _offset_of(stored: Mapping[str, Offset], connectors: ConnectorPair) -> Offset | None:
+    key = connectors.offset_key
     return None if key is None else stored.get(key)

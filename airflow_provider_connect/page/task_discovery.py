@@ -1,4 +1,4 @@
-"""Finds the tasks that are ours among all that the viewer may see."""
+"""Finds ConnectOperator tasks among all tasks that the viewer may see."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from airflow_provider_connect.page.facts.reports import parse_instant
 from airflow_provider_connect.page.viewer_cache import FRESH_SECONDS, PageCache, TaskInfo, TaskName, ViewerCache
 
 _RECHECKS = 20
-_OURS = {"source", "sink", "days"}
-_EITHER = {"staging", "options"}  # of the operator, and of the decorator
+_COMMON_FIELDS = {"source", "sink", "days"}
+_DISTINCTIVE_FIELDS = {"staging", "options"}  # the operator's, and the decorator's
 
 
 async def visible_dags(airflow: AirflowApi) -> dict[str, Mapping[str, Any]]:
-    """Return the DAGs that the viewer may see, by their ids."""
+    """Return the DAGs that the viewer may see, by id."""
     rows = await airflow.list_rows("dags", "dags", {"exclude_stale": "true", "order_by": "dag_id"})
     return {row["dag_id"]: row for row in rows}
 
@@ -25,43 +25,45 @@ async def visible_dags(airflow: AirflowApi) -> dict[str, Mapping[str, Any]]:
 async def find_tasks(
     airflow: AirflowApi, page_cache: PageCache, cache: ViewerCache, dag_ids: Sequence[str]
 ) -> list[TaskInfo]:
-    """Return the tasks of ours in DAGs.
+    """Return the ConnectOperator tasks of DAGs.
 
-    Airflow tells for one DAG at a time. Of those that had none, some are asked again each time, so that a thousand DAGs
-    of others do not make this slow.
+    Airflow lists tasks of one DAG at a time. Of DAGs without such tasks only some are checked again each time, so that
+    a thousand foreign DAGs do not slow this down.
     """
-    now = time.monotonic()
-    known = {dag_id: found for dag_id in dag_ids if (found := cache.tasks.get(dag_id)) is not None}
-    stale = [dag_id for dag_id, (at, _) in known.items() if now - at > FRESH_SECONDS]
-    strangers = sorted(
+    checked_at = time.monotonic()
+    cached = {dag_id: entry for dag_id in dag_ids if (entry := cache.tasks.get(dag_id)) is not None}
+    stale = [dag_id for dag_id, (at, _) in cached.items() if checked_at - at > FRESH_SECONDS]
+    foreign = sorted(
         (at, dag_id) for dag_id in dag_ids if (at := page_cache.dags_without_tasks.get(dag_id)) is not None
     )
-    again = [dag_id for at, dag_id in strangers if now - at > FRESH_SECONDS][:_RECHECKS]
-    fresh = [dag_id for dag_id in dag_ids if dag_id not in known and dag_id not in page_cache.dags_without_tasks]
-    asked = [*stale, *again, *fresh]
-    for dag_id, tasks in zip(asked, await asyncio.gather(*(_ask(airflow, each) for each in asked)), strict=True):
+    rechecked = [dag_id for at, dag_id in foreign if checked_at - at > FRESH_SECONDS][:_RECHECKS]
+    new = [dag_id for dag_id in dag_ids if dag_id not in cached and dag_id not in page_cache.dags_without_tasks]
+    queried = [*stale, *rechecked, *new]
+    for dag_id, tasks in zip(
+        queried, await asyncio.gather(*(_query_tasks(airflow, queried_id) for queried_id in queried)), strict=True
+    ):
         cache.tasks.pop(dag_id, None)
         if tasks:
-            cache.tasks[dag_id] = now, tasks
+            cache.tasks[dag_id] = checked_at, tasks
             page_cache.dags_without_tasks.pop(dag_id, None)
         elif tasks is not None:
-            page_cache.dags_without_tasks[dag_id] = now
+            page_cache.dags_without_tasks[dag_id] = checked_at
     return [task for dag_id in dag_ids for task in cache.tasks.get(dag_id, (0.0, ()))[1]]
 
 
-async def _ask(airflow: AirflowApi, dag_id: str) -> list[TaskInfo] | None:
-    """Return a DAG's tasks of ours; None if the viewer may not see them, or the DAG is gone."""
+async def _query_tasks(airflow: AirflowApi, dag_id: str) -> list[TaskInfo] | None:
+    """Return a DAG's ConnectOperator tasks. None if the viewer may not see them, or the DAG is gone."""
     answer = await airflow.get_if_allowed(quote_path("dags", dag_id, "tasks"))
-    return None if answer is None else [_kind(dag_id, task) for task in answer["tasks"] if is_connect_task(task)]
+    return None if answer is None else [_task_info(dag_id, task) for task in answer["tasks"] if is_connect_task(task)]
 
 
 def is_connect_task(task: Mapping[str, Any]) -> bool:
-    """Tell whether a task is a ConnectOperator, a class made of it, or ``@task.connect``: by its templated fields."""
+    """Return True for a ConnectOperator, a subclass, or ``@task.connect``, recognized by their templated fields."""
     fields = set(task.get("template_fields") or ())
-    return fields >= _OURS and bool(fields & _EITHER)
+    return fields >= _COMMON_FIELDS and bool(fields & _DISTINCTIVE_FIELDS)
 
 
-def _kind(dag_id: str, task: Mapping[str, Any]) -> TaskInfo:
+def _task_info(dag_id: str, task: Mapping[str, Any]) -> TaskInfo:
     name = TaskName(dag_id, task["task_id"])
     operator = (task.get("class_ref") or {}).get("class_name") or ""
     return TaskInfo(name, operator, parse_instant(task.get("end_date")))

@@ -1,4 +1,4 @@
-"""Who looks at the page: the viewer's token, and what Airflow says that they may do."""
+"""The page's viewer: token, and rights according to Airflow."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from airflow_provider_connect.page.viewer_cache import PageCache, ViewerCache
 COOKIE = "_token"
 
 FindEditable = Callable[[str, set[str]], Awaitable[set[str]]]
-"""Takes a token and ids of DAGs, and returns those that its owner may clear."""
+"""Takes a token and DAG ids, and returns the ids that the token's owner may clear."""
 
 
 @dataclass(frozen=True)
 class Viewer:
-    """One viewer, for one request."""
+    """Viewer of one request."""
 
     airflow: AirflowApi
     page_cache: PageCache
@@ -28,12 +28,12 @@ class Viewer:
     requested_at: dt.datetime
 
     async def editable_dags(self, dag_ids: set[str]) -> set[str]:
-        """Return the DAGs that the viewer may clear, by which the page shows its buttons. Airflow judges their use."""
+        """Return the DAGs that the viewer may clear, to enable buttons. Airflow checks each action itself."""
         return await self.find_editable(self.token, dag_ids)
 
 
 def read_token(headers: Mapping[str, str], cookies: Mapping[str, str]) -> str | None:
-    """Return the viewer's token, as Airflow's own API takes it: from the header, else from the cookie."""
+    """Return the viewer's token from the header, else from the cookie, as Airflow's API does."""
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and credentials.strip():
         return credentials.strip()
@@ -41,7 +41,7 @@ def read_token(headers: Mapping[str, str], cookies: Mapping[str, str]) -> str | 
 
 
 async def find_editable_by_airflow(token: str, dag_ids: set[str]) -> set[str]:
-    """Ask Airflow's auth manager which DAGs the owner of a token may clear."""
+    """Query Airflow's auth manager for the DAGs that the token's owner may clear."""
     from airflow.api_fastapi.app import get_auth_manager  # noqa: PLC0415  # only the API server has one
 
     manager = get_auth_manager()

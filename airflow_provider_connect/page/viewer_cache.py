@@ -1,8 +1,7 @@
-"""What one viewer's earlier questions were answered, so that the next one asks Airflow for news alone.
+"""Cache of each viewer's earlier answers, so that later queries only ask Airflow for news.
 
-Nothing that one viewer was told is ever used for another: the key is the viewer's own token. Whatever stands here was
-answered to that token, and each answer of ours begins with questions that Airflow judges anew. Only one thing is
-shared, and it tells nothing: which DAGs had no task of ours a minute ago.
+A viewer's entry is keyed by the viewer's token and never used for another. Each answer of the page starts with queries
+that Airflow authorizes again. Only one fact is shared, which reveals nothing: the DAGs without ConnectOperator tasks.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from airflow_provider_connect.page.facts.reports import RunDayReport
 
 FRESH_SECONDS = 60.0
 _IDLE_SECONDS = 900.0
-_MOST_VIEWERS = 100
+_MAX_VIEWERS = 100
 MAX_EVENTS = 100_000
-"""Of all viewers together: some fifty megabytes."""
+"""Limit for all viewers together, about fifty megabytes."""
 
 
 class TaskName(NamedTuple):
-    """A task of ours."""
+    """Name of a task."""
 
     dag_id: str
     task_id: str
 
 
 class TaskInfo(NamedTuple):
-    """A task of ours, and what Airflow's API calls its kind.
+    """A ConnectOperator task.
 
-    :param operator: the class's name, by which task instances can be listed.
+    :param class_name: name of its class, by which Airflow's API lists task instances.
     :param end_date: the task's, or its DAG's if that is earlier.
     """
 
@@ -46,11 +45,11 @@ class TaskInfo(NamedTuple):
 
 @dataclass
 class EventLog:
-    """The events of one task that have been asked for.
+    """Loaded events of one task.
 
-    :param reports: by event.
-    :param since: from when on all events are here; None for all there are.
-    :param asked_at: when Airflow was asked last.
+    :param reports: reports by event id.
+    :param since: start of complete events. None means all events.
+    :param fetched_at: time of the last query.
     """
 
     reports: dict[int, list[RunDayReport]]
@@ -58,17 +57,17 @@ class EventLog:
     fetched_at: dt.datetime
 
     def covers(self, moment: dt.datetime) -> bool:
-        """Tell whether all events from a moment on are here."""
+        """Return True if all events since a moment are loaded."""
         return self.since is None or self.since <= moment
 
     def reports_of_instance(self, map_index: int) -> list[RunDayReport]:
         """Return the reports of one instance of the task."""
-        return [each for reports in self.reports.values() for each in reports if each.map_index == map_index]
+        return [report for reports in self.reports.values() for report in reports if report.map_index == map_index]
 
 
 @dataclass
 class TaskProfile:
-    """The pipelines of a task by map index, and what its newest runs were."""
+    """Connectors of a task by map index, and the reports of its newest runs."""
 
     connectors: dict[int, ConnectorPair]
     reports: list[RunDayReport]
@@ -78,7 +77,7 @@ class TaskProfile:
 
 @dataclass
 class ViewerCache:
-    """What one viewer was told."""
+    """Cached answers of one viewer."""
 
     tasks: dict[str, tuple[float, Sequence[TaskInfo]]] = field(default_factory=dict)
     profiles: dict[TaskName, TaskProfile] = field(default_factory=dict)
@@ -86,40 +85,39 @@ class ViewerCache:
     used_at: float = field(default_factory=time.monotonic)
 
     def store_log(self, name: TaskName, log: EventLog) -> None:
-        """Remember the events of a task, as those that were asked for last."""
+        """Store the events of a task as the most recently used."""
         self.logs[name] = log
         self.logs.move_to_end(name)
 
 
 @dataclass
 class PageCache:
-    """What all viewers were told, each apart.
+    """Cached answers of all viewers, separately.
 
-    :param without: when a DAG was last seen to have no task of ours.
+    :param dags_without_tasks: time of the last check of each DAG without ConnectOperator tasks.
     """
 
     viewers: OrderedDict[str, ViewerCache] = field(default_factory=OrderedDict)
     dags_without_tasks: dict[str, float] = field(default_factory=dict)
 
     def cache_of(self, token: str) -> ViewerCache:
-        """Return what the owner of a token was told."""
-        now, key = time.monotonic(), hashlib.sha256(token.encode()).hexdigest()
-        found = self.viewers.setdefault(key, ViewerCache())
-        found.used_at = now
+        """Return the cache of a token's owner."""
+        used_at, key = time.monotonic(), hashlib.sha256(token.encode()).hexdigest()
+        cache = self.viewers.setdefault(key, ViewerCache())
+        cache.used_at = used_at
         self.viewers.move_to_end(key)
-        while len(self.viewers) > _MOST_VIEWERS or now - next(iter(self.viewers.values())).used_at > _IDLE_SECONDS:
+        while len(self.viewers) > _MAX_VIEWERS or used_at - next(iter(self.viewers.values())).used_at > _IDLE_SECONDS:
             self.viewers.popitem(last=False)
         self._make_room()
-        return found
+        return cache
 
     def _make_room(self) -> None:
-        """Forget events, those first that were longest not asked for."""
-        kept = sum(len(log.reports) for own in self.viewers.values() for log in own.logs.values())
-        for own in self.viewers.values():
-            while kept > MAX_EVENTS and own.logs:
-                _, log = own.logs.popitem(last=False)
-                kept -= len(log.reports)
+        event_count = sum(len(log.reports) for cache in self.viewers.values() for log in cache.logs.values())
+        for cache in self.viewers.values():
+            while event_count > MAX_EVENTS and cache.logs:
+                _, log = cache.logs.popitem(last=False)
+                event_count -= len(log.reports)
 
     def forget(self, token: str) -> None:
-        """Forget what the owner of a token was told."""
+        """Delete the cache of a token's owner."""
         self.viewers.pop(hashlib.sha256(token.encode()).hexdigest(), None)

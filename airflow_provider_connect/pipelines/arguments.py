@@ -1,4 +1,4 @@
-"""The operator's arguments as a file may give them, read from the signatures of the operator and those it inherits."""
+"""Arguments of the operator that a file may set, from the signatures of the operator and its base classes."""
 
 from __future__ import annotations
 
@@ -19,84 +19,87 @@ from airflow_provider_connect.operators.arguments import RESERVED_ARGUMENTS, req
 from airflow_provider_connect.operators.connect import ConnectOperator
 
 PIPELINE_KEYS = ("source", "sink", "shape", "name")
-"""Arguments that a pipeline gives in its own words."""
-_OF_THE_DAG = ("dag", "task_group", "start_date", "end_date", "params", "doc_md", "default_args")
-_KINDS = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+"""Arguments with a syntax of their own in a pipeline file."""
+_DAG_KEYS = ("dag", "task_group", "start_date", "end_date", "params", "doc_md", "default_args")
+_NAMED_PARAMETERS = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def _asset(value: Any) -> Any:
+def _validate_asset(value: Any) -> Any:
     if isinstance(value, str) and value:
         return Asset(uri=value)
     raise ValueError("must be the asset's URI")
 
 
-_Asset = Annotated[Asset, PlainValidator(_asset), WithJsonSchema({"type": "string", "description": "The asset's URI."})]
+_Asset = Annotated[
+    Asset, PlainValidator(_validate_asset), WithJsonSchema({"type": "string", "description": "The asset's URI."})
+]
 
 
 @cache
 def file_arguments() -> Mapping[str, inspect.Parameter]:
-    """Return the operator's arguments, its own first; those that a DAG or a pipeline gives are not among them."""
-    found: dict[str, inspect.Parameter] = {}
+    """Return the operator's arguments, its own first, without those that a DAG or a pipeline sets."""
+    parameters: dict[str, inspect.Parameter] = {}
     for cls in _classes():
         for name, parameter in inspect.signature(vars(cls)["__init__"]).parameters.items():
             if (
                 name != "self"
-                and parameter.kind in _KINDS
-                and name not in (*RESERVED_ARGUMENTS, *PIPELINE_KEYS, *_OF_THE_DAG)
+                and parameter.kind in _NAMED_PARAMETERS
+                and name not in (*RESERVED_ARGUMENTS, *PIPELINE_KEYS, *_DAG_KEYS)
             ):
-                found.setdefault(name, parameter)
-    return found
+                parameters.setdefault(name, parameter)
+    return parameters
 
 
 @cache
 def argument_adapter(name: str) -> TypeAdapter[Any] | None:
-    """Return what reads an argument from a file; None for one that only Python can give, such as a callback."""
-    hint = _hint(name)
+    """Return the validator of an argument in a file. None for arguments of Python only, such as callbacks."""
+    hint = _type_of(name)
     if hint is Any:
         return None
     try:
-        made: TypeAdapter[Any] = TypeAdapter(hint)
-        shape = made.json_schema()
+        adapter: TypeAdapter[Any] = TypeAdapter(hint)
+        shape = adapter.json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError):
         return None
     is_nothing = shape == {"type": "null"} or {} in shape.get("anyOf", [])
-    return None if is_nothing else made
+    return None if is_nothing else adapter
 
 
 def read_argument(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
-    """Return an argument's value, and what is wrong with it: where, and why."""
-    known_by = argument_adapter(name)
-    if known_by is None:
-        return None, [((name,), "cannot be given in a file: write the DAG in Python")]
+    """Return an argument's value and its problems, each with path and text."""
+    adapter = argument_adapter(name)
+    if adapter is None:
+        return None, [((name,), "cannot be given in a file. Write the DAG in Python")]
     try:
-        made = known_by.validate_python(value)
-        require_valid_values("", {name: made})
+        argument = adapter.validate_python(value)
+        require_valid_values("", {name: argument})
     except ValidationError as error:
-        members = (_hint(name), *get_args(_hint(name)))
-        model = next((each for each in members if isinstance(each, type) and issubclass(each, BaseModel)), None)
+        members = (_type_of(name), *get_args(_type_of(name)))
+        model = next((member for member in members if isinstance(member, type) and issubclass(member, BaseModel)), None)
         if model is not None:
-            return None, [((name, *at), text) for at, text in problems_of(model, error)]
-        # Of a union every member says why it is not meant, and where: in the member of its name.
+            return None, [((name, *key_path), text) for key_path, text in problems_of(model, error)]
+        # Of a union every member reports its own problems, under the member's name.
         return None, [((name,), "; ".join(dict.fromkeys(text for _, text in problems_of(BaseModel, error))))]
     except ConfigError as error:
         return None, [((name,), str(error).removeprefix(": ").removeprefix(f"{name}: "))]
-    return made, []
+    return argument, []
 
 
 @cache
 def argument_descriptions() -> Mapping[str, str]:
-    """Return what the operator's docstring says of each argument."""
+    """Return the description of each argument in the operator's docstring."""
     text = inspect.getdoc(ConnectOperator) or ""
-    found = re.findall(r"^:param (\w+): (.*?)(?=^:|^\S|\Z)", text, re.MULTILINE | re.DOTALL)
-    return {name: re.sub(r":\w+:`~?\.*([^`]*)`", r"``\1``", " ".join(words.split())) for name, words in found}
+    paragraphs = re.findall(r"^:param (\w+): (.*?)(?=^:|^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    return {
+        name: re.sub(r":\w+:`~?\.*([^`]*)`", r"``\1``", " ".join(paragraph.split())) for name, paragraph in paragraphs
+    }
 
 
 def _classes() -> list[type]:
     return [cls for cls in ConnectOperator.mro() if cls is not object and "__init__" in vars(cls)]
 
 
-def _hint(name: str) -> Any:
-    """Return an argument's type; Any if it cannot be told."""
+def _type_of(name: str) -> Any:
     for cls in _classes():
         init = inspect.unwrap(vars(cls)["__init__"])
         parameter = inspect.signature(init).parameters.get(name)
@@ -104,10 +107,10 @@ def _hint(name: str) -> Any:
             continue
         if not isinstance(parameter.annotation, str):
             return parameter.annotation
-        # Names that are imported for types alone are not among the module's own.
-        ours = vars(completeness) | vars(sink) | vars(source) | {"Asset": _Asset}
+        # Names imported for type checking only are missing in the module.
+        type_names = vars(completeness) | vars(sink) | vars(source) | {"Asset": _Asset}
         try:
-            return eval(parameter.annotation, {**ours, **init.__globals__})  # noqa: S307  # our own and Airflow's code
+            return eval(parameter.annotation, {**type_names, **init.__globals__})  # noqa: S307  # our own and Airflow's code
         except NameError:
             return Any
     return Any

@@ -16,41 +16,40 @@ from airflow_provider_connect.pipelines.yaml_files import read_yaml
 
 
 def dags_from(pattern: str) -> dict[str, DAG]:
-    """Make a DAG of each YAML file, with one task that moves its days. Airflow finds the DAGs by itself.
+    """Build a DAG with one task from each YAML file. Airflow finds the DAGs by itself.
 
-    One wrong file fails them all, and the error names everything that is wrong in every file. A DAG that alone was
-    left out would vanish from Airflow without a word; this way Airflow shows the error, and goes on with what it read
-    before.
+    A problem in one file refuses all files, and the error names every problem in every file. If only its DAG were left
+    out, it would vanish from Airflow silently. After an error Airflow keeps the earlier DAGs.
 
-    :param pattern: of files, such as ``pipelines/*.yaml``, relative to the file that calls this; ``**`` is any folder.
-    :return: the DAGs by their names.
-    :raises ConfigError: with everything that is wrong.
+    :param pattern: pattern of files, such as ``pipelines/*.yaml``, relative to the calling file. ``**`` is any folder.
+    :return: the DAGs by name.
+    :raises ConfigError: with every problem.
     """
     folder = Path(sys._getframe(1).f_code.co_filename).parent
     if Path(pattern).is_absolute():
-        raise ConfigError(f"{pattern!r} is to be relative to the file that calls dags_from, in {str(folder)!r}")
+        raise ConfigError(f"pattern {pattern!r} must be relative to the file that calls dags_from, in {str(folder)!r}")
     paths = sorted(folder.glob(pattern))
     if not paths:
-        raise ConfigError(f"no file is called {pattern!r} in folder {str(folder)!r}")
+        raise ConfigError(f"no file matches {pattern!r} in folder {str(folder)!r}")
     pipelines = [load_pipeline(read_yaml(path, str(path.relative_to(folder)))) for path in paths]
-    _refuse_twins(pipelines)
-    _refuse(pipelines)
-    # Arguments that are right each may not go together: that only the operator knows.
-    made = {pipeline.name: _dag(pipeline) for pipeline in pipelines}
-    _refuse(pipelines)
-    return {name: dag for name, dag in made.items() if dag is not None}
+    _add_duplicate_names(pipelines)
+    _refuse_problems(pipelines)
+    # Only the operator can check arguments that must fit each other.
+    dags = {pipeline.name: _dag(pipeline) for pipeline in pipelines}
+    _refuse_problems(pipelines)
+    return {name: dag for name, dag in dags.items() if dag is not None}
 
 
 def _dag(pipeline: Pipeline) -> DAG | None:
-    head: dict[str, Any] = dict(pipeline.dag_options)
+    dag_options: dict[str, Any] = dict(pipeline.dag_options)
     for name in ("start_date", "end_date"):
-        if head.get(name) is not None:
-            head[name] = in_zone(head[name], pipeline.zone)
+        if dag_options.get(name) is not None:
+            dag_options[name] = in_zone(dag_options[name], pipeline.zone)
     arguments: dict[str, Any] = {"task_id": DEFAULT_TASK_ID, "name": pipeline.name} | pipeline.operator_arguments
     timetable = pipeline.schedule.timetable() if pipeline.schedule is not None else None
     try:
         # Airflow registers the DAG at the end of the block.
-        with DAG(pipeline.name, schedule=timetable, **head) as dag:
+        with DAG(pipeline.name, schedule=timetable, **dag_options) as dag:
             ConnectOperator(**arguments)
     except Exception as error:  # noqa: BLE001  # Airflow's own classes check their arguments in many ways
         text = str(error).removeprefix(f"{ConnectOperator.__name__}: ")
@@ -59,16 +58,17 @@ def _dag(pipeline: Pipeline) -> DAG | None:
     return dag
 
 
-def _refuse_twins(pipelines: Sequence[Pipeline]) -> None:
-    first: dict[str, str] = {}
+def _add_duplicate_names(pipelines: Sequence[Pipeline]) -> None:
+    first_files: dict[str, str] = {}
     for pipeline in pipelines:
-        if pipeline.name and first.setdefault(pipeline.name, pipeline.file.name) != pipeline.file.name:
-            pipeline.file.add_problem(("name",), f"{first[pipeline.name]} has the same name {pipeline.name!r}")
+        if pipeline.name and first_files.setdefault(pipeline.name, pipeline.file.name) != pipeline.file.name:
+            pipeline.file.add_problem(("name",), f"{first_files[pipeline.name]} has the same name {pipeline.name!r}")
 
 
-def _refuse(pipelines: Sequence[Pipeline]) -> None:
+def _refuse_problems(pipelines: Sequence[Pipeline]) -> None:
     problems = sorted(problem for pipeline in pipelines for problem in pipeline.file.problems)
     if problems:
-        wrong = len({problem.file for problem in problems})
-        head = f"{wrong} of {len(pipelines)} pipelines {'is' if wrong == 1 else 'are'} wrong, and none is loaded:"
+        wrong_files = len({problem.file for problem in problems})
+        verb = "is" if wrong_files == 1 else "are"
+        head = f"{wrong_files} of {len(pipelines)} pipelines {verb} wrong, and none is loaded:"
         raise ConfigError("\n".join([head, *map(str, problems)]))

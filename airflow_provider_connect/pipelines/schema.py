@@ -1,4 +1,4 @@
-"""The JSON Schema of a pipeline file, made of the connectors' options and of the operator's signature."""
+"""JSON Schema of a pipeline file, built from the connectors' options and the operator's signature."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%|\{#", "description": "An Ai
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a pipeline file, for editors.
 
-    It knows the connectors that are installed. It says what each option may be; what several must be together is
-    checked when Airflow reads the file.
+    It covers the installed connectors and each single option. Rules between several options are checked when Airflow
+    reads the file.
     """
     sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
     models: list[type[BaseModel]] = [DagOptions, Daily, Cron, *sources.values(), *sinks.values(), *SHAPES.values()]
@@ -31,34 +31,34 @@ def schema() -> dict[str, Any]:
     def ref(model: type[BaseModel]) -> dict[str, Any]:
         return dict(refs[model, "validation"])
 
-    def named(known: Mapping[str, type[Any]]) -> dict[str, Any]:
-        properties = {name: ref(model) for name, model in known.items()}
-        one = {"minProperties": 1, "maxProperties": 1}
-        return {"type": "object", "properties": properties, "additionalProperties": False, **one}
+    def one_of(models_by_name: Mapping[str, type[Any]]) -> dict[str, Any]:
+        properties = {name: ref(model) for name, model in models_by_name.items()}
+        single_entry = {"minProperties": 1, "maxProperties": 1}
+        return {"type": "object", "properties": properties, "additionalProperties": False, **single_entry}
 
     def definition(model: type[BaseModel]) -> dict[str, Any]:
-        found: dict[str, Any] = definitions[ref(model)["$ref"].removeprefix("#/$defs/")]
-        return found
+        model_schema: dict[str, Any] = definitions[ref(model)["$ref"].removeprefix("#/$defs/")]
+        return model_schema
 
     for model in (*sources.values(), *sinks.values()):
-        own = definition(model)["properties"]
-        own.update({name: _or_template(option) for name, option in own.items()})
-    # What is not given is left to Airflow, whose defaults are a matter of its configuration.
+        fields = definition(model)["properties"]
+        fields.update({name: _or_template(option) for name, option in fields.items()})
+    # Missing options get Airflow's defaults, which depend on its configuration.
     properties: dict[str, Any] = {
-        name: {key: value for key, value in own.items() if key != "default"}
-        for name, own in definition(DagOptions)["properties"].items()
+        name: {key: value for key, value in fields.items() if key != "default"}
+        for name, fields in definition(DagOptions)["properties"].items()
     }
     properties["start_date"]["anyOf"] = properties["end_date"]["anyOf"] = _DATES
-    properties["source"] = named(sources) | {"description": "Where the days come from: a source's name, its options."}
-    properties["sink"] = named(sinks) | {"description": "Where they go: a sink's name, its options."}
-    what = "What happens to rows on the way, in this order."
-    properties["shape"] = {"type": "array", "items": named(SHAPES), "description": what}
+    properties["source"] = one_of(sources) | {"description": "Source of the days: a source's name with its options."}
+    properties["sink"] = one_of(sinks) | {"description": "Sink of the days: a sink's name with its options."}
+    shape_text = "Changes of the rows, in this order."
+    properties["shape"] = {"type": "array", "items": one_of(SHAPES), "description": shape_text}
     properties["schedule"] = {
         "anyOf": [{"const": DAILY}, ref(Daily), ref(Cron), {"type": "null"}],
         "default": DAILY,
         "description": f"When runs start: {DAILY} for each day in the source's own zone, null for no schedule.",
     }
-    properties.update(_arguments(definitions))
+    properties.update(_argument_properties(definitions))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Pipeline",
@@ -73,28 +73,27 @@ def schema() -> dict[str, Any]:
 _DATES = [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}, {"type": "null"}]
 
 
-def _connectors(room: str, find: Callable[[str], type[Any]]) -> dict[str, type[Any]]:
-    return {name: find(name) for name in registry.names(room)}
+def _connectors(room: str, class_of: Callable[[str], type[Any]]) -> dict[str, type[Any]]:
+    return {name: class_of(name) for name in registry.names(room)}
 
 
-def _arguments(definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the operator's arguments that a file may give; what they refer to is added to the definitions."""
-    found, descriptions = {}, arguments.argument_descriptions()
+def _argument_properties(definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the operator's arguments for files. Adds the definitions they refer to."""
+    properties, descriptions = {}, arguments.argument_descriptions()
     for name, parameter in arguments.file_arguments().items():
         if (adapter := arguments.argument_adapter(name)) is None:
             continue
-        own = adapter.json_schema(ref_template=_REF)
-        definitions.update(own.pop("$defs", {}))
+        argument_schema = adapter.json_schema(ref_template=_REF)
+        definitions.update(argument_schema.pop("$defs", {}))
         if name in descriptions:
-            own["description"] = descriptions[name]
+            argument_schema["description"] = descriptions[name]
         if isinstance(parameter.default, (str, int, float)):
-            own["default"] = parameter.default
-        found[name] = own
-    return found
+            argument_schema["default"] = parameter.default
+        properties[name] = argument_schema
+    return properties
 
 
 def _or_template(option: dict[str, Any]) -> dict[str, Any]:
-    """Let an option be a template, too."""
     outside: dict[str, Any] = {
         key: option[key] for key in ("title", "description", "default", "examples") if key in option
     }

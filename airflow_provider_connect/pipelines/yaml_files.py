@@ -1,8 +1,6 @@
-"""Reads a YAML file into plain values, and remembers the line of each.
+"""Reads a YAML file into plain values with their line numbers.
 
-The values are those that JSON would have, so that an editor with the JSON Schema sees what is seen here: a date stays
-text, ``off`` and ``yes`` are words, and the names in a mapping are text. (By default PyYAML reads YAML 1.1, where they
-are a date, ``False`` and ``True``.)
+As in JSON and in editors, dates and names are text, and ``off`` and ``yes`` are words, unlike in PyYAML's YAML 1.1.
 """
 
 from __future__ import annotations
@@ -16,15 +14,15 @@ from typing import Any
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands: the names and positions that lead to it."""
+"""Path of names and positions to a value."""
 
 
 @dataclass(frozen=True, order=True)
 class FileProblem:
-    """One thing that is wrong in a file.
+    """Problem in a file.
 
-    :param line: 0 if there is none.
-    :param place: of the value, with dots; "" for the whole file.
+    :param line: 0 if unknown.
+    :param key_path: dotted path of the value, empty for the whole file.
     """
 
     file: str
@@ -33,16 +31,15 @@ class FileProblem:
     text: str
 
     def __str__(self) -> str:
-        """Return it as editors and compilers write it: ``file:line: place: text``."""
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.key_path}: {self.text}" if self.key_path else f"{where}: {self.text}"
+        location = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{location}: {self.key_path}: {self.text}" if self.key_path else f"{location}: {self.text}"
 
 
 @dataclass
 class YamlFile:
-    """A file that was read, and what is wrong with it.
+    """A file's values and problems.
 
-    :param name: as messages name it.
+    :param name: its name in messages.
     """
 
     name: str
@@ -51,15 +48,15 @@ class YamlFile:
     problems: list[FileProblem] = field(default_factory=list)
 
     def add_problem(self, key_path: KeyPath, text: str, line: int | None = None) -> None:
-        """Note a problem, at the line of the place or of the nearest thing around it."""
-        found = next(
+        """Add a problem, at the line of the value or of the nearest enclosing one."""
+        nearest_line = next(
             (self.lines[key_path[:end]] for end in range(len(key_path), -1, -1) if key_path[:end] in self.lines), 0
         )
-        self.problems.append(FileProblem(self.name, line or found, ".".join(map(str, key_path)), text))
+        self.problems.append(FileProblem(self.name, line or nearest_line, ".".join(map(str, key_path)), text))
 
 
 def read_yaml(path: Path, name: str) -> YamlFile:
-    """Read a file; what cannot be read is among its problems."""
+    """Read a file. Syntax errors become problems of the file."""
     file = YamlFile(name)
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader)
@@ -68,19 +65,19 @@ def read_yaml(path: Path, name: str) -> YamlFile:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         text = getattr(error, "problem", None) or "a character that YAML does not allow"
-        file.add_problem((), f"is no YAML: {text}", mark.line + 1 if mark is not None else None)
+        file.add_problem((), f"is not valid YAML: {text}", mark.line + 1 if mark is not None else None)
     except RecursionError:
         file.add_problem((), "is nested too deeply")
     else:
         if isinstance(root, yaml.MappingNode):
-            file.values = _Reading(file).value(root, ())
+            file.values = _NodeReader(file).value(root, ())
         else:
-            file.add_problem((), "has no options: it is to be one mapping")
+            file.add_problem((), "must be a mapping of options")
     return file
 
 
 _TAG = "tag:yaml.org,2002:"
-_KINDS: dict[str, Callable[[Any], Any]] = {
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "str": str,
     "null": lambda text: None,
     "bool": lambda text: text.lower() == "true",
@@ -92,15 +89,15 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]
-    """Takes for a truth value, a number or nothing what the core schema of YAML 1.2 takes for it."""
+    """Loader with the booleans, numbers and nulls of YAML 1.2's core schema."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        # An anchor inside itself would have no end, and nested ones have as many values as one likes.
+        # An anchor inside itself would be endless, and nested anchors multiply without limit.
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
-            raise yaml.composer.ComposerError(None, None, "anchors are not read: write the values out", mark)
+            raise yaml.composer.ComposerError(None, None, "anchors are not supported. Write out the values", mark)
         return super().compose_node(parent, index)
 
 
@@ -114,42 +111,40 @@ for _tag, _pattern, _first in (
 _Loader.add_implicit_resolver(f"{_TAG}null", re.compile("^$"), [""])
 
 
-class _Reading:
-    """One walk through a file's nodes."""
-
+class _NodeReader:
     def __init__(self, file: YamlFile) -> None:
         self.file = file
 
-    def value(self, node: Any, place: KeyPath) -> Any:
-        self.file.lines.setdefault(place, node.start_mark.line + 1)
-        if node.tag.removeprefix(_TAG) not in _KINDS:
-            self.file.add_problem(place, f"the tag {node.tag!r} is not read", node.start_mark.line + 1)
+    def value(self, node: Any, key_path: KeyPath) -> Any:
+        self.file.lines.setdefault(key_path, node.start_mark.line + 1)
+        if node.tag.removeprefix(_TAG) not in _CONVERTERS:
+            self.file.add_problem(key_path, f"the tag {node.tag!r} is not supported", node.start_mark.line + 1)
             return None
         if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, place)
+            return self._mapping(node, key_path)
         if isinstance(node, yaml.SequenceNode):
-            return [self.value(each, (*place, index)) for index, each in enumerate(node.value)]
-        return self._scalar(node, place)
+            return [self.value(item, (*key_path, index)) for index, item in enumerate(node.value)]
+        return self._scalar(node, key_path)
 
-    def _mapping(self, node: Any, place: KeyPath) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, each in node.value:
+    def _mapping(self, node: Any, key_path: KeyPath) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, item in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                self.file.add_problem(place, "a name must be text", line)
+                self.file.add_problem(key_path, "a name must be text", line)
                 continue
-            name, inner = key.value, (*place, key.value)
-            if name in found:
-                self.file.add_problem(inner, f"stands twice, first at line {self.file.lines[inner]}", line)
+            name, item_path = key.value, (*key_path, key.value)
+            if name in values:
+                self.file.add_problem(item_path, f"is a duplicate of line {self.file.lines[item_path]}", line)
                 continue
-            self.file.lines[inner] = line
-            found[name] = self.value(each, inner)
-        return found
+            self.file.lines[item_path] = line
+            values[name] = self.value(item, item_path)
+        return values
 
-    def _scalar(self, node: Any, place: KeyPath) -> Any:
+    def _scalar(self, node: Any, key_path: KeyPath) -> Any:
         kind, text = node.tag.removeprefix(_TAG), node.value
         try:
-            return _KINDS[kind](text)
-        except ValueError:  # a tag may say what the text is not
-            self.file.add_problem(place, f"is no {kind}", node.start_mark.line + 1)
+            return _CONVERTERS[kind](text)
+        except ValueError:  # an explicit tag may not fit the text
+            self.file.add_problem(key_path, f"is not a valid {kind}", node.start_mark.line + 1)
             return None

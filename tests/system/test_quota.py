@@ -19,7 +19,7 @@ def test_runs_without_room_wait_deferred_and_none_fails(system: System, rationed
     assert "failed" not in seen, log
     assert {task["state"] for task in tasks.values()} == {"success"}, log
     assert "deferred" in seen
-    assert "Waits for requests" in log
+    assert "Waiting for requests" in log
     assert [task["try_number"] for task in tasks.values()] == [1] * len(RUNS)
     rows = OnDelta(str(system.folder / "tables" / DAG)).rows()
     assert sorted(rows) == [f"2026-09-0{day}" for day in range(1, 4)]

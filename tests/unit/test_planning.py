@@ -19,8 +19,8 @@ def test_a_year_takes_six_hours() -> None:
     planned = plan(MixpanelSource(), YEAR, connection=Connection(conn_id="m", extra={"project_id": 1}))
     assert (planned.days, planned.requests, planned.hours) == (365, 365, 6.0)
     assert str(planned) == (
-        "365 days of mixpanel_default.export cost at least 365 requests. At 60 requests an hour the last of them can "
-        "be sent 6.0 hours after the first, if nobody else asks meanwhile."
+        "365 days of mixpanel_default.export need at least 365 requests. At 60 requests an hour the last request can "
+        "be sent 6.0 hours after the first, if this load has the quota to itself."
     )
 
 
@@ -28,8 +28,8 @@ def test_sixty_days_need_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_MIXPANEL_DEFAULT", json.dumps({"conn_type": "mixpanel", "password": "hush"}))
     planned = plan(MixpanelSource(), "2026-01-01..2026-03-01")
     assert (planned.days, planned.hours) == (60, 0.0)
-    assert "60 requests an hour have room for that" in str(planned)
-    assert str(plan(MixpanelSource(), "2026-01-01")).startswith("1 day of mixpanel_default.export costs at least 1 req")
+    assert "60 requests an hour have room for them" in str(planned)
+    assert str(plan(MixpanelSource(), "2026-01-01")).startswith("1 day of mixpanel_default.export needs at least 1 req")
 
 
 def test_days_that_are_counted_first_need_another_hour_too() -> None:
@@ -37,7 +37,7 @@ def test_days_that_are_counted_first_need_another_hour_too() -> None:
     planned = plan(source, YEAR, connection=Connection(conn_id="m", extra={"project_id": 1}))
     assert (planned.requests, planned.hours, planned.counts) == (365, 6.0, 2920)
     assert str(planned).endswith(
-        "To count the days first takes up to 2,920 requests of another quota, and at 60 requests an hour up to 48.0 "
+        "Counting the days first takes up to 2,920 requests of another quota, and at 60 requests an hour up to 48.0 "
         "hours."
     )
 

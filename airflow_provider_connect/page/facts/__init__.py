@@ -1,1 +1,1 @@
-"""What follows from Airflow's answers, without asking: a stream's days, its state, what to expect of it."""
+"""Facts derived from Airflow's answers without queries: a stream's days, state and expected rows."""

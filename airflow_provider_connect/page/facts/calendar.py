@@ -1,9 +1,9 @@
-"""The days of a stream: the offset's ranges, the reports, the states of runs, and the rows to expect.
+"""Days of a stream, from the offset's ranges, reports and runs, and the expected rows.
 
-The band says how many rows: the median of the last eight done days of a day's weekday before it, plus and minus three
-times their median absolute deviation, scaled as for a normal distribution. A median shrugs off one odd week, and a
-weekday is compared with its like. The band is at least a tenth of the median wide on each side: days that were all
-alike would else have none. With fewer than four such days there is no band.
+The band of expected rows is the median of the last eight done days of the same weekday before a day, plus and minus
+three times their median absolute deviation, scaled as for a normal distribution. One odd week does not move a median.
+The band is at least a tenth of the median wide on each side, since equal days would have a band of width 0. With fewer
+than four such days there is no band.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _WEIGHT = {"failed": 0, "waiting": 1, "running": 2}
 
 @dataclass(frozen=True, slots=True)
 class CalendarDay:
-    """One day.
+    """One day of a stream.
 
-    :param report: of its newest publish; None if nobody told of one.
-    :param run: the run that is not done with it, which its state comes from.
+    :param report: report of the day's newest publish. None without a report.
+    :param run: unfinished run that determines the day's state.
     """
 
     day: dt.date
@@ -41,59 +41,62 @@ class CalendarDay:
 def calendar_days(stream: Stream, first: dt.date, last: dt.date) -> list[CalendarDay]:
     """Return all days from ``first`` to ``last``, both included.
 
-    A run at work, or one that failed and is not mended, says more of a day than that it was done before.
+    The state of an unfinished run takes precedence over an earlier publish.
     """
     window = DaySet(ranges=((first, last),)) if first <= last else DaySet()
-    troubled = _by_day([*stream.failed_runs, *stream.active_runs], first, last)
-    done, missing = set(_within(stream.settled_days, first, last)), set(_within(stream.gaps, first, last))
+    unfinished_runs = _by_day([*stream.failed_runs, *stream.active_runs], first, last)
+    settled, gaps = set(_days_within(stream.settled_days, first, last)), set(_days_within(stream.gaps, first, last))
     return [
         CalendarDay(
-            day, _state(day, troubled.get(day), done, missing), stream.newest_reports.get(day), troubled.get(day)
+            day,
+            _state(day, unfinished_runs.get(day), settled, gaps),
+            stream.newest_reports.get(day),
+            unfinished_runs.get(day),
         )
         for day in window
     ]
 
 
-def _state(day: dt.date, run: TaskRun | None, done: set[dt.date], missing: set[dt.date]) -> DayState:
+def _state(day: dt.date, run: TaskRun | None, settled: set[dt.date], gaps: set[dt.date]) -> DayState:
     if run is not None and run.phase != "ended":
         return run.phase
-    if day in done:
+    if day in settled:
         return "done"
-    return "gap" if day in missing else "none"
+    return "gap" if day in gaps else "none"
 
 
 def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.date, TaskRun]:
-    """Return the run that says most of each day: one at work, before one that waits, before one that failed."""
-    found: dict[dt.date, TaskRun] = {}
+    """Return the run that determines each day's state: a running one, else a waiting one, else a failed one."""
+    runs_by_day: dict[dt.date, TaskRun] = {}
     for run in runs:
         if run.days is None:
             continue
-        for day in _within(DaySet(ranges=(run.days,)), first, last):
-            if day not in found or _WEIGHT[run.phase] > _WEIGHT[found[day].phase]:
-                found[day] = run
-    return found
+        for day in _days_within(DaySet(ranges=(run.days,)), first, last):
+            if day not in runs_by_day or _WEIGHT[run.phase] > _WEIGHT[runs_by_day[day].phase]:
+                runs_by_day[day] = run
+    return runs_by_day
 
 
-def _within(days: DaySet, first: dt.date, last: dt.date) -> Iterator[dt.date]:
-    """Yield the days of a set from ``first`` to ``last``: a set may hold far more than is asked for."""
+def _days_within(days: DaySet, first: dt.date, last: dt.date) -> Iterator[dt.date]:
+    """Yield the days of a set from ``first`` to ``last``. The set may be far larger."""
     for begin, end in days.ranges:
-        at = max(begin, first)
-        while at <= min(end, last):
-            yield at
-            at += ONE_DAY
+        day = max(begin, first)
+        while day <= min(end, last):
+            yield day
+            day += ONE_DAY
 
 
 BAND_WEEKS = 8
 BAND_MIN_DAYS = 4
 BAND_LOOKBACK_DAYS = 7 * 2 * BAND_WEEKS
-"""How far back the days of a band may lie."""
+"""Largest age of a band's days."""
 _SCALE = 1.4826  # of the median absolute deviation to a standard deviation
 _WIDTH = 3.0
 _LEAST_SHARE = 0.1
 
 
 class Band(NamedTuple):
-    """The rows that a day may be expected to have."""
+    """Expected rows of a day."""
 
     day: dt.date
     low: int
@@ -101,20 +104,20 @@ class Band(NamedTuple):
 
 
 def row_bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band]:
-    """Return the bands of days, without those that have none.
+    """Return the bands of days, without days that have none.
 
-    :param rows: of all days that are known, those before ``days`` included.
+    :param rows: rows of all known days, including those before ``days``.
     """
-    found = (_band(rows, day) for day in days)
-    return [band for band in found if band is not None]
+    bands = (_band(rows, day) for day in days)
+    return [band for band in bands if band is not None]
 
 
 def _band(rows: Mapping[dt.date, int], day: dt.date) -> Band | None:
     weeks = (day - ONE_DAY * 7 * back for back in range(1, BAND_LOOKBACK_DAYS // 7 + 1))
-    like = [rows[each] for each in weeks if each in rows][:BAND_WEEKS]
-    if len(like) < BAND_MIN_DAYS:
+    comparable = [rows[value] for value in weeks if value in rows][:BAND_WEEKS]
+    if len(comparable) < BAND_MIN_DAYS:
         return None
-    middle = median(like)
-    spread = _WIDTH * _SCALE * median(abs(each - middle) for each in like)
-    half = max(spread, _LEAST_SHARE * middle)
-    return Band(day, max(0, math.floor(middle - half)), math.ceil(middle + half))
+    middle = median(comparable)
+    spread = _WIDTH * _SCALE * median(abs(value - middle) for value in comparable)
+    half_width = max(spread, _LEAST_SHARE * middle)
+    return Band(day, max(0, math.floor(middle - half_width)), math.ceil(middle + half_width))

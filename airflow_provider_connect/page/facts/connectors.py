@@ -1,7 +1,7 @@
-"""Which source and sink a task has: told from the options that Airflow shows among its rendered fields.
+"""Source and sink of a task, identified by the options among its rendered fields.
 
-Those are plain JSON without the connector's name. But each connector has options of its own, and a task shows all of
-them, so that the set of their names tells which one it is.
+Rendered fields are plain JSON without the connector's name. Each connector has a different set of options, and a task
+shows all of them, so the set of names identifies the connector.
 """
 
 from __future__ import annotations
@@ -20,56 +20,62 @@ from airflow_provider_connect.source import Source
 
 @dataclass(frozen=True)
 class ConnectorPair:
-    """The source and the sink of a task; None for one that nobody can tell."""
+    """Source and sink of a task. None for an unidentified one."""
 
     source: Source | None = None
     sink: Sink | None = None
 
     @property
     def timezone(self) -> str | None:
-        """The zone of the source's days."""
+        """Zone of the source's days."""
         return None if self.source is None else self.source.timezone
 
     @property
     def replaces_whole(self) -> bool:
-        """Whether a publish takes the place of everything in the target."""
+        """True if a publish replaces the whole target."""
         return self.source is not None and self.sink is not None and self.sink.replaces_whole(self.source.kind)
 
     @property
     def offset_key(self) -> str | None:
-        """The name of the stream's Variable."""
+        """Name of the offset's Variable."""
         if self.source is None or self.sink is None:
             return None
         return offsets.variable_key(self.source, self.sink)
 
 
 def connectors_of(fields: Mapping[str, Any]) -> ConnectorPair:
-    """Return the source and the sink that a task instance's rendered fields show."""
-    return ConnectorPair(_made("sources", fields.get("source")), _made("sinks", fields.get("sink")))
+    """Identify source and sink from a task instance's rendered fields."""
+    return ConnectorPair(
+        _build_connector("sources", fields.get("source")), _build_connector("sinks", fields.get("sink"))
+    )
 
 
-def _made(room: str, options: Any) -> Any:
+def _build_connector(room: str, options: Any) -> Any:
     if not isinstance(options, Mapping):
-        return None  # too long for Airflow to show, or not rendered yet
-    fitting = [cls for cls in _classes(room) if cls.model_fields.keys() == options.keys()]
-    if len(fitting) != 1:
+        return None  # truncated by Airflow, or not rendered yet
+    matching = [cls for cls in _classes(room) if cls.model_fields.keys() == options.keys()]
+    if len(matching) != 1:
         return None
     try:
-        made = fitting[0].of(dict(options))
-        # What asks these of it must not fail: they are computed from options that may have been masked.
-        _ = (made.stream_key, made.timezone, made.kind) if isinstance(made, Source) else (made.target,)
+        connector = matching[0].from_options(dict(options))
+        # Computed from options that Airflow may have masked. Later reads of these must not fail.
+        _ = (
+            (connector.stream_key, connector.timezone, connector.kind)
+            if isinstance(connector, Source)
+            else (connector.target,)
+        )
     except (ConnectError, ValueError, TypeError, AttributeError):
         return None
-    return made
+    return connector
 
 
 @cache
 def _classes(room: str) -> tuple[type[Any], ...]:
-    find: Any = source_class if room == "sources" else sink_class
-    found = []
+    class_of: Any = source_class if room == "sources" else sink_class
+    classes = []
     for name in names(room):
         try:
-            found.append(find(name))
+            classes.append(class_of(name))
         except (ConnectError, ImportError):
-            continue  # another package's, which cannot be loaded here
-    return tuple(found)
+            continue  # a connector of another package that cannot be loaded here
+    return tuple(classes)

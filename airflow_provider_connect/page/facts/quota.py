@@ -1,4 +1,4 @@
-"""What is in use of a source's quota, by its connection and the Variables in which tasks take their turns."""
+"""Used part of a source's quota, from its connection and the quota's Variables."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from airflow_provider_connect.polling.quota.limits import Quota
 
 
 def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) -> dict[str, Any]:
-    """Return how much of a quota is used at an instant, and when the first of it comes free.
+    """Return the used part of a quota, and the time when the first request becomes free.
 
-    :param keys: of the quota's Variables.
+    :param keys: keys of the quota's Variables.
     """
     book, seconds = QuotaBook.read(quota, keys), current_time.timestamp()
     limit = book.limit(seconds)
     used = max(0, min(limit, limit - book.room(seconds)))
-    free = _first_free(book, seconds) if used else None
+    frees_at = _first_free(book, seconds) if used else None
     return {
         "name": quota.name,
         "used": used,
         "limit": limit,
         "period_seconds": quota.seconds if quota.seconds != int(quota.seconds) else int(quota.seconds),
         "waiting": len({waiting.asker for waiting in book.waiting if waiting.back > seconds - quota.grace_seconds}),
-        "resets_at": None if free is None else dt.datetime.fromtimestamp(free, dt.UTC).isoformat(),
+        "resets_at": None if frees_at is None else dt.datetime.fromtimestamp(frees_at, dt.UTC).isoformat(),
     }
 
 
-def _first_free(book: QuotaBook, now: float) -> float | None:
-    """Return the first instant, to the second, at which there is more room than now; None if there is none in sight."""
-    room = book.room(now)
-    low, high = now, now + 2 * book.quota.seconds
+def _first_free(book: QuotaBook, current_time: float) -> float | None:
+    """Return the first instant, to the second, with more room than now. None if there is none in sight."""
+    room = book.room(current_time)
+    low, high = current_time, current_time + 2 * book.quota.seconds
     if book.room(high) <= room:
         return None
-    # Room only grows while nobody takes any, so the instant can be closed in on.
+    # Without new reservations room only grows, so bisection finds the instant.
     while high - low > 1:
         middle = (low + high) / 2
         low, high = (middle, high) if book.room(middle) <= room else (low, middle)
@@ -46,7 +46,7 @@ def _first_free(book: QuotaBook, now: float) -> float | None:
 
 
 def public_connection(connection: Mapping[str, Any]) -> Connection:
-    """Return a connection with what says where it leads, and no more: neither login nor password."""
+    """Return a connection's address without login and password."""
     return Connection(
         conn_id=connection["connection_id"],
         conn_type=connection.get("conn_type") or "",
@@ -59,7 +59,7 @@ def public_connection(connection: Mapping[str, Any]) -> Connection:
 
 def _extra(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text) if text else {}
+        extra = json.loads(text) if text else {}
     except ValueError:
-        found = {}
-    return found if isinstance(found, dict) else {}
+        extra = {}
+    return extra if isinstance(extra, dict) else {}

@@ -1,4 +1,4 @@
-"""What tasks have told of their days: the reports in asset events and in XCom, read without trust in their form."""
+"""Reports of tasks about their days, from asset events and XCom, of any form."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from airflow_provider_connect.job import SETTLED
 
 @dataclass(frozen=True, slots=True)
 class RunDayReport:
-    """What one run told of one day.
+    """One run's report of one day.
 
-    :param own: whether the day is the run's own, and not one of its lookback.
-    :param rows: as published; None if nobody told, or nothing was.
-    :param size_bytes: of what the source sent, after decoding; None if nobody told.
-    :param at: when it was told.
+    :param is_own_day: False for a lookback day of the run.
+    :param rows: published rows. None if unknown or not published.
+    :param size_bytes: decoded size of the source's answer. None if unknown.
+    :param reported_at: time of the report.
     """
 
     day: dt.date
@@ -37,17 +37,17 @@ class RunDayReport:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the stream has nothing to do for the day any more, as far as this run knows."""
+        """True if the run left the day settled."""
         return self.status in SETTLED
 
     @property
     def precedence(self) -> tuple[int, bool, dt.datetime]:
-        """The newest publish of a day weighs most; of several reports of it, that of the run that published it."""
+        """Sort key: the newest generation first, and among its reports the one of the publishing run."""
         return self.generation or 0, self.status == "published", self.reported_at
 
 
 def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
-    """Return the reports of an asset event of a task of ours."""
+    """Return the reports of a task's asset event."""
     run_id, extra = event.get("source_run_id"), event.get("extra")
     at = parse_instant(event.get("timestamp"))
     if run_id is None or at is None or not isinstance(extra, Mapping):
@@ -56,51 +56,51 @@ def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
     if isinstance(extra.get("days"), list):
         return reports_of_summary(extra, run_id, index, at)
     day = parse_date(event.get("partition_key"))
-    # With an event for each day, each has the sums over all days of its run: nobody knows this day's own.
+    # With an event for each day, each event has the sums over all days of its run, not the day's own figures.
     return [] if day is None else [RunDayReport(day, "published", run_id, index, at)]
 
 
 def reports_of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.datetime) -> list[RunDayReport]:
-    """Return the reports in what a task left in XCom, or in its event."""
+    """Return the reports in a task's XCom or event."""
     days = summary.get("days")
-    told = (_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
-    of_run = _texts(summary.get("warnings"))
-    return [replace(report, warnings=(*of_run, *report.warnings)) for report in told if report is not None]
+    reports = (_report_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
+    run_warnings = _texts(summary.get("warnings"))
+    return [replace(report, warnings=(*run_warnings, *report.warnings)) for report in reports if report is not None]
 
 
 def newest_by_day(reports: Iterable[RunDayReport]) -> dict[dt.date, RunDayReport]:
-    """Return the report of the newest publish of each settled day."""
-    found: dict[dt.date, RunDayReport] = {}
+    """Return the report of each settled day's newest publish."""
+    newest: dict[dt.date, RunDayReport] = {}
     for report in reports:
-        if report.is_settled and (report.day not in found or report.precedence > found[report.day].precedence):
-            found[report.day] = report
-    return found
+        if report.is_settled and (report.day not in newest or report.precedence > newest[report.day].precedence):
+            newest[report.day] = report
+    return newest
 
 
 def parse_instant(value: Any) -> dt.datetime | None:
-    """Return an instant as Airflow's API writes it; None if it is none."""
+    """Parse an instant of Airflow's API. None if it is none."""
     try:
-        found = dt.datetime.fromisoformat(value)
+        parsed = dt.datetime.fromisoformat(value)
     except (TypeError, ValueError):
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=dt.UTC)
 
 
 def parse_date(value: Any) -> dt.date | None:
-    """Return a date from text that begins with one; None if there is none."""
+    """Parse the date at the start of a text. None if there is none."""
     try:
         return dt.date.fromisoformat(value[:10])
     except (TypeError, ValueError):
         return None
 
 
-def _of_day(day: Any, run_id: str, map_index: int, at: dt.datetime) -> RunDayReport | None:
-    when = parse_date(day.get("day")) if isinstance(day, Mapping) else None
-    if when is None:
+def _report_of_day(day: Any, run_id: str, map_index: int, at: dt.datetime) -> RunDayReport | None:
+    date = parse_date(day.get("day")) if isinstance(day, Mapping) else None
+    if date is None:
         return None
     failure = day.get("failure")
     return RunDayReport(
-        day=when,
+        day=date,
         status=str(day.get("status", "")),
         run_id=run_id,
         map_index=map_index,
@@ -122,9 +122,9 @@ def _number(value: Any) -> int | None:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(str(each) for each in value) if isinstance(value, list) else ()
+    return tuple(str(text) for text in value) if isinstance(value, list) else ()
 
 
 def _link(value: Any) -> str | None:
-    """Return a link that a browser may follow: never a script."""
+    """Return a link that is safe in a browser, never a script."""
     return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None

@@ -1,4 +1,4 @@
-"""Runs of tasks as Airflow's API tells of them, and which days each is for."""
+"""Task instances and DAG runs of Airflow's API, and their days."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ RunPhase = Literal["running", "waiting", "failed", "ended"]
 RUNNING_STATES = ("none", "running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule")
 FAILED_STATES = ("failed", "upstream_failed")
 OPEN_STATES = (*RUNNING_STATES[1:], "deferred", *FAILED_STATES)
-"""States of task instances that are not done with their days; beside them one may have none yet."""
+"""States of unfinished task instances. An instance may also have no state yet."""
 
 _UNSCHEDULED = (None, "PartitionedAtRuntime")
-"""Summaries of timetables whose runs are triggered: of ``schedule=None``, and with partition keys set at runtime."""
+"""Summaries of timetables with triggered runs: ``schedule=None``, and partition keys set at runtime."""
 
-_EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer; so that the westmost is Hawaii
+_EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer. The westernmost is then Hawaii
 
 DayRange = tuple[dt.date, dt.date]
 
@@ -30,9 +30,9 @@ DayRange = tuple[dt.date, dt.date]
 class TaskRun:
     """A task instance.
 
-    :param days: the first and the last day it is for; None if that is not known.
-    :param trigger: the class of what it waits for, if it waits.
-    :param at: when its state was reached, as far as Airflow tells.
+    :param days: its first and last day. None if unknown.
+    :param trigger: class of the trigger of a deferred instance.
+    :param state_since: time when it reached its state, if Airflow shows it.
     """
 
     dag_id: str
@@ -48,7 +48,7 @@ class TaskRun:
 
     @classmethod
     def from_api(cls, task_instance: Mapping[str, Any]) -> TaskRun:
-        """Read one of the task instances in Airflow's answer."""
+        """Convert a task instance of Airflow's answer."""
         fields = task_instance.get("rendered_fields") or {}
         times = (task_instance.get(name) for name in ("end_date", "start_date", "queued_when", "scheduled_when"))
         return cls(
@@ -59,14 +59,14 @@ class TaskRun:
             state=task_instance["state"] or "none",
             days=_span(fields.get("days")),
             trigger=str((task_instance.get("trigger") or {}).get("classpath", "")),
-            state_since=next((found for text in times if (found := parse_instant(text)) is not None), None),
+            state_since=next((moment for text in times if (moment := parse_instant(text)) is not None), None),
             run_after=parse_instant(task_instance.get("run_after")),
             fields=fields,
         )
 
     @property
     def phase(self) -> RunPhase:
-        """What its state means for its days."""
+        """Meaning of its state for its days."""
         if self.state == "deferred":
             return "waiting"
         if self.state in RUNNING_STATES:
@@ -74,23 +74,23 @@ class TaskRun:
         return "failed" if self.state in FAILED_STATES else "ended"
 
     def with_dag_run(self, dag_run: Mapping[str, Any], zone_name: str | None) -> TaskRun | None:
-        """Return the same with the days of its DAG's run, if it has not shown its own yet.
+        """Return a copy with the days of its DAG run, unless it has days of its own.
 
-        None if it has no state and never will: what it waited for in a run that has ended.
+        None for an instance without a state in an ended run, which will never start.
         """
         if self.state == "none" and dag_run.get("state") not in ("queued", "running"):
             return None
         return self if self.days is not None else replace(self, days=days_of_run(dag_run, zone_name))
 
     def covers(self, day: dt.date) -> bool:
-        """Tell whether a day is among its days."""
+        """Return True if a day is among its days."""
         return self.days is not None and self.days[0] <= day <= self.days[1]
 
 
 def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> DayRange | None:
-    """Return the days that a DAG's run is for; None if it names none.
+    """Return the days of a DAG run. None if it names none.
 
-    :param zone_name: of the source's days; without it, those that :func:`nearest_day` means.
+    :param zone_name: zone of the source's days. None uses :func:`nearest_day`.
     """
     if run.get("partition_key"):
         day = _day_of_key(run["partition_key"], zone_name)
@@ -107,14 +107,14 @@ def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> DayRange | Non
 
 
 def nearest_day(moment: dt.datetime) -> dt.date:
-    """Return the day that begins at an instant somewhere from Hawaii to New Zealand."""
+    """Return the day that begins at an instant in some zone from Hawaii to New Zealand."""
     return (moment.astimezone(dt.UTC) + _EASTMOST).date()
 
 
 def first_and_last_start(first: dt.date, last: dt.date, zone_name: str | None) -> tuple[dt.datetime, dt.datetime]:
-    """Return instants between which the days from ``first`` to ``last`` begin, both included, and no others.
+    """Return two instants that enclose the starts of the days from ``first`` to ``last``, and of no other days.
 
-    :param zone_name: of the days; without it, the days that :func:`nearest_day` means.
+    :param zone_name: zone of the days. None uses :func:`nearest_day`.
     """
     if zone_name is not None:
         return start_of(first, zone_name), start_of(last, zone_name)
@@ -123,27 +123,27 @@ def first_and_last_start(first: dt.date, last: dt.date, zone_name: str | None) -
 
 
 def next_run_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[DayRange, dt.datetime] | None:
-    """Return the days of a DAG's next run, and when that is due; None if it has no next run."""
-    told = {
+    """Return the days and the due time of a DAG's next run. None if it has no next run."""
+    interval = {
         "data_interval_start": dag.get("next_dagrun_data_interval_start"),
         "data_interval_end": dag.get("next_dagrun_data_interval_end"),
     }
-    due, days = parse_instant(dag.get("next_dagrun_run_after")), days_of_run(told, zone_name)
+    due, days = parse_instant(dag.get("next_dagrun_run_after")), days_of_run(interval, zone_name)
     return None if due is None or days is None else (days, due)
 
 
 def expected_days(
     dag: Mapping[str, Any], zone_name: str | None, current_time: dt.datetime, grace: dt.timedelta
 ) -> DayRange | None:
-    """Return the days of the last run that should have ended, by a DAG's schedule; None if it has none.
+    """Return the days of the last run that should have ended by a DAG's schedule. None without a schedule.
 
-    The next run says which days are still to come. Once it is overdue, its own days are missed, too. The run before it
-    is as long as it is, or longer by up to a ninth, as months are.
+    The next run's days are still to come, unless the run is overdue. The run before it is as long, or longer by up to a
+    ninth, as months are.
     """
-    following = next_run_days(dag, zone_name)
-    if following is None:
+    next_run = next_run_days(dag, zone_name)
+    if next_run is None:
         return None
-    (first, last), due = following
+    (first, last), due = next_run
     if due + grace < current_time:
         return first, last
     length = (last - first).days + 1
@@ -151,7 +151,7 @@ def expected_days(
 
 
 def schedule_of(dag: Mapping[str, Any], end: dt.datetime | None, zone_name: str) -> Schedule:
-    """Return which days a task's DAG asks for.
+    """Return the schedule of a task's DAG.
 
     :param end: the task's end date.
     """

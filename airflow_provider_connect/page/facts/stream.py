@@ -1,4 +1,4 @@
-"""What is known of one stream, and what follows from it: which days are done, how far it is behind, its state."""
+"""Facts about one stream: settled days, lag and state."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _QUOTA = "QuotaTrigger"
 
 
 class StreamName(NamedTuple):
-    """Which stream is meant: an instance of a mapped task, or with the index -1 a task that is not mapped."""
+    """Name of a stream. The index is -1 for a task that is not mapped."""
 
     dag_id: str
     task_id: str
     map_index: int
 
     def __str__(self) -> str:
-        """Return it in one word."""
+        """Format as ``dag/task[index]``."""
         return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
 
 
 class StreamState(NamedTuple):
-    """The state of a stream, and a sentence for people."""
+    """State of a stream, and a sentence for people."""
 
     name: StateName
     text: str
@@ -40,13 +40,13 @@ class StreamState(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """One task of ours, or one instance of a mapped one, as the viewer may see it.
+    """A ConnectOperator task, or one instance of a mapped one, with the rights of the viewer.
 
-    :param dag: as Airflow's API tells of it.
+    :param dag: the DAG in Airflow's API.
     :param offset: None if there is none, or the viewer may not read Variables.
-    :param reports: of what is asked about; of a list of streams, the newest alone.
-    :param runs: its task instances that are not done with their days.
-    :param message: why the newest of them that failed did, in its own words.
+    :param reports: reports of the requested period. In a list of streams, only the newest.
+    :param runs: its unfinished task instances.
+    :param message: error message of the newest failed run.
     :param end_date: the task's, or its DAG's if that is earlier.
     """
 
@@ -65,159 +65,161 @@ class Stream:
 
     @property
     def id(self) -> str:
-        """Tells it from all others."""
+        """Unique text of the stream."""
         return str(StreamName(self.dag["dag_id"], self.task_id, self.map_index))
 
     @property
     def zone(self) -> str:
-        """The zone of its days; UTC if it is not known yet."""
+        """Zone of its days. UTC if unknown."""
         return self.connectors.timezone or "UTC"
 
     @property
     def yesterday(self) -> dt.date:
-        """The last day that is over."""
+        """Last complete day."""
         return self.as_of.astimezone(zone(self.zone)).date() - ONE_DAY
 
     @cached_property
     def newest_reports(self) -> dict[dt.date, RunDayReport]:
-        """The newest publish of each day that somebody has told of."""
+        """Report of each day's newest publish."""
         return newest_by_day(self.reports)
 
     @cached_property
     def settled(self) -> Settled:
-        """The settled days, by the offset and by reports: the offset may lag behind a report."""
-        told = DaySet.from_dates(self.newest_reports)
+        """Settled days by offset and reports, since the offset may lag behind a report."""
+        days = DaySet.from_dates(self.newest_reports)
         if self.offset is not None:
-            is_ahead = set(told) - set(self.offset.done)
-            told = DaySet.from_dates([*self.offset.done, *told]) if is_ahead else self.offset.done
+            has_news = set(days) - set(self.offset.done)
+            days = DaySet.from_dates([*self.offset.done, *days]) if has_news else self.offset.done
         origin = None if self.offset is None else self.offset.origin
-        return Settled.from_published(told, origin, replaces_whole=self.connectors.replaces_whole)
+        return Settled.from_published(days, origin, replaces_whole=self.connectors.replaces_whole)
 
     @property
     def settled_days(self) -> DaySet:
-        """The days that are settled."""
+        """Settled days as a set."""
         return self.settled.days
 
     @cached_property
     def last_day(self) -> dt.date | None:
-        """The last settled day."""
+        """Last settled day."""
         return self.settled.last_day
 
     @property
     def position(self) -> dt.date | None:
-        """The last of the days that are settled without a gap; None if nobody knows where they begin."""
+        """Last day that is settled without a gap before it. None without an offset."""
         return None if self.offset is None else self.settled.position
 
     @property
     def lag_days(self) -> int | None:
-        """How many wanted days it is behind; None if nothing is known to be settled."""
-        # Without an offset nobody knows of gaps.
-        known = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
-        return known.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
+        """Number of scheduled days after the position. None if no day is known to be settled."""
+        # Without an offset gaps are unknown.
+        settled = self.settled if self.offset is not None else Settled(self.settled_days, self.last_day)
+        return settled.lag_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
     @cached_property
     def gaps(self) -> DaySet:
-        """The days before the last settled one that are not settled, from the first one wanted."""
+        """Days between the origin and the last settled day that are not settled."""
         return DaySet() if self.offset is None else self.settled.gaps
 
     @cached_property
     def failed_runs(self) -> list[TaskRun]:
-        """The runs that failed, and whose days nobody has loaded since; the newest first."""
-        found = [run for run in self.runs if run.phase == "failed" and not self._is_mended(run)]
-        return sorted(found, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
+        """Failed runs whose days were not loaded since, newest first."""
+        runs = [run for run in self.runs if run.phase == "failed" and not self._is_repaired(run)]
+        return sorted(runs, key=lambda run: (run.days or (dt.date.min,), run.run_id), reverse=True)
 
     @cached_property
     def active_runs(self) -> list[TaskRun]:
-        """The runs that are at work or wait."""
+        """Running and waiting runs."""
         return [run for run in self.runs if run.phase in ("running", "waiting")]
 
     @property
     def reported_at(self) -> dt.datetime | None:
-        """When something was told of it last."""
-        told = [report.reported_at for report in self.reports] + [
+        """Time of the newest report, run or offset."""
+        times = [report.reported_at for report in self.reports] + [
             run.state_since for run in self.runs if run.state_since is not None
         ]
-        return max([*told, *([self.offset.updated_at] if self.offset else [])], default=None)
+        return max([*times, *([self.offset.updated_at] if self.offset else [])], default=None)
 
     @property
     def state(self) -> StreamState:
-        """What it does, or what is wrong with it."""
-        return self._busy() or self._troubled() or self._behind() or self._well()
+        """State with the highest priority."""
+        return self._active_state() or self._failed_state() or self._lag_state() or self._ok_state()
 
-    def _is_mended(self, run: TaskRun) -> bool:
+    def _is_repaired(self, run: TaskRun) -> bool:
         if run.days is None:
             return False
         if self.connectors.replaces_whole and self.last_day is not None and run.days[1] < self.last_day:
-            return True  # superseded: no reload could publish them
+            return True  # superseded: a reload cannot publish them
         span = DaySet(ranges=(run.days,))
-        since = {
+        reloaded_days = {
             day
             for day in span
-            if (told := self.newest_reports.get(day)) and run.state_since and told.reported_at > run.state_since
+            if (report := self.newest_reports.get(day)) and run.state_since and report.reported_at > run.state_since
         }
-        # Done days that nobody here has told of were loaded by somebody else, not before a reload that failed.
-        others = {day for day in span if day not in self.newest_reports and self.offset and day in self.offset.done}
-        return len(since | others) == len(span)
+        # Settled days without a report were loaded by another task, not before a failed reload.
+        foreign_days = {
+            day for day in span if day not in self.newest_reports and self.offset and day in self.offset.done
+        }
+        return len(reloaded_days | foreign_days) == len(span)
 
-    def _busy(self) -> StreamState | None:
+    def _active_state(self) -> StreamState | None:
         running = [run for run in self.active_runs if run.phase == "running"]
         if running:
             again = [run for run in running if run.state == "up_for_retry"]
             if again and len(again) == len(running):
-                return StreamState("running", f"A try failed, and is repeated soon: {_days(again)}")
+                return StreamState("running", f"A try failed and will be repeated: {_days_text(again)}")
             queued = all(run.state in ("none", "queued", "scheduled") for run in running)
-            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days(running)}")
+            return StreamState("running", f"{'Queued' if queued else 'Loading'}: {_days_text(running)}")
         if not self.active_runs:
             return None
         if any(run.trigger.endswith(_QUOTA) for run in self.active_runs):
-            return StreamState("waiting", f"Waits for room in the source's quota: {_days(self.active_runs)}")
-        return StreamState("waiting", f"Waits until the source is ready: {_days(self.active_runs)}")
+            return StreamState("waiting", f"Waiting for room in the source's quota: {_days_text(self.active_runs)}")
+        return StreamState("waiting", f"Waiting until the source is ready: {_days_text(self.active_runs)}")
 
-    def _troubled(self) -> StreamState | None:
+    def _failed_state(self) -> StreamState | None:
         if not self.failed_runs:
             return None
-        why = f": {self.message}" if self.message else ""
-        return StreamState("failed", f"Failed: {_days(self.failed_runs)}{why}")
+        reason = f": {self.message}" if self.message else ""
+        return StreamState("failed", f"Failed: {_days_text(self.failed_runs)}{reason}")
 
-    def _behind(self) -> StreamState | None:
+    def _lag_state(self) -> StreamState | None:
         if self.dag.get("is_paused"):
             return StreamState("paused", "The DAG is paused")
         if not self.has_run and self.last_day is None:
             return StreamState("new", "Has not run yet")
         if self.gaps.ranges:
-            spans = ", ".join(_span(*ends) for ends in self.gaps.ranges[-3:])
+            spans = ", ".join(_range_text(*ends) for ends in self.gaps.ranges[-3:])
             more = f" and {len(self.gaps.ranges) - 3} earlier gaps" if len(self.gaps.ranges) > 3 else ""
-            return StreamState("gap", f"{_count(len(self.gaps))} missing: {spans}{more}")
-        return self._late()
+            return StreamState("gap", f"{_count_text(len(self.gaps))} missing: {spans}{more}")
+        return self._late_state()
 
-    def _late(self) -> StreamState | None:
+    def _late_state(self) -> StreamState | None:
         days = expected_days(self.dag, self.connectors.timezone, self.as_of, _OVERDUE)
         if days is None:
             return None
-        # A run may load any one day of its interval where that stands for all of them.
+        # For snapshots that replace the target, any one day of the run's interval is enough.
         due = days[0] if self.connectors.replaces_whole else days[1]
         if self.last_day is not None and self.last_day >= due:
             return None
-        since = "" if self.last_day is None else f", the last one done is {self.last_day}"
-        return StreamState("late", f"{due} should be done by its schedule{since}")
+        since = "" if self.last_day is None else f". The last done day is {self.last_day}"
+        return StreamState("late", f"By its schedule {due} should be done{since}")
 
-    def _well(self) -> StreamState:
+    def _ok_state(self) -> StreamState:
         if self.last_day is None:
             return StreamState("ok", "No day has been reported as done yet")
         return StreamState("ok", f"Every day up to {self.last_day} is done")
 
 
-def _days(runs: Sequence[TaskRun]) -> str:
-    known = sorted(run.days for run in runs if run.days is not None)
-    if not known:
+def _days_text(runs: Sequence[TaskRun]) -> str:
+    ranges = sorted(run.days for run in runs if run.days is not None)
+    if not ranges:
         return f"{len(runs)} runs" if len(runs) > 1 else "one run"
-    shown = ", ".join(_span(*days) for days in known[:3])
-    return shown if len(runs) <= 3 else f"{shown} and {len(runs) - 3} more runs"
+    text = ", ".join(_range_text(*days) for days in ranges[:3])
+    return text if len(runs) <= 3 else f"{text} and {len(runs) - 3} more runs"
 
 
-def _span(first: dt.date, last: dt.date) -> str:
+def _range_text(first: dt.date, last: dt.date) -> str:
     return str(first) if first == last else f"{first}..{last}"
 
 
-def _count(days: int) -> str:
+def _count_text(days: int) -> str:
     return "One day is" if days == 1 else f"{days} days are"

@@ -1,20 +1,20 @@
-// What can be done: Airflow does it, with the rights of whoever looks. Nothing is done without being asked twice.
+// Actions, executed by Airflow with the viewer's rights after a confirmation.
 
-import { order, reasonOf } from "./asking.js";
+import { order, reasonOf } from "./api.js";
 import { linkTo, make, put } from "./elements.js";
 
 const REPROCESS = {
-  none: "Only days that have no run yet",
-  failed: "Those, and days whose run has failed",
-  completed: "All days, those that are loaded as well",
+  none: "Only days without a run",
+  failed: "Days without a run, and days whose run failed",
+  completed: "All days, including loaded ones",
 };
 
-// Buttons are made once and renewed, so that a dialog gives the focus back to the one that has opened it.
+// Buttons are created once and updated, so that a closed dialog returns the focus to its button.
 export function clearButton(name, dayShown, { refresh }) {
   const open = () => {
     const day = dayShown();
     dialog(`Load ${day} again?`, {
-      text: "Airflow clears the task of that day's run. What is published stays until the new answer takes its place.",
+      text: "Airflow clears the task in that day's run. The published rows stay until the new answer replaces them.",
       does: "Load it again",
       act: () => order("actions/clear", { dag_id: name.dag_id, task_id: name.task_id, day, ...mapIndex(name) }),
       after: refresh,
@@ -24,16 +24,16 @@ export function clearButton(name, dayShown, { refresh }) {
   return { element: made, allow: (canEdit, day) => allow(made, canEdit, `Load ${day} again…`) };
 }
 
-export function backfillButton(toldNow, { refresh }) {
-  const made = button(() => askForBackfill(toldNow(), refresh));
+export function backfillButton(currentData, { refresh }) {
+  const made = button(() => askForBackfill(currentData(), refresh));
   return { element: made, allow: (canEdit) => allow(made, canEdit, "Start a backfill…") };
 }
 
-function askForBackfill(told, refresh) {
-  const stream = told.stream;
-  const gaps = told.days.filter((each) => each.state === "gap").map((each) => each.day);
-  const first = make("input", { type: "date", name: "from", required: true, value: gaps[0] ?? told.from });
-  const last = make("input", { type: "date", name: "to", required: true, value: gaps.at(-1) ?? stream.last_day ?? told.to });
+function askForBackfill(data, refresh) {
+  const stream = data.stream;
+  const gaps = data.days.filter((each) => each.state === "gap").map((each) => each.day);
+  const first = make("input", { type: "date", name: "from", required: true, value: gaps[0] ?? data.from });
+  const last = make("input", { type: "date", name: "to", required: true, value: gaps.at(-1) ?? stream.last_day ?? data.to });
   const which = make("select", { name: "reprocess" }, Object.entries(REPROCESS).map(([value, text]) => make("option", { value }, text)));
   dialog(`Start a backfill of DAG ${stream.dag_id}?`, {
     text: "Airflow makes a run for each day, both ends included. All of the DAG's tasks run.",
@@ -55,7 +55,7 @@ function button(open) {
 
 function allow(button, canEdit, text) {
   button.disabled = !canEdit;
-  button.title = canEdit ? "" : "You may look at this DAG, and not run it";
+  button.title = canEdit ? "" : "You have no right to run this DAG";
   if (button.textContent !== text) button.textContent = text;
 }
 
@@ -74,7 +74,7 @@ function dialog(title, { text, fields = [], does, act, after }) {
     event.preventDefault();
     confirm.disabled = true;
     answer.className = "";
-    answer.textContent = "Asks Airflow…";
+    answer.textContent = "Waiting for Airflow…";
     try {
       const said = await act();
       put(answer, `${said.done}. `, linkTo(said.url, "See it in Airflow"));

@@ -4,7 +4,7 @@ import { make, put } from "./elements.js";
 import { dateOf, daysAfter, monthOf, number, plural, size, weekdayOf } from "./texts.js";
 
 const WEEKDAYS = ["Mon", "", "Wed", "", "Fri", "", "Sun"];
-// Each state has a sign, so that it is told apart without colours.
+// Each state has a sign, readable without colours.
 const SIGNS = { done: "", running: "▸", waiting: "…", failed: "✕", gap: "○", none: "" };
 const NAMES = { done: "loaded", running: "running", waiting: "waiting for quota", failed: "failed", gap: "missing", none: "nothing yet" };
 const SHADES = 5;
@@ -16,7 +16,7 @@ const tip = document.getElementById("tip");
 
 export function calendar(choose) {
   const blocks = make("div", { class: "blocks" });
-  const by = make("select", { "aria-label": "What the shade of a day tells", onchange: () => paint() }, option("rows", "Rows"), option("bytes", "Bytes"));
+  const by = make("select", { "aria-label": "Meaning of the shade", onchange: () => paint() }, option("rows", "Rows"), option("bytes", "Bytes"));
   const legend = make("p", { class: "legend quiet" }, "Shade: ", by, ...Object.keys(SIGNS).filter((state) => state !== "none").map(key), key("reloaded"), key("rejected"));
   const element = make("figure", { class: "calendar", "aria-label": "Days" }, blocks, legend);
   const cells = new Map();
@@ -30,19 +30,19 @@ export function calendar(choose) {
   blocks.addEventListener("focusin", (event) => tell(event.target.closest("[data-day]")));
   for (const name of ["pointerleave", "focusout"]) blocks.addEventListener(name, () => (tip.hidden = true));
 
-  function show(told, day) {
+  function show(data, day) {
     const focused = document.activeElement?.dataset?.day;
-    const window = `${told.from} ${told.to}`;
+    const window = `${data.from} ${data.to}`;
     const isSame = window === windowShown;
     windowShown = window;
     const lefts = [...blocks.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
-    days = new Map(told.days.map((each) => [each.day, each]));
+    days = new Map(data.days.map((each) => [each.day, each]));
     cells.clear();
-    put(blocks, ...blocksOf(told.days).map((each) => block(each, cells)));
+    put(blocks, ...blocksOf(data.days).map((each) => block(each, cells)));
     paint();
     mark(day ?? chosen);
     blocks.querySelectorAll(".scroll").forEach((each, index) => {
-      each.scrollLeft = isSame ? lefts[index] : each.scrollWidth; // the newest days first, and then where it was left
+      each.scrollLeft = isSame ? lefts[index] : each.scrollWidth; // at first the newest days, later the last position
     });
     if (focused) cells.get(focused)?.focus({ preventScroll: true });
   }
@@ -100,7 +100,7 @@ export function calendar(choose) {
   return { element, show, mark };
 }
 
-// What a day is, in one sentence: for the tip and for who does not see.
+// Describes a day in one sentence, for the tip and for screen readers.
 export function sentence(each) {
   const parts = [`${weekdayOf(each.day)}, ${each.day}: ${NAMES[each.state] ?? each.state}`];
   if (each.rows !== null) parts.push(plural(each.rows, "row"), size(each.bytes));
@@ -110,7 +110,7 @@ export function sentence(each) {
   return parts.join(", ");
 }
 
-// One to five, so that as many days have each; 0 for none at all.
+// Shades 1 to 5 with equal numbers of days, 0 for no rows.
 export function shadesOf(values) {
   const sorted = values.filter((value) => value > 0).sort((a, b) => a - b);
   const ends = Array.from({ length: SHADES - 1 }, (_, index) => sorted[Math.floor(((index + 1) * sorted.length) / SHADES)]);

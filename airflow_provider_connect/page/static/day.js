@@ -1,7 +1,7 @@
-// One day: what each run has told of it, and the button that has it loaded again.
+// One day: the reports of its runs, and the button that loads it again.
 
 import { clearButton } from "./actions.js";
-import { ask, reasonOf } from "./asking.js";
+import { ask, reasonOf } from "./api.js";
 import { sentence } from "./calendar.js";
 import { linkTo, make, renew } from "./elements.js";
 import { moment, number, size } from "./texts.js";
@@ -11,33 +11,33 @@ export function dayPanel(name, { refresh }) {
   let shown = null;
   const title = make("h2");
   const clear = clearButton(name, () => shown, { refresh });
-  const status = make("p", { role: "status" }); // read out by itself; the table is there to be gone to
+  const status = make("p", { role: "status" }); // read out by screen readers, unlike the table
   const body = make("div");
   const element = make("section", { class: "day", hidden: true }, make("div", { class: "bar" }, title, clear.element), status, body);
 
-  async function show(day, told) {
+  async function show(day, data) {
     element.hidden = day === null;
     if (day === null) return;
-    const turn = (asked = `${day}\n${JSON.stringify(told?.days.find((each) => each.day === day))}`);
-    if (element.dataset.turn === turn) return head(day, told);
+    const turn = (asked = `${day}\n${JSON.stringify(data?.days.find((each) => each.day === day))}`);
+    if (element.dataset.turn === turn) return head(day, data);
     try {
       const found = await ask(address(name, day));
       if (asked !== turn) return;
       element.dataset.turn = turn;
-      fill(found, told);
+      fill(found, data);
     } catch (error) {
       if (asked !== turn) return;
       delete element.dataset.turn;
-      head(day, told);
+      head(day, data);
       say(reasonOf(error), "problem");
       renew(body);
     }
   }
 
-  function head(day, told) {
+  function head(day, data) {
     shown = day;
     title.textContent = day;
-    clear.allow(told.stream.can_edit, day);
+    clear.allow(data.stream.can_edit, day);
   }
 
   function say(text, kind) {
@@ -45,10 +45,10 @@ export function dayPanel(name, { refresh }) {
     if (status.textContent !== text) status.textContent = text;
   }
 
-  function fill({ day, generations }, told) {
-    head(day.day, told);
+  function fill({ day, generations }, data) {
+    head(day.day, data);
     say(`${sentence(day)}.`, "");
-    const none = make("p", { class: "quiet" }, "No run has told anything of this day.");
+    const none = make("p", { class: "quiet" }, "No run has reported this day.");
     renew(body, generations.length ? tableOf(generations) : none);
   }
 
@@ -60,7 +60,7 @@ function address(name, day) {
   return name.map_index && name.map_index !== "-1" ? `${path}?map_index=${encodeURIComponent(name.map_index)}` : path;
 }
 
-const HEADS = ["Generation", "Became", "Rows", "Bytes", "Rejected", "Told", "Run", "In the sink"];
+const HEADS = ["Generation", "Status", "Rows", "Bytes", "Rejected", "Reported", "Run", "In the sink"];
 const NUMBERS = ["Generation", "Rows", "Bytes", "Rejected"];
 
 function tableOf(generations) {
@@ -84,6 +84,6 @@ function row(each) {
 }
 
 function notes(each) {
-  const texts = [...(each.warnings ?? []), ...(each.rejects?.length ? [`Set aside in the stage: ${each.rejects.join(", ")}`] : [])];
+  const texts = [...(each.warnings ?? []), ...(each.rejects?.length ? [`Rejects in the stage: ${each.rejects.join(", ")}`] : [])];
   return texts.map((text) => make("tr", { class: "note" }, make("td", { colspan: HEADS.length }, text)));
 }

@@ -1,4 +1,4 @@
-// Elements of the page. Texts come from others, and are set as text alone, never as markup.
+// Elements of the page. Texts are foreign, so they are set as text, never as markup.
 
 import { ago, until } from "./texts.js";
 
@@ -16,7 +16,7 @@ export function put(element, ...inner) {
   element.replaceChildren(...inner.flat().filter((each) => each !== null && each !== undefined));
 }
 
-// Put what is new in the place of what was, and leave whoever stands on its third link on its third link.
+// Replace the content and keep the focus, for example on the third link.
 export function renew(element, ...inner) {
   const stops = () => [...element.querySelectorAll("a, button, [tabindex]")];
   const at = stops().indexOf(document.activeElement);
@@ -24,7 +24,7 @@ export function renew(element, ...inner) {
   if (at >= 0) stops()[at]?.focus({ preventScroll: true });
 }
 
-// How long ago, or how soon: true when it is made, and again whenever `retell` is called.
+// Time ago or ahead, updated by each call of `retell`.
 const TELLS = { ago, until };
 export const timeAgo = (instant) => make("time", { datetime: instant, "data-tells": "ago" }, ago(instant));
 export const timeUntil = (instant) => make("time", { datetime: instant, "data-tells": "until" }, until(instant));
@@ -46,14 +46,14 @@ function filled(element, attributes, inner) {
   return element;
 }
 
-// A link out of the page. Only addresses of the web or of Airflow itself: what a sink told is not to be trusted.
+// A link out of the page, to the web or Airflow only: addresses of sinks are not trusted.
 export function linkTo(address, text) {
   if (!/^(https?:\/\/|\/(?!\/))/.test(address ?? "")) return make("span", {}, text);
   const target = /^https?:/.test(address) ? "_blank" : "_top";
   return make("a", { href: address, target, rel: "noreferrer noopener", onclick: leave }, text);
 }
 
-// Airflow shows this page in a frame that may neither open windows nor leave itself: its own document has to do it.
+// Airflow's frame around this page forbids new windows and navigation, so the outer document navigates.
 export function leave(event) {
   if (window.parent === window) return;
   const { href, target, rel } = event.currentTarget;

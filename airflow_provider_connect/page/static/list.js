@@ -1,9 +1,9 @@
-// All streams: one line each, to be sorted and searched.
+// List of all streams, sortable and searchable.
 
 import { badge, make, put, timeAgo } from "./elements.js";
 import { number } from "./texts.js";
 
-// The worst first: what somebody has to look at.
+// Order of states, the most urgent first.
 const URGENCY = ["failed", "gap", "late", "waiting", "running", "new", "paused", "ok"];
 
 const COLUMNS = [
@@ -12,7 +12,7 @@ const COLUMNS = [
   { name: "Sink", of: (each) => each.sink ?? "", cell: (each) => two(each.sink, each.target) },
   { name: "Last day", of: (each) => each.last_day ?? "", cell: (each) => two(each.last_day ?? "–", each.timezone) },
   { name: "Days behind", of: (each) => each.lag_days ?? -1, cell: (each) => number(each.lag_days), kind: "number" },
-  { name: "Rows of it", of: (each) => each.rows_last_day ?? -1, cell: rowsCell, kind: "number" },
+  { name: "Rows of last day", of: (each) => each.rows_last_day ?? -1, cell: rowsCell, kind: "number" },
   { name: "Reported", of: (each) => each.reported_at ?? "", cell: (each) => [each.reported_at ? timeAgo(each.reported_at) : "–"] },
   { name: "State", of: (each) => URGENCY.indexOf(each.state), cell: stateCell },
 ];
@@ -22,7 +22,7 @@ export function listOf(query, { go }) {
   let sorted = { by: COLUMNS.length - 1, down: false };
   const body = make("tbody");
   const heads = COLUMNS.map((column, index) => head(column, () => sortBy(index)));
-  const search = make("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the streams", oninput: fill });
+  const search = make("input", { type: "search", placeholder: "Filter", "aria-label": "Filter streams", oninput: fill });
   const count = make("span", { class: "quiet", role: "status" });
   const table = make("table", { class: "streams" }, make("thead", {}, make("tr", {}, heads)), body);
   const nothing = make("div", { class: "empty", hidden: true });
@@ -50,18 +50,18 @@ export function listOf(query, { go }) {
     nothing.hidden = streams.length > 0;
   }
 
-  function update(told) {
-    streams = told.streams.filter((each) => !query.dag_id || each.dag_id === query.dag_id);
+  function update(data) {
+    streams = data.streams.filter((each) => !query.dag_id || each.dag_id === query.dag_id);
     put(nothing, emptyText(query));
     fill();
   }
 
-  return { element, update, address: () => "streams", shownOf: (told) => told };
+  return { element, update, address: () => "streams", shownOf: (data) => data };
 }
 
 function emptyText(query) {
-  const where = query.dag_id ? `DAG ${query.dag_id} has no stream that you may see.` : "There is no stream that you may see.";
-  const how = "A task with ConnectOperator, @task.connect or a pipeline's file is one, as soon as Airflow has read its DAG.";
+  const where = query.dag_id ? `DAG ${query.dag_id} has no visible stream.` : "No stream is visible to you.";
+  const how = "A stream is a task with ConnectOperator, @task.connect or a pipeline file. It appears once Airflow has read its DAG.";
   return [make("p", {}, where), make("p", { class: "quiet" }, how)];
 }
 

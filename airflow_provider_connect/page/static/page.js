@@ -1,6 +1,6 @@
-// Which view is shown, and when it is asked for again. The address says which: ?dag_id=…&task_id=…, else all streams.
+// Shows and refreshes the view in the address: ?dag_id=…&task_id=…, else all streams.
 
-import { ask, reasonOf, Refused } from "./asking.js";
+import { ask, reasonOf, Refused } from "./api.js";
 import { leave, make, put, retell, timeAgo } from "./elements.js";
 import { listOf } from "./list.js";
 import { streamView } from "./stream.js";
@@ -11,8 +11,8 @@ const REFRESH_SECONDS = 30;
 const view = document.getElementById("view");
 const said = document.getElementById("said");
 const age = document.getElementById("age");
-let shown = null; // the view on the page: { key, update(told), address() }
-let last = ""; // what it was last told, so that nothing moves while nothing changed
+let shown = null; // the current view: { key, update(data), address() }
+let last = ""; // its last content, so that nothing moves without a change
 let asked = 0;
 
 function wanted() {
@@ -28,7 +28,7 @@ function viewFor(query) {
   return { ...made, key };
 }
 
-// Go to another view, or to another part of this one, as a link does.
+// Go to another view, or to another part of this one, like a link.
 export function go(query, { replace = false } = {}) {
   const address = `?${new URLSearchParams(query)}`;
   history[replace ? "replaceState" : "pushState"](null, "", Object.keys(query).length ? address : location.pathname);
@@ -43,17 +43,17 @@ async function load() {
   try {
     const answer = await ask(next.address(query));
     if (turn !== asked) return;
-    const told = next.shownOf(answer, query);
-    const { as_of, ...facts } = told;
+    const data = next.shownOf(answer, query);
+    const { as_of, ...facts } = data;
     const text = JSON.stringify([query, facts]);
     if (next !== shown) {
       shown = next;
       put(view, next.element);
     }
-    if (text !== last) next.update(told, query);
+    if (text !== last) next.update(data, query);
     last = text;
     say("");
-    tellAge(told);
+    tellAge(data);
   } catch (error) {
     if (turn !== asked) return;
     tellProblem(error, next);
@@ -68,7 +68,7 @@ function say(text) {
 
 function tellProblem(error, next) {
   const status = error instanceof Refused ? error.status : null;
-  // A view that this page failed to finish may be wrong: nothing is better.
+  // An unfinished view may be wrong, so it is removed.
   if (status === 401 || status === null || next !== shown) {
     shown = null;
     last = "";
@@ -82,28 +82,28 @@ function tellProblem(error, next) {
 
 function problemText(status, message) {
   if (status === 401) return "You are not signed in to Airflow.";
-  if (status === 403) return `You may not see this: ${message}`;
-  if (status === 0) return `${message} The page asks again by itself.`;
+  if (status === 403) return `You have no right to see this: ${message}`;
+  if (status === 0) return `${message} The page retries by itself.`;
   return message;
 }
 
-// Airflow comes back to where the person was, whether that was a page of its own or a part of Airflow's.
+// After the login Airflow returns to the current address, in or outside of its frame.
 function signIn() {
   const top = window.top === window ? location.href : window.top.location.href;
   return `../api/v2/auth/login?next=${encodeURIComponent(top)}`;
 }
 
-function tellAge(told) {
-  const newest = told.reported_at ?? told.stream?.reported_at ?? newestOf(told.streams ?? []);
+function tellAge(data) {
+  const newest = data.reported_at ?? data.stream?.reported_at ?? newestOf(data.streams ?? []);
   const report = newest ? ["The newest report of a task is from ", timeAgo(newest), ". "] : "No task has reported yet. ";
-  put(age, "Asked Airflow ", timeAgo(told.as_of), ". ", report, "What lies in a sink, only the sink knows: airflow connect ledger asks it.");
+  put(age, "Read from Airflow ", timeAgo(data.as_of), ". ", report, "airflow connect ledger reads the sink itself.");
 }
 
 function newestOf(streams) {
   return streams.map((each) => each.reported_at).filter(Boolean).sort().at(-1) ?? null;
 }
 
-// How old everything is goes on being told, whether Airflow answers or not.
+// Ages are updated even if Airflow does not answer.
 function tick() {
   if (document.hidden) return;
   retell();

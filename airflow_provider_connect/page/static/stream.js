@@ -1,4 +1,4 @@
-// One stream: what it is, its days, and what can be done.
+// One stream: facts, days and actions.
 
 import { backfillButton } from "./actions.js";
 import { calendar } from "./calendar.js";
@@ -16,11 +16,11 @@ export function streamView(name, { go, refresh }) {
   const days = calendar((day) => choose(day));
   const rows = chart((day) => choose(day));
   const bar = toolbar((changes) => move(changes));
-  const backfill = backfillButton(() => told, { refresh });
+  const backfill = backfillButton(() => data, { refresh });
   const tools = make("div", { class: "bar" }, bar.elements, backfill.element);
   const element = make("section", {}, head, facts, tools, days.element, rows.element, panel.element);
   let query = name;
-  let told = null;
+  let data = null;
 
   const base = () => ({ dag_id: name.dag_id, task_id: name.task_id, ...(name.map_index ? { map_index: name.map_index } : {}) });
   const move = (changes, how) => {
@@ -32,20 +32,20 @@ export function streamView(name, { go, refresh }) {
   function choose(day) {
     move({ day }, { replace: true });
     days.mark(day);
-    panel.show(day, told);
+    panel.show(day, data);
   }
 
   function update(facts_, query_) {
-    told = facts_;
+    data = facts_;
     query = query_;
     const day = saidIn(query).day ?? null;
-    renew(head, ...headOf(told, go));
-    renew(facts, ...factsOf(told));
-    bar.show(told, query);
-    backfill.allow(told.stream.can_edit);
-    days.show(told, day);
-    rows.show(told);
-    panel.show(day, told);
+    renew(head, ...headOf(data, go));
+    renew(facts, ...factsOf(data));
+    bar.show(data, query);
+    backfill.allow(data.stream.can_edit);
+    days.show(data, day);
+    rows.show(data);
+    panel.show(day, data);
   }
 
   return { element, update, address, shownOf: begun };
@@ -65,7 +65,7 @@ function headOf({ stream }, go) {
     go({});
   };
   const mapped = stream.map_index >= 0 ? ` [${stream.map_index}]` : "";
-  const path = make("nav", { "aria-label": "Where you are" }, make("a", { href: "?", onclick: back }, "Streams"), " / ", stream.dag_id);
+  const path = make("nav", { "aria-label": "Path" }, make("a", { href: "?", onclick: back }, "Streams"), " / ", stream.dag_id);
   return [path, make("h1", {}, `${stream.task_id}${mapped} `, badge(stream.state)), make("p", {}, stream.state_text)];
 }
 
@@ -74,7 +74,7 @@ function factsOf({ stream, quota, backfill, origin }) {
     ["From", stream.source ?? "?", stream.stream],
     ["Into", stream.sink ?? "?", stream.target],
     ["Last day", stream.last_day ?? "none yet", `in ${stream.timezone ?? "an unknown zone"}`],
-    ["Days behind", number(stream.lag_days), stream.position ? `whole up to ${stream.position}` : origin && `counted from ${origin}`],
+    ["Days behind", number(stream.lag_days), stream.position ? `no gap up to ${stream.position}` : origin && `counted from ${origin}`],
   ];
   if (quota) entries.push(quotaEntry(quota));
   if (backfill) entries.push(backfillEntry(backfill));
@@ -85,15 +85,15 @@ function quotaEntry(quota) {
   const left = quota.limit - quota.used;
   const meter = make("meter", { min: 0, max: quota.limit, value: left, "aria-label": "Requests left of the quota" });
   const more = [`of ${quota.name}: ${number(quota.limit)} in ${span(quota.period_seconds)}`];
-  if (quota.resets_at) more.push("; more ", timeUntil(quota.resets_at));
-  if (quota.waiting) more.push(`; ${plural(quota.waiting, "task")} waiting`);
+  if (quota.resets_at) more.push(", more ", timeUntil(quota.resets_at));
+  if (quota.waiting) more.push(`, ${plural(quota.waiting, "task")} waiting`);
   return ["Quota left", [`${number(left)} `, meter], more];
 }
 
 function backfillEntry(backfill) {
   const bar = make("progress", { max: Math.max(backfill.total, 1), value: backfill.done, "aria-label": "Runs done" });
   const at = backfill.estimated_end;
-  const end = at ? ["; ends ", timeUntil(at), `, about ${moment(at)}`] : "; too few runs have ended to say when it ends";
+  const end = at ? [", ends ", timeUntil(at), `, about ${moment(at)}`] : ", too few ended runs for an estimate";
   const what = linkTo(backfill.url, `${backfill.from} to ${backfill.to}`);
   return ["Backfill", [`${number(backfill.done)} of ${number(backfill.total)} `, bar], [what, end].flat()];
 }

@@ -1,4 +1,4 @@
-// Light or dark, as Airflow is: it marks its own page, keeps the choice, or leaves it to the system.
+// Light or dark like Airflow: by the mark on its page, the stored choice, or the system.
 
 export function followTheme() {
   apply();
@@ -13,12 +13,12 @@ function apply() {
   else delete document.documentElement.dataset.theme;
 }
 
-// Airflow's own page, where this one is shown within it.
+// Airflow's page around this one, if any.
 function airflowPage() {
   try {
     return window.parent === window ? null : window.parent.document.documentElement;
   } catch {
-    return null; // another origin's page, which is none of ours to read
+    return null; // a page of another origin, which may not be read
   }
 }
 

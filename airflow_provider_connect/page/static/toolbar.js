@@ -1,4 +1,4 @@
-// Earlier and later days, and how many. Made once, as whoever holds the keyboard stands on one of its buttons.
+// Buttons for earlier and later days, and the span. Created once, so that the focus stays.
 
 import { make } from "./elements.js";
 import { earlier, later, saidIn, SPANS, todayIn, windowOf } from "./window.js";
@@ -9,9 +9,9 @@ export function toolbar(move) {
   const forth = step("→", "Later days", () => steps.later);
   const shown = make("span", { class: "window" });
   const options = Object.entries(SPANS).map(([key, [text]]) => make("option", { value: key }, text));
-  const select = make("select", { "aria-label": "How many days to show", onchange: () => move({ span: select.value === "year" ? null : select.value }) }, options);
+  const select = make("select", { "aria-label": "Number of days", onchange: () => move({ span: select.value === "year" ? null : select.value }) }, options);
 
-  // A button that leads nowhere stays one that can be stood on.
+  // A button without a target stays focusable.
   function step(text, label, day) {
     const onclick = () => day() !== null && move({ until: day() || null });
     return make("button", { type: "button", "aria-label": label, title: label, onclick }, text);

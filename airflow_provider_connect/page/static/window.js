@@ -1,4 +1,4 @@
-// Which days are shown. The address says until when and how many; what it says wrongly counts as not said.
+// The shown days, from the end and the span in the address. Invalid values are ignored.
 
 import { dateOf, dayOf, daysAfter } from "./texts.js";
 
@@ -13,7 +13,7 @@ export function windowOf(query) {
   return { from: daysAfter(to, 1 - length), to, length };
 }
 
-// Of an address, what it says of days: a span that there is, and days that there are.
+// The valid span and days of an address.
 export function saidIn({ span, until, day }) {
   const found = { span: Object.hasOwn(SPANS, span ?? "") ? span : null, until: isDay(until) ? until : null, day: isDay(day) ? day : null };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== null));
@@ -24,12 +24,12 @@ function isDay(text) {
   return dayOf(dateOf(text)) === text && dateOf(text).getUTCFullYear() >= FIRST_YEAR;
 }
 
-// Before the stream's zone is known, the day is asked for that has begun anywhere.
+// Before the stream's zone is known, use the latest day of any zone.
 export function latestDay(now = Date.now()) {
   return dayOf(new Date(now + EASTMOST_MILLISECONDS));
 }
 
-// The day that it is in a zone, or the latest of all where the browser does not know the zone.
+// The current day of a zone, or the latest of all if the browser does not know the zone.
 export function todayIn(zone, now = Date.now()) {
   if (!zone) return latestDay(now);
   try {
@@ -41,12 +41,12 @@ export function todayIn(zone, now = Date.now()) {
   }
 }
 
-// An answer without the days that have not begun where the stream's days are counted, unless the address asks for them.
-export function begun(told, query, now = Date.now()) {
-  const today = todayIn(told.stream.timezone, now);
-  if (saidIn(query).until || told.to <= today) return told;
+// The answer without days that have not begun in the stream's zone, unless the address contains them.
+export function begun(data, query, now = Date.now()) {
+  const today = todayIn(data.stream.timezone, now);
+  if (saidIn(query).until || data.to <= today) return data;
   const hasBegun = (each) => each.day <= today;
-  return { ...told, to: today, days: told.days.filter(hasBegun), band: told.band.filter(hasBegun) };
+  return { ...data, to: today, days: data.days.filter(hasBegun), band: data.band.filter(hasBegun) };
 }
 
 export function earlier(to, length) {
@@ -54,7 +54,7 @@ export function earlier(to, length) {
   return dateOf(day).getUTCFullYear() < FIRST_YEAR ? null : day;
 }
 
-// The day until which the next window reaches; empty if that is today, and null if there is none.
+// The last day of the next window. Empty for today, null without a next window.
 export function later(to, length, today) {
   if (to >= today) return null;
   const day = daysAfter(to, length);

@@ -16,13 +16,13 @@ def seen(system: System, dag_id: str, *dates: dt.date) -> Seen:
     """Return generation and edition of days of a DAG's table, of all by default; their rows are that edition's."""
     table, project = system.written_by[dag_id], system.editions.project
     assert isinstance(project, Editions)
-    rows, found = table.rows(), {}
+    rows, editions = table.rows(), {}
     for text, published in table.ledger().items():
         date, edition = dt.date.fromisoformat(text), published.rows - EVENTS
         if date in dates or not dates:
             assert rows[text] == served(project.at(edition), [date])[text]
-            found[date] = (published.generation, edition)
-    return found
+            editions[date] = (published.generation, edition)
+    return editions
 
 
 def catch_up(system: System, *dag_ids: str, runs: int) -> None:

@@ -42,7 +42,7 @@ class Editions(Project):
 
     def at(self, edition: int) -> Project:
         """Return the project with one edition of all dates."""
-        plain = Project(**{each.name: getattr(self, each.name) for each in fields(Project)})
+        plain = Project(**{project_field.name: getattr(self, project_field.name) for project_field in fields(Project)})
         return replace(plain, late_per_day=edition)
 
     def lines(self, date: dt.date, unit: TimeUnit = "s") -> Iterator[bytes]:

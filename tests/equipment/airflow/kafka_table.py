@@ -72,14 +72,14 @@ class OnKafka(Table):
         return {day: rows for (day, _), rows in sorted(self.counted.items())}
 
     def ledger(self) -> dict[str, Published]:
-        found = ledger_entries(self.broker.bootstrap, LEDGER)
-        rows = [(key[3], entry["row"]) for key, entry in found if key[2] == self.topic]
+        published = ledger_entries(self.broker.bootstrap, LEDGER)
+        rows = [(key[3], entry["row"]) for key, entry in published if key[2] == self.topic]
         return {day: Published(row["generation"], row["rows"]) for day, row in rows}
 
     def left_after_sweep(self) -> list[str]:
         """Return the partitions where an open transaction blocks readers of committed records."""
         committed, all_there_is = (self._ends(level) for level in IsolationLevel)
-        return sorted(place for place, end in committed.items() if end != all_there_is[place])
+        return sorted(partition for partition, end in committed.items() if end != all_there_is[partition])
 
     def bounce(self, away_seconds: float) -> bool:
         with self.bouncing:
@@ -92,7 +92,7 @@ class OnKafka(Table):
         admin = AdminClient(self.broker.connection_extra)
         topics = admin.list_topics(timeout=30).topics
         places = [TopicPartition(name, number) for name in (self.topic, LEDGER) for number in topics[name].partitions]
-        found = admin.list_offsets(
-            dict.fromkeys(places, OffsetSpec.latest()), isolation_level=level, request_timeout=30
-        )
-        return {f"{place.topic}/{place.partition}": future.result(30).offset for place, future in found.items()}
+        ends = admin.list_offsets(dict.fromkeys(places, OffsetSpec.latest()), isolation_level=level, request_timeout=30)
+        return {
+            f"{partition.topic}/{partition.partition}": future.result(30).offset for partition, future in ends.items()
+        }

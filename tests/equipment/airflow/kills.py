@@ -143,8 +143,8 @@ def _sleep_through_the_retry(system: System, kill: Kill) -> bool:
         _resume(writers)
         time.sleep(ZOMBIE_HEAD_START_SECONDS)
         _resume(watchers)
-    _, left = psutil.wait_procs(writers, timeout=60)
-    assert left == [], f"{kill}: resumed processes never end"
+    _, remaining = psutil.wait_procs(writers, timeout=60)
+    assert remaining == [], f"{kill}: resumed processes never end"
     return slept
 
 
@@ -170,8 +170,8 @@ def find(system: System, run: str, victim: str) -> int | None:
     workers = [process for process, command in family if any("daemon" in part for part in command)]
     if driver is None or not workers:
         return None
-    found = {"jvm": jvm, "driver": driver, "worker": workers[-1], "task": task, "supervisor": supervisor}[victim]
-    return found.pid if found else None
+    processes = {"jvm": jvm, "driver": driver, "worker": workers[-1], "task": task, "supervisor": supervisor}[victim]
+    return processes.pid if processes else None
 
 
 def _family(jvm: psutil.Process) -> Iterator[tuple[psutil.Process, list[str]]]:

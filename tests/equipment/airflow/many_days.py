@@ -26,12 +26,12 @@ def local_days(system: System) -> dict[str, Counter[str]]:
         for i in range((LAST - FIRST).days + 2)
         for row in system.catchup.project.expected_rows(FIRST + dt.timedelta(days=i))
     ]
-    found = {}
+    ids_by_day = {}
     for day in days_between(FIRST, LAST, ZONE):
         begin, end = day.start.timestamp(), day.end.timestamp()
         mine = (row for row in rows if begin <= row["properties"]["time"] < end)
-        found[str(day)] = Counter(json.dumps([r["event"], r["properties"]], sort_keys=True) for r in mine)
-    return found
+        ids_by_day[str(day)] = Counter(json.dumps([r["event"], r["properties"]], sort_keys=True) for r in mine)
+    return ids_by_day
 
 
 def catch_up(system: System, dag_id: str, fault_rate: float) -> None:

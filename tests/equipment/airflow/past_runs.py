@@ -58,11 +58,11 @@ def write(dag_id: str, count: int, source: MixpanelSource, sink: DeltaSink) -> N
                         dag_id=dag_id, task_id=task.task_id, run_id=run.run_id, map_index=-1, rendered_fields=fields
                     )
                 )
-            told = _report(day)
+            report = _report(day)
             session.add(
                 AssetEvent(
                     asset_id=asset_id,
-                    extra=told.summary(),
+                    extra=report.summary(),
                     source_task_id=task.task_id,
                     source_dag_id=dag_id,
                     source_run_id=run.run_id,

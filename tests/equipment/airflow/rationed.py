@@ -55,13 +55,13 @@ def rationed_runs(system: System) -> Iterator[Rationed]:
 
 
 def _watch(system: System, enough: threading.Event) -> set[str]:
-    seen: set[str] = set()
+    waiting: set[str] = set()
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline and not enough.is_set():
         tasks = system.airflow.api("GET", f"dags/{DAG}/dagRuns/~/taskInstances")["task_instances"]
         states = {str(task["state"]) for task in tasks}
-        seen |= states
+        waiting |= states
         if "failed" in states or states == {"success"}:
             break
         enough.wait(_LOOK_SECONDS)
-    return seen
+    return waiting

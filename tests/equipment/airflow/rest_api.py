@@ -86,19 +86,25 @@ class RestApi:
         def instances(request: Request, dag_id: str) -> Any:
             visible(request, dag_id)
             rights, states = who(request), request.query_params.getlist("state")
-            rows = [each for each in self.runs if each["dag_id"] in rights.dags and dag_id in ("~", each["dag_id"])]
-            return page(request, "task_instances", [each for each in rows if not states or each["state"] in states])
+            rows = [
+                instance
+                for instance in self.runs
+                if instance["dag_id"] in rights.dags and dag_id in ("~", instance["dag_id"])
+            ]
+            return page(
+                request, "task_instances", [instance for instance in rows if not states or instance["state"] in states]
+            )
 
         @app.get("/api/v2/assets/events")
         def events(request: Request) -> Any:
-            rights, asked = who(request), request.query_params
-            rows = [each for each in self.events if each["source_dag_id"] in rights.dags]
-            if "source_dag_id" in asked:
-                rows = [each for each in rows if each["source_dag_id"] == asked["source_dag_id"]]
-            if "timestamp_gte" in asked:
-                since = dt.datetime.fromisoformat(asked["timestamp_gte"])
-                rows = [each for each in rows if dt.datetime.fromisoformat(each["timestamp"]) >= since]
-            rows = sorted(rows, key=lambda each: each["timestamp"], reverse=asked["order_by"].startswith("-"))
+            rights, query = who(request), request.query_params
+            rows = [event for event in self.events if event["source_dag_id"] in rights.dags]
+            if "source_dag_id" in query:
+                rows = [event for event in rows if event["source_dag_id"] == query["source_dag_id"]]
+            if "timestamp_gte" in query:
+                since = dt.datetime.fromisoformat(query["timestamp_gte"])
+                rows = [event for event in rows if dt.datetime.fromisoformat(event["timestamp"]) >= since]
+            rows = sorted(rows, key=lambda event: event["timestamp"], reverse=query["order_by"].startswith("-"))
             return page(request, "asset_events", rows)
 
         @app.get("/api/v2/variables")
@@ -124,11 +130,11 @@ class RestApi:
 
         return app
 
-    async def _post(self, request: Request, what: str) -> Any:
+    async def _post(self, request: Request, action: str) -> Any:
         token = request.headers["authorization"].removeprefix("Bearer ")
         if not self.rights[token].edits:
             raise HTTPException(403, "Forbidden")
-        self.posted.append((what, await request.json()))
+        self.posted.append((action, await request.json()))
         return {"task_instances": [], "total_entries": 1}
 
     def dag(self, dag_id: str) -> dict[str, Any]:

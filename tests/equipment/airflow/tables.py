@@ -60,10 +60,12 @@ class Table(ABC):
 
     def rows(self) -> dict[str, Counter[str]]:
         """Return all rows by day, as a multiset of JSON texts."""
-        found: dict[str, Counter[str]] = {}
+        rows_by_day: dict[str, Counter[str]] = {}
         for day, event, properties in self.events():
-            found.setdefault(str(day), Counter())[json.dumps([event, json.loads(properties)], sort_keys=True)] += 1
-        return found
+            rows_by_day.setdefault(str(day), Counter())[
+                json.dumps([event, json.loads(properties)], sort_keys=True)
+            ] += 1
+        return rows_by_day
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import airflow_provider_connect
 from airflow_provider_connect.page.app import POLICY
-from tests.equipment.page import told
+from tests.equipment.page import sample_answers
 
 STATIC = Path(airflow_provider_connect.__file__).parent / "page" / "static"
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -34,7 +34,7 @@ class Answers:
     :ivar asked: the addresses of all questions, from the first.
     """
 
-    streams: list[dict[str, Any]] = field(default_factory=told.streams)
+    streams: list[dict[str, Any]] = field(default_factory=sample_answers.streams)
     refusal: tuple[int, str] | None = None
     instead: str | None = None
     asked: list[str] = field(default_factory=list)
@@ -44,13 +44,15 @@ class Answers:
     def of(self, path: str, query: dict[str, list[str]]) -> dict[str, Any]:
         """Return the answer to a question."""
         if path == "streams":
-            return {"as_of": told.NOW, "streams": self.streams}
+            return {"as_of": sample_answers.NOW, "streams": self.streams}
         _, dag_id, task_id, *more = path.split("/")
-        (stream,) = (each for each in self.streams if (each["dag_id"], each["task_id"]) == (dag_id, task_id))
+        (stream,) = (
+            candidate for candidate in self.streams if (candidate["dag_id"], candidate["task_id"]) == (dag_id, task_id)
+        )
         if more:
-            return told.one_day(stream, dt.date.fromisoformat(more[1]))
+            return sample_answers.one_day(stream, dt.date.fromisoformat(more[1]))
         first, last = (dt.date.fromisoformat(query[name][0]) for name in ("from", "to"))
-        return told.detail(stream, first, last)
+        return sample_answers.detail(stream, first, last)
 
 
 def around(query: str) -> str:
@@ -85,10 +87,10 @@ def served() -> Iterator[Answers]:
             answers.orders.append((self.path.removeprefix(f"{PREFIX}api/"), dict(self.headers.items()), body))
             self.say(200, {"done": "It is asked for", "url": "/dags/mixpanel_daily"})
 
-        def say(self, status: int, what: dict[str, Any]) -> None:
+        def say(self, status: int, answer: dict[str, Any]) -> None:
             if answers.refusal is not None:
-                status, what = answers.refusal[0], {"error": answers.refusal[1]}
-            text = json.dumps(what) if answers.instead is None else answers.instead
+                status, answer = answers.refusal[0], {"error": answers.refusal[1]}
+            text = json.dumps(answer) if answers.instead is None else answers.instead
             self.send(status, "application/json", text.encode())
 
         def send(self, status: int, kind: str, data: bytes, policy: str = POLICY) -> None:

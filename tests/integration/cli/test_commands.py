@@ -101,7 +101,7 @@ with DAG("cli_odd", **start):
 """
 
 
-def test_a_check_makes_nothing_and_says_what_is_well(run: Run, lake: Path) -> None:
+def test_a_check_creates_nothing_and_lists_each_result(run: Run, lake: Path) -> None:
     code, out, err = run("check", "cli_one", "-o", "json")
     assert code == 0, out + err
     found = {line["what"]: line for line in lines(out)}
@@ -111,7 +111,7 @@ def test_a_check_makes_nothing_and_says_what_is_well(run: Run, lake: Path) -> No
     }  # fmt: skip
     assert found["source: credentials"]["found"] == "accepted"
     assert f"{lake}/events" in found["options"]["found"]
-    assert "there is room" in found["quota"]["found"]
+    assert "The quota has room" in found["quota"]["found"]
     assert not list(lake.iterdir())
 
 
@@ -142,19 +142,19 @@ def test_shapes_are_checked_against_the_columns_and_shown_by_a_preview(run: Run)
     assert all("properties" not in row and len(row["distinct_id"]) == 64 for row in rows)
 
 
-def test_a_transform_is_looked_at_as_far_as_that_goes_without_spark(run: Run) -> None:
+def test_a_transform_is_checked_as_far_as_possible_without_spark(run: Run) -> None:
     code, out, _ = run("check", "cli_odd", "transformed", "-o", "json")
     assert code == 0
     found = {line["what"]: (line["state"], line["found"]) for line in lines(out)}
-    assert found["transform"] == ("not checked", "SQL can be sent to Spark, which tries it first thing in a run")
+    assert found["transform"] == ("not checked", "SQL can be sent to Spark. A run starts by testing it")
     assert found["sink"][0] == "not checked"
     code, out, err = run("preview", "cli_odd", "transformed", "--day", "2026-10-05", "--rows", "2", "-o", "json")
     assert code == 0, err
-    assert "These rows are as they are polled: transform= needs Spark SQL, and is applied by a run alone" in err
+    assert "These rows are shown as polled. Only a run applies transform=, which needs Spark SQL" in err
     assert "distinct_id" in lines(out)[0]
 
 
-def test_what_is_not_there_is_named_with_what_is(run: Run) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(run: Run) -> None:
     assert run("check", "cli_none")[0] == 78
     code, _, err = run("check", "cli_odd", "nowheer")
     assert (code, "did you mean 'nowhere'?" in err) == (78, True)
@@ -194,10 +194,10 @@ def test_a_preview_without_room_takes_no_place_in_the_queue(run: Run) -> None:
         turns.settle(held, [])
 
 
-def test_ledger_plan_and_sweep_ask_the_sink_itself(run: Run, lake: Path) -> None:
+def test_ledger_plan_and_sweep_read_the_sink_itself(run: Run, lake: Path) -> None:
     code, out, err = run("ledger", "cli_one", "2026-03-01", "-o", "json")
     assert (code, lines(out)) == (1, [])
-    assert "has nothing of 2026-03-01" in err
+    assert "has no publish of 2026-03-01" in err
     path, date = lake / "events", dt.date(2026, 3, 1)
     sink, source = DeltaSink(path=str(path)), MixpanelSource(conn_id="cli_mixpanel", zone="UTC")
     key = StreamKey(connector=source.name, stream=source.stream_key)
@@ -257,7 +257,7 @@ def test_a_run_moves_days_from_here_under_an_intent_of_its_own(run: Run) -> None
     [offset] = lines(run("offsets", "list", "-o", "json")[1])
     assert int(offset["done"]) >= 2
     code, _, err = run("run", "cli_one", "--days", "2099-01-01")
-    assert (code, "lie ahead" in err) == (78, True)
+    assert (code, "are in the future" in err) == (78, True)
 
 
 def test_a_run_has_its_shapes_with_their_templates_rendered(run: Run, lake: Path) -> None:

@@ -13,7 +13,7 @@ from airflow_provider_connect.cli.connectors import write_scaffold
 pytestmark = pytest.mark.slow
 
 
-def test_what_is_written_passes_the_test_beside_it(tmp_path: Path) -> None:
+def test_a_scaffold_passes_its_own_test(tmp_path: Path) -> None:
     written = [write_scaffold(kind, f"acme_{kind}", tmp_path) for kind in ("source", "sink")]
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     run = subprocess.run(

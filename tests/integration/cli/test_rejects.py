@@ -81,7 +81,7 @@ def bad(mixpanel: StandIn) -> Iterator[None]:
 
 def test_a_day_with_rejects_is_listed_shown_and_replayed(run: Run, lake: Path, mixpanel: StandIn) -> None:
     code, out, err = run("rejects", "show", "cli_bad", "events", str(DAY))
-    assert (code, "has nothing of" in err) == (1, True), err
+    assert (code, "has no publish of" in err) == (1, True), err
     assert run("rejects", "replay", "cli_bad", "events", str(DAY))[0] == 1
     code, out, err = run("run", "cli_bad", "events", "--days", f"{DAY}..2026-03-03", "-o", "json")
     assert code == 0, err
@@ -100,7 +100,7 @@ def test_a_day_with_rejects_is_listed_shown_and_replayed(run: Run, lake: Path, m
     code, out, err = run("rejects", "show", "cli_bad", "events", str(DAY), "--rows", "2", "-o", "json")
     found = lines(out)
     assert (code, len(found), {*found[0]}) == (0, 2, {"from", "position", "column", "reason", "digest"})
-    assert f"3 set aside, in {lake}/bad/_connect/attempts" in err
+    assert f"3 rejects in {lake}/bad/_connect/attempts" in err
     assert "Bad Line" not in out + err
     code, out, err = run("rejects", "show", "cli_bad", "events", str(DAY), "--records", "-o", "json")
     assert (code, "is your data" in err) == (0, True)
@@ -111,7 +111,7 @@ def test_a_day_with_rejects_is_listed_shown_and_replayed(run: Run, lake: Path, m
     code, out, err = run("rejects", "replay", "cli_bad", "events", str(DAY), "-o", "json")
     assert code == 1, err
     assert [(line["when"], line["rejected"]) for line in lines(out)] == [("before", "3"), ("after", "3")]
-    assert "mend one of them first" in err
+    assert "Correct one of them first" in err
 
     mixpanel.faults.replace([])
     code, out, err = run("rejects", "replay", "cli_bad", "events", str(DAY), "-o", "json")
@@ -137,14 +137,14 @@ def test_behind_a_shape_that_drops_a_record_is_not_kept(run: Run, mixpanel: Stan
     assert reject["digest"] == hashlib.blake2b(record, digest_size=16).hexdigest()
 
 
-def test_what_a_source_no_longer_has_stays_as_it_was(run: Run, mixpanel: StandIn) -> None:
+def test_a_day_that_the_source_no_longer_has_is_unchanged(run: Run, mixpanel: StandIn) -> None:
     day = "2026-03-10"
     mixpanel.faults.replace([Fault("bad_line", date=dt.date.fromisoformat(day), times=None)])
     [before] = lines(run("run", "cli_bad", "events", "--days", day, "-o", "json")[1])
     mixpanel.faults.replace([Fault("empty", date=dt.date.fromisoformat(day), times=None)])
     code, out, err = run("rejects", "replay", "cli_bad", "events", day, "-o", "json")
     assert (code, out) == (65, ""), err
-    assert f"nothing was replaced: generation 1 stays, with {before['rows_written']} rows and 1 set aside" in err
+    assert f"not replaced. Generation 1 stays, with {before['rows_written']} rows and 1 rejects" in err
     assert "show --records" in err
     [kept] = lines(run("ledger", "cli_bad", "events", day, "-o", "json")[1])
     assert kept["generation"] == "1"
@@ -161,7 +161,7 @@ def test_only_the_newest_snapshot_is_asked_for_again(run: Run, mixpanel: StandIn
     mixpanel.faults.replace([])
     code, out, err = run("rejects", "replay", "cli_bad", "people", newer, "-o", "json")
     assert (code, [line["rejected"] for line in lines(out)]) == (0, ["6", "0"]), err
-    assert "what is there now, not what was there then" in err
+    assert "its present state, not that of the earlier load" in err
 
 
 def test_a_sweep_reaches_the_stage_that_a_sink_does_not_keep(

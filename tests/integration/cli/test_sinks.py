@@ -24,7 +24,7 @@ NUMBERS = pa.schema([pa.field("event", pa.string()), pa.field("x", pa.float64())
 NAN = float("nan")
 
 
-def test_no_topic_is_made(broker: KafkaBroker, tmp_path: Path) -> None:
+def test_a_check_creates_no_topic(broker: KafkaBroker, tmp_path: Path) -> None:
     scene = scene_of(broker.bootstrap, tmp_path)
     assert scene.publisher.inspect(SCHEMA, DAYS, "day") == []
     assert scene.topics() == set()
@@ -32,7 +32,7 @@ def test_no_topic_is_made(broker: KafkaBroker, tmp_path: Path) -> None:
     assert "the source has no column 'nowhere'" in problem
 
 
-def test_no_table_is_made(bigquery_target: Target, tmp_path: Path) -> None:
+def test_a_check_creates_no_table(bigquery_target: Target, tmp_path: Path) -> None:
     bench = bench_of(bigquery_target, tmp_path)
     with bench.open() as publisher:
         before = tables(publisher)

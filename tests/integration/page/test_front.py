@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.equipment.page import told
+from tests.equipment.page import sample_answers
 from tests.equipment.page.server import STATIC, Answers
 from tests.integration.page.conftest import EVENTS, ORDERS, go
 
@@ -26,7 +26,7 @@ def test_all_streams_are_listed_the_worst_first_and_found_by_a_word(page: Page, 
     page.get_by_role("button", name="Days behind").click()
     expect(names).to_have_text(["orders", "posts", "events"])
     expect(page.get_by_role("columnheader", name="Days behind")).to_have_attribute("aria-sort", "descending")
-    page.get_by_label("Filter the streams").fill("kafka social")
+    page.get_by_label("Filter streams").fill("kafka social")
     expect(names).to_have_text(["posts"])
     expect(page.get_by_text("1 of 3")).to_be_visible()
 
@@ -77,7 +77,7 @@ def test_generations_quota_backfill_rows_and_rejects_of_a_stream(page: Page, ans
     page.locator('[data-day="2026-10-30"]').click()
     expect(page.locator(".day .note")).to_contain_text("rejects-00000")
     shade = page.locator('[data-day="2026-11-02"]').get_attribute("data-shade")
-    page.get_by_label("What the shade of a day tells").select_option("bytes")
+    page.get_by_label("Meaning of the shade").select_option("bytes")
     assert page.locator('[data-day="2026-11-02"]').get_attribute("data-shade") == shade, "bytes go with rows here"
     box = page.locator(".chart svg").bounding_box()
     assert box is not None
@@ -99,7 +99,7 @@ def test_a_backfill_begins_at_the_gap_and_ends_where_one_says(page: Page, answer
     assert body == {"dag_id": "orders_daily", "from": "2026-11-13", "to": "2026-11-15", "reprocess": "failed"}
 
 
-def test_who_may_only_look_has_no_button_and_a_refusal_is_told_as_it_is_said(page: Page, answers: Answers) -> None:
+def test_a_viewer_without_rights_has_no_button_and_sees_airflows_refusal(page: Page, answers: Answers) -> None:
     answers.streams[0]["can_edit"] = False
     go(page, answers, EVENTS + "&day=2026-11-20")
     expect(page.get_by_role("button", name="Start a backfill…")).to_be_disabled()
@@ -115,11 +115,11 @@ def test_who_may_only_look_has_no_button_and_a_refusal_is_told_as_it_is_said(pag
     ("refusal", "said"),
     [
         ((401, "Sign in to Airflow"), "You are not signed in to Airflow. Sign in"),
-        ((403, "no right to read DAGs"), "You may not see this: no right to read DAGs"),
+        ((403, "no right to read DAGs"), "You have no right to see this: no right to read DAGs"),
         ((502, "Airflow's API answered with status 500"), "Airflow's API answered with status 500"),
     ],
 )
-def test_without_an_answer_nothing_is_shown_but_why(
+def test_without_an_answer_only_the_reason_is_shown(
     page: Page, answers: Answers, refusal: tuple[int, str], said: str
 ) -> None:
     answers.refusal = refusal
@@ -134,13 +134,13 @@ def test_without_an_answer_nothing_is_shown_but_why(
     assert page.locator(".facts").count() == (0 if refusal[0] == 401 else 1), "what was shown stays, unless signed out"
 
 
-def test_without_streams_the_page_says_how_one_appears(page: Page, answers: Answers) -> None:
+def test_without_streams_the_page_explains_how_one_appears(page: Page, answers: Answers) -> None:
     answers.streams = []
     go(page, answers)
     expect(page.locator(".empty")).to_contain_text("A task with ConnectOperator")
 
 
-def test_the_calendar_is_gone_through_by_keys(page: Page, answers: Answers) -> None:
+def test_keys_move_through_the_calendar(page: Page, answers: Answers) -> None:
     go(page, answers, EVENTS)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -173,7 +173,7 @@ def test_the_calendar_is_gone_through_by_keys(page: Page, answers: Answers) -> N
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_what_is_asked_again_moves_neither_focus_nor_choice(page: Page, answers: Answers) -> None:
+def test_a_refresh_moves_neither_focus_nor_choice(page: Page, answers: Answers) -> None:
     go(page, answers, EVENTS + "&day=2026-11-04")
     cell = page.locator('[data-day="2026-11-03"]')
     cell.focus()
@@ -185,7 +185,7 @@ def test_what_is_asked_again_moves_neither_focus_nor_choice(page: Page, answers:
 
 
 def test_ten_years_of_days_are_on_the_page_within_a_second(page: Page, answers: Answers) -> None:
-    answers.streams[0] = told.stream("mixpanel_daily")
+    answers.streams[0] = sample_answers.stream("mixpanel_daily")
     page.goto(answers.url + EVENTS + "&span=ten")
     expect(page.locator('[role="gridcell"]')).to_have_count(3660, timeout=30_000)
     # From the answer to the painted page, as the browser measures it: another program on the machine makes it slower,
@@ -193,7 +193,7 @@ def test_ten_years_of_days_are_on_the_page_within_a_second(page: Page, answers: 
     measured = [page.evaluate(PAINTED) for _ in range(5)]
     assert min(measured) < 1000, measured
     go(page, answers, EVENTS)
-    page.get_by_label("How many days to show").select_option("three")
+    page.get_by_label("Number of days").select_option("three")
     expect(page.locator('[role="gridcell"]')).to_have_count(1098)
     page.get_by_role("button", name="Earlier days").click()
     expect(page.locator(".window")).to_have_text("2020-11-18 to 2023-11-20")
@@ -215,18 +215,21 @@ PAINTED = """async () => {
 
 
 def test_fifty_streams_are_one_list(page: Page, answers: Answers) -> None:
-    answers.streams = told.many(50)
+    answers.streams = sample_answers.many(50)
     go(page, answers)
     expect(page.locator(".streams tbody tr")).to_have_count(50)
 
 
 def test_names_of_others_are_text(page: Page, answers: Answers) -> None:
-    names = dict.fromkeys(("dag_id", "task_id", "stream", "target", "state_text", "source"), told.HOSTILE)
-    answers.streams = [told.stream("") | names, told.stream("mixpanel_daily", state_text=told.HOSTILE)]
+    names = dict.fromkeys(("dag_id", "task_id", "stream", "target", "state_text", "source"), sample_answers.HOSTILE)
+    answers.streams = [
+        sample_answers.stream("") | names,
+        sample_answers.stream("mixpanel_daily", state_text=sample_answers.HOSTILE),
+    ]
     go(page, answers)
-    expect(page.locator(".streams")).to_contain_text(told.HOSTILE)
+    expect(page.locator(".streams")).to_contain_text(sample_answers.HOSTILE)
     go(page, answers, EVENTS)
-    expect(page.locator(".stream p")).to_have_text(told.HOSTILE)
+    expect(page.locator(".stream p")).to_have_text(sample_answers.HOSTILE)
     assert page.locator("img").count() == 0
     assert page.evaluate("window.hacked ?? null") is None
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.equipment.page import told
+from tests.equipment.page import sample_answers
 from tests.equipment.page.server import Answers
 from tests.integration.page.conftest import EVENTS, ORDERS, go
 
@@ -18,7 +18,7 @@ TICK = 30_000
 """In milliseconds."""
 
 
-def at_noon(page: Page, answers: Answers, query: str = "", now: str = told.NOW) -> None:
+def at_noon(page: Page, answers: Answers, query: str = "", now: str = sample_answers.NOW) -> None:
     """Open the page at a time that stands still until a test moves it."""
     page.clock.install(time=dt.datetime.fromisoformat(now) - dt.timedelta(minutes=1))
     page.clock.pause_at(now)
@@ -36,7 +36,7 @@ def changed(page: Page, answers: Answers, text: str = "Changed meanwhile.") -> N
     expect(page.locator(".stream")).to_contain_text(text)
 
 
-def test_it_asks_again_every_half_minute(page: Page, answers: Answers) -> None:
+def test_the_page_refreshes_every_half_minute(page: Page, answers: Answers) -> None:
     at_noon(page, answers)
     answers.streams[0]["state_text"] = "Changed meanwhile."
     count = len(answers.asked)
@@ -47,12 +47,12 @@ def test_it_asks_again_every_half_minute(page: Page, answers: Answers) -> None:
     assert len(answers.asked) == count + 1
 
 
-def test_how_old_it_is_is_told_while_nothing_changes_and_while_nobody_answers(page: Page, answers: Answers) -> None:
+def test_ages_are_updated_while_nothing_changes_and_without_answers(page: Page, answers: Answers) -> None:
     at_noon(page, answers)
     row = page.locator("tr", has_text="events")
     footer = page.locator("footer")
     expect(row).to_contain_text("28 minutes ago")
-    expect(footer).to_contain_text("Asked Airflow just now. The newest report of a task is from 28 minutes ago.")
+    expect(footer).to_contain_text("Read from Airflow just now. The newest report of a task is from 28 minutes ago.")
     page.clock.run_for(20 * TICK)
     expect(row).to_contain_text("38 minutes ago")
     expect(footer).to_contain_text("The newest report of a task is from 38 minutes ago.")
@@ -60,13 +60,15 @@ def test_how_old_it_is_is_told_while_nothing_changes_and_while_nobody_answers(pa
     page.clock.run_for(20 * TICK)
     expect(page.locator("#said")).to_have_text("Airflow's API answered with status 500")
     expect(row).to_contain_text("48 minutes ago")
-    expect(footer).to_contain_text("Asked Airflow 20 minutes ago. The newest report of a task is from 48 minutes ago.")
+    expect(footer).to_contain_text(
+        "Read from Airflow 20 minutes ago. The newest report of a task is from 48 minutes ago."
+    )
 
 
-def test_how_soon_is_told_while_nothing_changes(page: Page, answers: Answers) -> None:
+def test_times_ahead_are_updated_while_nothing_changes(page: Page, answers: Answers) -> None:
     at_noon(page, answers, EVENTS)
     facts = page.locator(".facts")
-    expect(facts).to_contain_text("more in 15 minutes; 2 tasks waiting")
+    expect(facts).to_contain_text("more in 15 minutes, 2 tasks waiting")
     expect(facts).to_contain_text("ends in 4 hours, about 2026-11-22 13:10 UTC")
     page.clock.run_for(20 * TICK)
     expect(facts).to_contain_text("more in 5 minutes")
@@ -74,10 +76,8 @@ def test_how_soon_is_told_while_nothing_changes(page: Page, answers: Answers) ->
     expect(facts).to_contain_text("ends in 30 minutes")
 
 
-@pytest.mark.parametrize(
-    "name", ["Earlier days", "Later days", "How many days to show", "Start a backfill…", "2026-01-01 to"]
-)
-def test_who_stands_on_a_button_goes_on_standing_there(page: Page, answers: Answers, name: str) -> None:
+@pytest.mark.parametrize("name", ["Earlier days", "Later days", "Number of days", "Start a backfill…", "2026-01-01 to"])
+def test_a_focused_button_keeps_the_focus(page: Page, answers: Answers, name: str) -> None:
     go(page, answers, EVENTS.replace("2026-11-22", "2025-11-22"))
     stop = page.get_by_label(name).or_(page.get_by_role("button", name=name)).or_(page.get_by_role("link", name=name))
     stop.focus()
@@ -85,7 +85,7 @@ def test_who_stands_on_a_button_goes_on_standing_there(page: Page, answers: Answ
     expect(stop).to_be_focused()
 
 
-def test_who_steps_by_keyboard_goes_on_stepping(page: Page, answers: Answers) -> None:
+def test_stepping_by_keyboard_continues(page: Page, answers: Answers) -> None:
     at_noon(page, answers, EVENTS)
     page.get_by_role("button", name="Earlier days").focus()
     for first in ("2024-11-21", "2023-11-21"):
@@ -115,7 +115,7 @@ def test_after_a_dialog_the_focus_is_where_it_was(page: Page, answers: Answers) 
     expect(button).to_be_focused()
 
 
-def test_where_one_has_scrolled_to_stays(page: Page, answers: Answers) -> None:
+def test_the_scroll_position_stays(page: Page, answers: Answers) -> None:
     page.set_viewport_size({"width": 360, "height": 700})
     go(page, answers, EVENTS)
     left = "document.querySelector('.blocks .scroll').scrollLeft"
@@ -135,20 +135,20 @@ def test_of_a_day_one_sentence_is_read_out(page: Page, answers: Answers) -> None
     expect(page.locator(".day").get_by_role("status")).to_have_text("Friday, 2026-11-20: failed.")
 
 
-def test_who_did_not_answer_is_told_apart(page: Page, answers: Answers) -> None:
+def test_a_proxy_and_airflow_have_different_messages(page: Page, answers: Answers) -> None:
     go(page, answers)
     said = page.locator("#said")
     page.route("**/api/**", lambda route: route.abort())
     again(page)
-    expect(said).to_have_text("Airflow did not answer. The page asks again by itself.")
+    expect(said).to_have_text("Airflow did not answer. The page retries by itself.")
     expect(page.locator(".streams")).to_be_visible()
     page.unroute("**/api/**")
     answers.instead = "<html>Sign in to the proxy</html>"
     again(page)
-    expect(said).to_have_text("What answered is not Airflow: a proxy before it may want you to sign in.")
+    expect(said).to_have_text("The answer is not from Airflow. A proxy may require you to sign in.")
     answers.instead = '{"as_of": "2026-11-22T09:30:00+00:00", "streams": null}'
     again(page)
-    expect(said).to_contain_text("This page has a fault of its own, and Airflow none:")
+    expect(said).to_contain_text("This page has an error, not Airflow:")
     expect(page.locator(".streams")).to_have_count(0)
     answers.instead = None
     again(page)
@@ -160,10 +160,10 @@ def test_who_did_not_answer_is_told_apart(page: Page, answers: Answers) -> None:
     "query",
     ["until=2026-13-45", "until=2026-02-30", "until=0001-01-01", "span=constructor", "day=2026-13-45", "day=../../x"],
 )
-def test_an_address_that_says_nonsense_counts_as_not_said(page: Page, answers: Answers, query: str) -> None:
+def test_nonsense_in_the_address_is_ignored(page: Page, answers: Answers, query: str) -> None:
     at_noon(page, answers, "?dag_id=orders_daily&task_id=orders&" + query)
     expect(page.locator(".window")).to_have_text("2025-11-22 to 2026-11-22")
-    expect(page.get_by_label("How many days to show")).to_have_value("year")
+    expect(page.get_by_label("Number of days")).to_have_value("year")
     expect(page.locator(".day")).to_be_hidden()
     assert all(
         re.fullmatch(r"streams/orders_daily/orders\?from=2025-11-22&to=2026-11-22", each) for each in answers.asked

@@ -7,7 +7,7 @@ from pathlib import Path
 from airflow_provider_connect.cli.erase import read_ids
 
 
-def test_ids_stand_one_a_line_and_nothing_else_ends_a_line(tmp_path: Path) -> None:
+def test_each_line_is_an_id_and_only_newlines_end_it(tmp_path: Path) -> None:
     """U+2028 and its like end a line for Python alone: the parts of one id would be other persons' ids."""
     file = tmp_path / "ids"
     file.write_bytes("\ufeffa\u2028b\r\nc\x0bd\n\n  \ne\x85f\n g".encode())

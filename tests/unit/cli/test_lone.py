@@ -103,7 +103,7 @@ def test_a_short_day_is_printed_to_its_end(run: Run, declaration: str, monkeypat
     assert (code, len(json.loads(out))) == (0, 35)
 
 
-def test_an_error_is_that_of_a_run(run: Run, declaration: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_fails_with_the_error_of_a_run(run: Run, declaration: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with RestApi() as there:
         connect(there, monkeypatch)
         there.authorize = lambda _: False
@@ -270,7 +270,7 @@ def test_a_proposals_query_is_counted_with_those_of_the_tasks(
     assert "/sent/" in "".join(keys.all)
 
 
-def test_a_used_up_hour_is_told_before_a_proposal_asks(run: Run, mixpanel: Mixpanel, keys: Keys) -> None:
+def test_a_used_up_hour_refuses_a_proposal_before_its_request(run: Run, mixpanel: Mixpanel, keys: Keys) -> None:
     quota = quota_of(credentials.resolve_connection("mixpanel_default"), "export")
     assert quota is not None
     keys.add(prefix_of(quota) + Hold("other", time.time(), 60, 1).name)
@@ -282,13 +282,13 @@ def test_a_used_up_hour_is_told_before_a_proposal_asks(run: Run, mixpanel: Mixpa
     assert len(keys.all) == 1, "a person does not queue"
 
 
-def test_a_refusal_of_a_proposal_is_counted_and_told_to_the_tasks(run: Run, mixpanel: Mixpanel, keys: Keys) -> None:
+def test_a_refusal_of_a_proposal_is_counted_and_noted_for_the_tasks(run: Run, mixpanel: Mixpanel, keys: Keys) -> None:
     mixpanel.status, mixpanel.body = 429, b'{"error":"61/60 queries running in the last hour"}'
     assert propose(run)[0] == 75
     assert {key.split("/")[2] for key in keys.all} == {"sent", "said"}
 
 
-def test_a_proposal_says_what_is_wrong_and_ends_with_its_code(run: Run, mixpanel: Mixpanel) -> None:
+def test_a_failed_proposal_has_its_message_and_exit_code(run: Run, mixpanel: Mixpanel) -> None:
     code, _, err = propose(run, "--conn-id", "other")
     assert code == 78
     assert "ConfigError: Airflow has no connection 'other'" in err
@@ -307,16 +307,16 @@ def test_a_proposal_says_what_is_wrong_and_ends_with_its_code(run: Run, mixpanel
     [
         (["check"], "name a DAG, or a connector with --source"),
         (["check", "a_dag", "--source", "sql"], "name a DAG, or a connector with --source"),
-        (["check", "a_dag", "--conn-id", "a"], "belong to --source"),
+        (["check", "a_dag", "--conn-id", "a"], "need --source"),
         (["check", "--source", "sq"], "no source is called 'sq'"),
         (["check", "--source", "sql", "--options", '{"tabel": "x"}'], "tabel: unknown option; did you mean 'table'?"),
         (["check", "--source", "sql", "--options", "{"], "must be a file or a JSON object"),
         (["check", "--source", "sql", "--options", "/no/such/file"], "cannot be read"),
-        (["propose", "sql"], "source 'sql' proposes nothing; these do: mixpanel, rest"),
-        (["propose", "rest", "--records", "3"], "--records: source 'rest' takes --openapi, --path"),
+        (["propose", "sql"], "source 'sql' has no proposals. Use one of: mixpanel, rest"),
+        (["propose", "rest", "--records", "3"], "--records is unknown. Source 'rest' accepts --openapi, --path"),
         (["propose", "rest", "--path", "/a"], "--conn-id"),
         (["propose", "rest", "--conn-id", "mixpanel_default"], "--path: set the request's path"),
-        (["propose", "mixpanel", "--day", "yesterday"], "'yesterday' is no day"),
+        (["propose", "mixpanel", "--day", "yesterday"], "'yesterday' is not a day"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

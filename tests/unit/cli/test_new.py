@@ -15,10 +15,10 @@ def test_a_name_that_cannot_be_one_or_is_taken_writes_nothing(tmp_path: Path, na
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_is_there_stays(tmp_path: Path) -> None:
+def test_an_existing_file_stays(tmp_path: Path) -> None:
     mine = tmp_path / "test_acme.py"
     mine.write_text("mine")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match=r"exists\. Nothing was written"):
         write_scaffold("source", "acme", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [mine.name]
     assert mine.read_text() == "mine"

@@ -89,7 +89,7 @@ def test_a_list_has_a_line_for_each_offset_also_one_that_cannot_be_read(store: d
     found = {line["offset"]: line for line in json.loads(out)}
     assert code == 0
     assert (found[good]["position"], found[good]["done"], found[good]["gaps"]) == ("2026-10-02", "3", "1")
-    assert found["broken"]["target"].startswith("not an offset: reset it")
+    assert found["broken"]["target"].startswith("not an offset. Reset it")
     assert "secret" not in out
 
 
@@ -138,7 +138,7 @@ def test_a_reset_asks_first(
     assert bool(store) == bool(code)
 
 
-def test_a_reset_of_what_is_no_offset_needs_no_answer_with_yes(store: dict[str, str], run: Run) -> None:
+def test_an_unreadable_offset_is_reset_with_yes(store: dict[str, str], run: Run) -> None:
     store[f"{offsets.PREFIX}broken"] = "?"
     assert run("offsets", "reset", "--yes", f"{offsets.PREFIX}broken")[0] == 0
     assert not store

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.cli.plan import _measured
+from airflow_provider_connect.cli.plan import _ledger_figures
 from airflow_provider_connect.cli.tasks import DeclaredTask, RenderedTask
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.sinks.delta import DeltaSink
@@ -23,5 +23,5 @@ def test_a_plan_tells_days_that_are_superseded_from_those_to_load(snapshot: str,
         ledger.append(day.date)
     source = SqlSource(conn_id="c", table="customers", snapshot=snapshot)
     pipeline = RenderedTask(DeclaredTask(None, "t", None), source, DeltaSink(path="/t"), Chain.of(()), None)
-    figures = _measured(pipeline, ledger, DAYS)
+    figures = _ledger_figures(pipeline, ledger, DAYS)
     assert (figures["published"], figures["settled"]) == (2, settled)

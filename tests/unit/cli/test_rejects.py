@@ -32,4 +32,4 @@ def test_every_reject_is_counted_once_and_no_more_are_kept_than_wanted(
     assert found.first_records == rejects[:most]
     assert found.rejected == (len(rejects) if counted is None else counted)
     assert found.missing == max(0, found.rejected - len(rejects))
-    assert ("gone from there" in found.describe()) == bool(found.missing)
+    assert ("no longer there" in found.describe()) == bool(found.missing)

@@ -44,7 +44,7 @@ def test_days_are_those_of_the_command_else_of_the_task_else_yesterday(
     assert days_to_move(task(own), given) == moved
 
 
-def test_a_task_s_own_days_that_do_not_count_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_overridden_days_of_a_task_cause_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     days_to_move(task("{{ ds }}"), "2026-03-05")
     assert "a_dag.events: --days 2026-03-05 takes precedence over the task's days='{{ ds }}'" in capsys.readouterr().err
     days_to_move(task(None), "2026-03-05")
@@ -52,7 +52,7 @@ def test_a_task_s_own_days_that_do_not_count_are_told(capsys: pytest.CaptureFixt
 
 
 def test_a_template_of_days_that_only_a_run_can_render_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"a_dag\.events: a template of its days .* give --days"):
+    with pytest.raises(ConfigError, match=r"a_dag\.events: a template of its days .* Pass --days"):
         days_to_move(task("{{ dag_run.conf['day'] }}"), None)
 
 

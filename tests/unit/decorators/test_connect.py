@@ -156,25 +156,28 @@ def test_each_day_is_an_event_s_partition(ledger: TinyLedger) -> None:  # noqa: 
     made = Decorated(lambda: pair(ledger), asset=OWN, asset_events="day", task_id="load")
     made.run()
     assert made.context["outlet_events"][OWN].partition_keys == {"2026-10-05"}
-    with pytest.raises(ConfigError, match="asset_events='day' needs an asset known before"):
+    with pytest.raises(ConfigError, match="asset_events='day' needs asset="):
         Decorated(lambda: pair(ledger), asset_events="day", task_id="load")
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (lambda source, sink: None, r"load\(\) is to return \(source, sink\), or a dict"),
-        (lambda source, sink: source, "is to return"),
+        (lambda source, sink: None, r"load\(\) must return \(source, sink\), or a dict"),
+        (lambda source, sink: source, "must return"),
         (lambda source, sink: (sink, source), "returned no source and no sink"),
         (lambda source, sink: {"source": source}, "returned no sink"),
-        (lambda source, sink: {"source": source, "sink": sink, "retries": 1}, "returned retries: give that to @task"),
-        (lambda source, sink: {"source": source, "sink": sink, "asset": OWN}, "returned asset: give that to @task"),
+        (lambda source, sink: {"source": source, "sink": sink, "retries": 1}, "returned retries, which Airflow needs"),
+        (
+            lambda source, sink: {"source": source, "sink": sink, "asset": OWN},
+            "returned asset, which .* Pass it to @task",
+        ),
         (lambda source, sink: {"source": source, "sink": sink, "dayz": ""}, "dayz: unknown argument; .* 'days'"),
         (lambda source, sink: {"source": source, "sink": sink, "on_empty": "x"}, "on_empty: cannot be 'x'"),
         (lambda source, sink: (TinySource(), sink), "conn_id: required"),
     ],
 )
-def test_what_the_function_gives_wrong_fails_for_good(ledger: TinyLedger, given: Any, said: str) -> None:  # noqa: F811
+def test_a_wrong_result_of_the_function_fails_for_good(ledger: TinyLedger, given: Any, said: str) -> None:  # noqa: F811
     def load() -> Any:
         return given(*pair(ledger))
 
@@ -185,14 +188,14 @@ def test_what_the_function_gives_wrong_fails_for_good(ledger: TinyLedger, given:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"source": TinySource(conn_id="c")}, "source: the function returns that"),
+        ({"source": TinySource(conn_id="c")}, "source: returned by the function"),
         ({"ready_afte": 1}, "ready_afte: unknown argument; did you mean 'ready_after'"),
         ({"on_empty": "fall"}, "on_empty: cannot be 'fall'"),
-        ({"asset": "x"}, "asset: needs an airflow.sdk.Asset"),
-        ({"durable": True}, "durable: ConnectOperator sets it itself"),
+        ({"asset": "x"}, "asset: must be an airflow.sdk.Asset"),
+        ({"durable": True}, "durable: set by ConnectOperator itself"),
     ],
 )
-def test_wrong_arguments_are_told_when_the_dag_file_is_read(options: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_are_refused_when_the_dag_file_is_read(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         connect_task(**options)
 
@@ -208,7 +211,7 @@ def test_after_a_wait_the_same_is_moved(ledger: TinyLedger, monkeypatch: pytest.
     json.dumps(wait.kwargs)
     monkeypatch.setattr("airflow_provider_connect.operators.connect.ready_at", lambda *args: None)
     where[0] = "two"
-    with pytest.raises(AirflowFailException, match=r"after a wait, <lambda>\(\) gave another source"):
+    with pytest.raises(AirflowFailException, match=r"after a wait, <lambda>\(\) returned another source"):
         made.operator.go_on(made.context, {}, **wait.kwargs)
     made.fresh()
     where[0] = "one"

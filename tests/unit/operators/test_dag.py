@@ -49,7 +49,7 @@ def test_round_trip_shows_options_and_keeps_the_outlet() -> None:
     assert many.has_retry_policy
 
 
-def test_three_retries_unless_somebody_says_otherwise() -> None:
+def test_the_default_is_three_retries() -> None:
     assert [task.retries for task in make().tasks] == [3, 3]
     assert [task.retries for task in make(default_args={"retries": 0}).tasks] == [0, 0]
     assert all(isinstance(task.retry_policy, ConnectRetryPolicy) for task in make().tasks)

@@ -19,12 +19,12 @@ COMMAND = "Cannot execute: spark-submit --master k8s://https://h --conf a=b job.
         (f"{COMMAND} Error code is: 1. Kubernetes spark exit code is: None", "ended with code 1 "),
         (f"{COMMAND} Error code is: 0. Kubernetes spark exit code is: 3", "ended with code 3 "),
         (f"{COMMAND} Error code is: -6.", r"crashed \(SIGABRT\)"),
-        (f"{COMMAND} Error code is: -64.", r"ended from outside \(SIGRTMAX\)"),
-        (f"{COMMAND} Error code is: -40.", r"ended from outside \(signal 40\)"),
+        (f"{COMMAND} Error code is: -64.", r"stopped from outside \(SIGRTMAX\)"),
+        (f"{COMMAND} Error code is: -40.", r"stopped from outside \(signal 40\)"),
         (f"{COMMAND} Error code is: 255.", "ended with code 255 "),
     ],
 )
-def test_the_exit_code_is_put_into_words(text: str, says: str) -> None:
+def test_the_exit_code_of_a_signal_is_explained(text: str, says: str) -> None:
     error = explain_exit(AirflowException(text))
     assert error is not None
     assert error.args[0]
@@ -34,22 +34,22 @@ def test_the_exit_code_is_put_into_words(text: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["No driver id is known", "SparkSubmitHook env_vars is not supported", ""])
-def test_what_is_no_exit_code_stays_what_it_is(text: str) -> None:
+def test_a_failure_without_an_exit_code_is_unchanged(text: str) -> None:
     assert explain_exit(AirflowException(text)) is None
 
 
 @pytest.mark.parametrize(
     ("output", "says"),
     [
-        ("no such jar", "code 1 before its job could report: no such jar; its output above says more"),
+        ("no such jar", "code 1 before its job could report: no such jar (more in its output above)"),
         (
             'Warning: x\nException in thread "main" org.apache.spark.SparkException: No main\n\tat org.apache.A',
-            'code 1 before its job could report: Exception in thread "main" org.apache.spark.SparkException: No main;',
+            'code 1 before its job could report: Exception in thread "main" org.apache.spark.SparkException: No main (',
         ),
-        ("", "code 1 before its job could report; see its output above"),
+        ("", "code 1 before its job could report. See its output above"),
     ],
 )
-def test_a_spark_that_ends_without_a_report_says_why_in_a_line_and_tries_again(
+def test_a_job_without_a_report_is_retried_with_a_cause_of_one_line(
     task: Task, spark_submit: SparkSubmit, output: str, says: str
 ) -> None:
     spark_submit.does(f"print({output!r}); sys.exit(1)")
@@ -63,16 +63,14 @@ def test_a_spark_that_ends_without_a_report_says_why_in_a_line_and_tries_again(
 @pytest.mark.parametrize(
     ("end", "says"),
     [
-        ("os.kill(os.getpid(), 9)", r"killed \(SIGKILL\).*ran out of memory.*let fewer tasks run at once"),
+        ("os.kill(os.getpid(), 9)", r"killed \(SIGKILL\).*ran out of memory.*limit concurrent tasks"),
         ("sys.exit(137)", r"killed \(SIGKILL\).*ran out of memory"),
-        ("os.kill(os.getpid(), 15)", r"ended from outside \(SIGTERM\)"),
+        ("os.kill(os.getpid(), 15)", r"stopped from outside \(SIGTERM\)"),
         ("sys.exit(134)", r"crashed \(SIGABRT\).*hs_err_pid"),
         ("sys.exit(52)", r"ran out of its heap.*driver_memory="),
     ],
 )
-def test_a_jvm_that_was_killed_says_what_happened_and_what_to_do(
-    task: Task, spark_submit: SparkSubmit, end: str, says: str
-) -> None:
+def test_a_killed_jvm_is_reported_with_a_remedy(task: Task, spark_submit: SparkSubmit, end: str, says: str) -> None:
     spark_submit.does(f'print("a line of the log", flush=True); {end}')
     with pytest.raises(TryAgainError, match=says) as caught:
         task.run()
@@ -86,10 +84,10 @@ def test_a_jvm_that_was_killed_says_what_happened_and_what_to_do(
         (
             "RetriableError",
             "os.kill(os.getpid(), 9)",
-            r"killed \(SIGKILL\) while .*out of memory.*said: Spark lost a task",
+            r"killed \(SIGKILL\) while .*out of memory.*reported: Spark lost a task",
         ),
-        ("ConnectError", "sys.exit(137)", r"killed \(SIGKILL\) while .*said: Spark lost a task"),
-        ("RetriableError", "sys.exit(52)", r"ran out of its heap while .*driver_memory=.*said: Spark lost a task"),
+        ("ConnectError", "sys.exit(137)", r"killed \(SIGKILL\) while .*reported: Spark lost a task"),
+        ("RetriableError", "sys.exit(52)", r"ran out of its heap while .*driver_memory=.*reported: Spark lost a task"),
         ("RetriableError", "sys.exit(75)", r"^Spark lost a task: gone$"),
         ("RetriableError", "sys.exit(1)", r"^Spark lost a task: gone$"),
     ],
@@ -106,7 +104,9 @@ def test_a_killed_jvm_is_named_though_its_driver_could_still_report(
 
 
 @pytest.mark.parametrize("kind", ["ConfigError", "DataError"])
-def test_a_killed_jvm_hides_nothing_that_a_person_must_mend(task: Task, spark_submit: SparkSubmit, kind: str) -> None:
+def test_a_killed_jvm_hides_no_error_that_a_person_must_correct(
+    task: Task, spark_submit: SparkSubmit, kind: str
+) -> None:
     spark_submit.does(f'report(failure=dict(type="{kind}", message="mend it")); os.kill(os.getpid(), 9)')
     with pytest.raises(AirflowFailException, match=r"^mend it$"):
         task.run()

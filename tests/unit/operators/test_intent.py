@@ -27,7 +27,7 @@ def test_retry_keeps_the_intent(task: dict[str, Any]) -> None:
     assert intent(task) == intent()
 
 
-def test_backfill_type_and_conf_alone_do_not_change_it() -> None:
+def test_backfill_type_and_conf_do_not_change_the_intent() -> None:
     assert intent(run_type="backfill", conf={"a": 1}) == intent()
 
 

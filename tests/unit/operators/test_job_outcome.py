@@ -101,7 +101,7 @@ class LedgerWithALongHistory(TinyLedger):
         return super().row(day) if kind == "day" else self.rows()[-1]
 
 
-def test_verification_of_many_days_reads_no_history_and_asks_of_each_day_itself(tmp_path: Path) -> None:
+def test_verification_of_many_days_reads_each_day_and_no_history(tmp_path: Path) -> None:
     ledger = LedgerWithALongHistory(tmp_path / "ledger")
     dates = [DATE + dt.timedelta(days=i) for i in range(30)]
     for i, date in enumerate(dates):

@@ -56,16 +56,16 @@ def test_a_run_loads_the_days_before_its_window_again(
     assert run(loaded, spark_submit, run_type=run_type) == ["2026-10-02", "2026-10-03", "2026-10-04"]
 
 
-def test_without_lookback_days_it_does_not(loaded: TinyLedger, spark_submit: SparkSubmit) -> None:
+def test_a_run_without_lookback_days_loads_no_earlier_day(loaded: TinyLedger, spark_submit: SparkSubmit) -> None:
     assert run(loaded, spark_submit, lookback_days=0) == []
 
 
-def test_a_backfill_s_run_does_not(loaded: TinyLedger, spark_submit: SparkSubmit) -> None:
+def test_a_backfills_run_loads_no_earlier_day(loaded: TinyLedger, spark_submit: SparkSubmit) -> None:
     assert run(loaded, spark_submit, run_type="backfill") == []
 
 
 @pytest.mark.parametrize(("origin", "first"), [(None, 1), ("2026-10-03", 3)])
-def test_it_does_not_look_behind_the_origin(
+def test_no_day_before_the_origin_is_loaded(
     loaded: TinyLedger, spark_submit: SparkSubmit, origin: str | None, first: int
 ) -> None:
     loaded.append(dt.date(2026, 9, 30), polled_at=START)
@@ -80,14 +80,12 @@ def test_a_day_that_the_ledger_does_not_have_is_not_loaded(
     assert run(ledger, spark_submit) == ["2026-10-03"]
 
 
-def test_a_day_that_was_polled_since_the_windows_end_is_left_alone(
-    loaded: TinyLedger, spark_submit: SparkSubmit
-) -> None:
+def test_a_day_that_was_polled_since_the_windows_end_is_skipped(loaded: TinyLedger, spark_submit: SparkSubmit) -> None:
     loaded.append(on(3), 2, polled_at=END)
     assert run(loaded, spark_submit) == ["2026-10-02", "2026-10-04"]
 
 
-def test_what_was_polled_before_the_window_was_ready_is_loaded_again(
+def test_a_day_polled_before_the_window_was_ready_is_loaded_again(
     loaded: TinyLedger, spark_submit: SparkSubmit
 ) -> None:
     loaded.append(on(3), 2, polled_at=END + HOUR)
@@ -134,7 +132,7 @@ def test_a_daily_schedule_polls_each_day_as_often_as_it_looks_back(days: int, lo
     ]
 
 
-def test_a_row_that_does_not_say_when_it_was_polled_goes_by_its_publish_or_is_left_alone() -> None:
+def test_a_row_without_a_poll_time_counts_by_its_publish_or_is_skipped() -> None:
     row = LedgerRow(day=on(4), generation=1, token="t", rows=1)
     days = [Day(date=on(4))]
     assert days_not_polled_since(days, [row], END) == ()

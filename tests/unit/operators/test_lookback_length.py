@@ -49,7 +49,7 @@ def whole(late: Sequence[int], days: int = 14) -> list[LedgerRow]:
         ([5_000] * 10, 10),
     ],
 )
-def test_it_is_the_shortest_that_leaves_one_row_in_ten_thousand_at_the_most(late: list[int], found: int) -> None:
+def test_the_lookback_is_the_shortest_that_misses_one_row_in_ten_thousand_at_most(late: list[int], found: int) -> None:
     assert measure_lookback(BEFORE, whole(late)).days == found
 
 
@@ -65,7 +65,7 @@ ROWS = st.builds(
 
 
 @given(rows=ROWS)
-def test_it_is_within_bounds_and_leaves_few_rows_of_the_whole_days(rows: list[LedgerRow]) -> None:
+def test_the_lookback_is_within_bounds_and_misses_few_rows_of_whole_days(rows: list[LedgerRow]) -> None:
     found = measure_lookback(BEFORE, rows).days
     assert 1 <= found <= 10
     loaded = [each for each in rows if each.polled_at >= Day(date=each.day + 10 * ONE_DAY).end][-14:]
@@ -77,7 +77,7 @@ def test_it_is_within_bounds_and_leaves_few_rows_of_the_whole_days(rows: list[Le
 
 
 @given(rows=ROWS, at=st.integers(0, 23), n=st.integers(1, 10), more=st.integers(1, 50_000))
-def test_more_late_rows_never_make_it_shorter(rows: list[LedgerRow], at: int, n: int, more: int) -> None:
+def test_more_late_rows_never_shorten_the_lookback(rows: list[LedgerRow], at: int, n: int, more: int) -> None:
     fewer = measure_lookback(BEFORE, rows).days
     if at < len(rows):
         counts = dict(rows[at].counts)
@@ -88,20 +88,20 @@ def test_more_late_rows_never_make_it_shorter(rows: list[LedgerRow], at: int, n:
 
 
 @given(late=st.lists(LATE, min_size=24, max_size=24))
-def test_a_younger_day_only_makes_it_longer(late: list[list[int]]) -> None:
+def test_a_younger_day_only_lengthens_the_lookback(late: list[list[int]]) -> None:
     loaded = [row(day, each) for day, each in zip(BEFORE[:14], late[:14], strict=True)]
     young = [row(day, each[:4], age=5) for day, each in zip(BEFORE[14:], late[14:], strict=True)]
     assert measure_lookback(BEFORE, [*loaded, *young]).days >= measure_lookback(BEFORE, loaded).days
 
 
-def test_too_few_whole_days_say_nothing_and_the_longest_is_taken() -> None:
+def test_too_few_whole_days_give_the_longest_lookback() -> None:
     found = measure_lookback(BEFORE, whole([], days=6))
     assert found.days == 10
     assert "only 6 of the days from 2026-09-11 to 2026-10-04" in found.reason
     assert measure_lookback(BEFORE, whole([], days=7)).days == 1
 
 
-def test_days_that_say_nothing_of_late_rows_do_not_count() -> None:
+def test_days_without_a_count_of_late_rows_are_skipped() -> None:
     """They were polled by an older version, or answered without a row."""
     silent = [each.model_copy(update={"counts": {"rows_read": 5}}) for each in whole([])]
     assert measure_lookback(BEFORE, silent).days == 10
@@ -109,10 +109,10 @@ def test_days_that_say_nothing_of_late_rows_do_not_count() -> None:
     assert measure_lookback(BEFORE, [row(day, [], age=9) for day in BEFORE]).days == 10
 
 
-def test_the_log_says_what_was_found_and_from_which_days() -> None:
+def test_the_log_has_the_lookback_and_its_days() -> None:
     assert measure_lookback(BEFORE, whole([3_000, 200, 7])).reason == (
-        "3 days: of 14,000,000 rows of 14 days from 2026-09-11 to 2026-09-24, 98 came 3 days after their own was over, "
-        "or later; 1 in 10,000 may"
+        "3 days: of 14,000,000 rows of 14 days from 2026-09-11 to 2026-09-24, 98 came at least 3 days "
+        "after the end of their day. The limit is 1 in 10,000"
     )
 
 
@@ -135,14 +135,14 @@ def test_late_rows_are_a_share_of_what_the_source_sent(counts: dict[str, int]) -
     assert "of 14,000,000 rows of 14 days" in measure_lookback(BEFORE, loaded).reason
 
 
-def test_a_day_that_shapes_left_nothing_of_says_how_late_its_rows_came() -> None:
+def test_a_day_emptied_by_shapes_counts_its_late_rows() -> None:
     empty = [
         each.model_copy(update={"rows": 0, "counts": each.counts | {"shape_filtered": MILLION}}) for each in whole([])
     ]
     assert measure_lookback(BEFORE, empty).days == 1
 
 
-def test_a_row_of_an_older_version_that_has_more_late_rows_than_rows_says_nothing() -> None:
+def test_a_row_of_an_older_version_with_more_late_rows_than_rows_is_skipped() -> None:
     """Its late rows were counted before shapes, and its ledger does not say how many these left out."""
     old = [each.model_copy(update={"rows": 15, "counts": {"late_1_days": 30}}) for each in whole([])]
     assert measure_lookback(BEFORE, old).days == 10
@@ -191,11 +191,11 @@ def test_a_run_loads_what_was_measured_and_the_probe(
     assert looked == ["2026-09-25", "2026-10-02", "2026-10-03", "2026-10-04"]
 
 
-def test_a_source_that_cannot_tell_is_refused(ledger: TinyLedger) -> None:
-    with pytest.raises(ConfigError, match="source 'tiny' cannot tell for events: give a number of days"):
+def test_a_source_without_a_count_of_late_rows_is_refused(ledger: TinyLedger) -> None:
+    with pytest.raises(ConfigError, match=r"source 'tiny' has none for events\. Set a number of days"):
         Task(ledger, lookback_days="measured")
 
 
 def test_a_sink_that_only_adds_is_refused(ledger: TinyLedger) -> None:
-    with pytest.raises(ConfigError, match="only adds"):
+    with pytest.raises(ConfigError, match="only appends"):
         Task(ledger, lookback_days="measured", source=Telling(conn_id="tiny_default"), sink=TinySink(adds=True))

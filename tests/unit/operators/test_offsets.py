@@ -85,20 +85,20 @@ def test_a_snapshot_settles_the_days_before_the_first_one(supervisor: Supervisor
     ],
     ids=["the source's daily", "the sink's daily", "a topic that keeps all", "append", "a sink that does not say"],
 )
-def test_where_each_day_s_snapshot_is_kept_a_gap_stays(supervisor: Supervisor, source: Source, sink: Sink) -> None:
+def test_daily_snapshots_keep_their_gaps(supervisor: Supervisor, source: Source, sink: Sink) -> None:
     followed = recompute(source, sink, MemoryLedger([*DAYS[:2], DAYS[5]]), FIRST)
     assert followed.position == DAYS[1]
     assert [*followed.settled.gaps] == DAYS[2:5]
 
 
-def test_superseded_days_are_no_lead_over_the_ledger(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
+def test_superseded_days_are_not_removed_as_a_lead(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
     recompute(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST)
     with caplog.at_level(logging.WARNING):
         recompute(CUSTOMERS, TABLE, MemoryLedger([DAYS[5]]), FIRST, origin=DAYS[3])
     assert "that the sink's ledger does not have" not in caplog.text
 
 
-def test_ledger_that_moves_meanwhile_is_followed_to_its_rest(supervisor: Supervisor) -> None:
+def test_a_ledger_that_moves_meanwhile_is_read_until_it_rests(supervisor: Supervisor) -> None:
     offset = recompute(SOURCE, SINK, MemoryLedger(DAYS[:1], moves=DAYS[1:10]), FIRST)
     assert offset.position == DAYS[9]
     assert Offset.read(SOURCE, SINK) == offset
@@ -110,7 +110,7 @@ def test_ledger_that_never_rests_ends_in_a_retry(supervisor: Supervisor) -> None
         recompute(SOURCE, SINK, MemoryLedger([FIRST], moves), FIRST)
 
 
-def test_lead_of_the_variable_is_taken_out_with_a_warning(
+def test_a_lead_of_the_variable_is_removed_with_a_warning(
     supervisor: Supervisor, caplog: pytest.LogCaptureFixture
 ) -> None:
     Offset.set(SOURCE, SINK, DAYS[:5])
@@ -124,7 +124,7 @@ def test_lead_of_the_variable_is_taken_out_with_a_warning(
 
 def test_garbage_is_replaced_by_a_task_and_named_to_a_person(supervisor: Supervisor) -> None:
     supervisor.variables[variable_key(SOURCE, SINK)] = "[]"
-    with pytest.raises(ConfigError, match="is not an offset"):
+    with pytest.raises(ConfigError, match="does not contain an offset"):
         Offset.read(SOURCE, SINK)
     recompute(SOURCE, SINK, MemoryLedger(DAYS[:2]), None)
     assert Offset.read(SOURCE, SINK) is not None
@@ -193,11 +193,11 @@ def test_an_origin_that_is_set_by_hand_stands_also_when_it_is_later(supervisor: 
     assert offset().origin == DAYS[0]
 
 
-def test_two_origins_of_operators_are_told_of(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_origins_of_operators_cause_a_warning(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
     recompute(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[5])
     with caplog.at_level(logging.WARNING):
         recompute(SOURCE, SINK, MemoryLedger(DAYS[:8]), None, origin=DAYS[1])
-    assert "its origin was set to 2026-10-06, and becomes 2026-10-02" in caplog.text
+    assert "changes the origin from 2026-10-06 to 2026-10-02" in caplog.text
 
 
 @pytest.mark.parametrize(

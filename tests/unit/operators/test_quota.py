@@ -71,7 +71,7 @@ sys.exit(75)
 """
 
 
-def test_the_job_is_handed_an_allowance_and_the_rest_is_given_back(counted: Task, spark_submit: SparkSubmit) -> None:
+def test_the_job_gets_an_allowance_and_unsent_requests_are_returned(counted: Task, spark_submit: SparkSubmit) -> None:
     spark_submit.does(SENT)
     counted.run()
     allowance = spark_submit.seen["job"]["allowance"]
@@ -122,7 +122,7 @@ def test_a_job_that_was_never_submitted_keeps_nothing(
     assert used() == 0
 
 
-def test_wrong_connections_are_told_before_anything_is_reserved(
+def test_wrong_connections_are_refused_before_anything_is_reserved(
     counted: Task, monkeypatch: pytest.MonkeyPatch, supervisor: Supervisor
 ) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
@@ -147,7 +147,7 @@ else:
     assert used() == 2
 
 
-def test_what_the_vendor_says_is_noted_for_all_and_the_task_waits(counted: Task, spark_submit: SparkSubmit) -> None:
+def test_the_vendors_count_is_noted_for_all_tasks_and_the_task_waits(counted: Task, spark_submit: SparkSubmit) -> None:
     spark_submit.does(NO_MORE.format(said="[4, 3, 0.0]"))
     with pytest.raises(TaskDeferred) as caught:
         counted.run()
@@ -174,9 +174,7 @@ def test_a_day_that_ran_out_half_way_gets_more_in_its_next_job(counted: Task, sp
     assert counted.run()["days"][0]["status"] == "published"
 
 
-def test_a_day_that_a_whole_hour_is_too_short_for_ends_with_what_to_do(
-    counted: Task, spark_submit: SparkSubmit
-) -> None:
+def test_a_day_that_needs_more_than_an_hour_fails_with_a_remedy(counted: Task, spark_submit: SparkSubmit) -> None:
     spark_submit.does(once(ran_out(2), ran_out(3, has_all=True)))
     with pytest.raises(TryAgainError, match=r"ran out of requests after 3, though all of 3 requests an hour .* limits"):
         counted.run()
@@ -205,7 +203,7 @@ report(dict(day="2026-10-05", status="already_published", generation=1, rows_wri
     assert [day["status"] for day in counted.run()["days"]] == ["published", "published"]
 
 
-def test_days_of_a_group_that_are_asked_for_alone_are_reserved_one_by_one(
+def test_days_of_a_group_that_are_polled_alone_are_reserved_one_by_one(
     supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
 ) -> None:
     """One request was reserved for the group. It ran into its deadline, and the job had none for the single days."""
@@ -267,7 +265,7 @@ def test_the_trigger_fires_when_there_is_room_and_keeps_the_place(supervisor: Su
     assert [place.asker for place in book().waiting] == ["me"]
 
 
-def test_an_api_that_is_away_fails_no_waiting_task(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_api_fails_no_waiting_task(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     away = iter([True, True])
 
     def keys(self: VariableStore, prefix: str) -> list[str]:
@@ -281,7 +279,7 @@ def test_an_api_that_is_away_fails_no_waiting_task(supervisor: Supervisor, monke
     assert asyncio.run(asyncio.wait_for(anext(trigger.run()), 5)) is not None
 
 
-def test_a_quota_that_cannot_be_looked_at_for_long_wakes_the_task(
+def test_a_quota_that_cannot_be_checked_for_long_wakes_the_task(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would wait for ever, and nobody would see why; the task fails with the error."""
@@ -307,7 +305,7 @@ def test_todays_run_comes_first(run_type: str, date: int, rank: int) -> None:
 def test_a_long_window_begins_with_a_tenth_of_the_hour_and_a_day_with_one(counted: Task) -> None:
     for days, least in (("2026-01-01..2026-03-31", 6), ("2026-01-01", 1)):
         counted.operator.days = days
-        order = counted.operator._order({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
+        order = counted.operator._build_spec({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
         context: Any = counted.context
         made = quotas.QuotaRunner.for_task(order, Quota("q"), context, quotas.TaskProgress())
         assert made.want.least == least
@@ -318,7 +316,7 @@ def test_days_that_few_requests_serve_take_no_more_lanes_than_requests(
 ) -> None:
     monkeypatch.setattr(CountedSource, "requests_for", lambda self, days: -(-len(days) // 7))
     counted.operator.days = "2026-01-01..2026-01-14"
-    order = counted.operator._order({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
+    order = counted.operator._build_spec({"dag_run": dag_run(), "ti": task_instance()})  # type: ignore[arg-type]
     context: Any = counted.context
     want = quotas.QuotaRunner.for_task(order, Quota("q"), context, quotas.TaskProgress()).want
     assert (want.requests, want.width) == (2, 2)

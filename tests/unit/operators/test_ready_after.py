@@ -90,7 +90,7 @@ def test_the_wait_counts_from_the_days_end_in_the_source_s_zone(
 def test_days_ahead_are_refused_at_once(
     supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, clock: type[Clock]
 ) -> None:
-    with pytest.raises(AirflowFailException, match="lie ahead"):
+    with pytest.raises(AirflowFailException, match="are in the future"):
         Task(ledger, ready_after=TWO_HOURS, days="2026-10-07").run()
 
 

@@ -78,7 +78,7 @@ sys.exit(75)
 """
 
 
-def test_both_quotas_are_reserved_and_what_was_not_sent_is_given_back(counted: Task, spark_submit: SparkSubmit) -> None:
+def test_both_quotas_are_reserved_and_unsent_requests_are_returned(counted: Task, spark_submit: SparkSubmit) -> None:
     spark_submit.does(SENT)
     counted.run()
     allowance = spark_submit.seen["job"]["count_allowance"]
@@ -117,7 +117,7 @@ def test_without_room_for_the_counts_the_task_gives_back_all_and_waits_for_that(
     assert book(COUNTS).waiting == []
 
 
-def test_what_the_vendor_says_of_counts_is_noted_for_them_alone(counted: Task, spark_submit: SparkSubmit) -> None:
+def test_the_vendors_refusal_of_counts_is_noted_for_counts_only(counted: Task, spark_submit: SparkSubmit) -> None:
     spark_submit.does(NO_MORE.format(fields="sent=[time.time()], counted=[time.time()], count_said=[31, 30, 0.0]"))
     with pytest.raises(TaskDeferred) as caught:
         counted.run()
@@ -158,7 +158,7 @@ assert job["allowance"]["width"] == 4, job["allowance"]
     assert book(COUNTS).holds == {}
 
 
-def test_such_a_day_waits_until_all_of_them_fit(counted: Task, spark_submit: SparkSubmit) -> None:
+def test_a_day_that_needs_counts_waits_until_all_of_them_fit(counted: Task, spark_submit: SparkSubmit) -> None:
     turns = Turns(VariableStore(), QUOTA)
     assert isinstance(turns.reserve(QuotaClaim("other", 22)), Grant)
     spark_submit.does(NO_MORE.format(fields='needs={"2026-10-05": 9}, counted=[time.time()]'))
@@ -172,13 +172,13 @@ def test_such_a_day_waits_until_all_of_them_fit(counted: Task, spark_submit: Spa
     assert not (spark_submit.folder / "seen.json").exists(), "it is not forgotten over a wait"
 
 
-def test_a_day_that_no_hour_has_room_for_is_told(counted: Task, spark_submit: SparkSubmit) -> None:
+def test_a_day_that_no_hour_has_room_for_is_refused(counted: Task, spark_submit: SparkSubmit) -> None:
     spark_submit.does(NO_MORE.format(fields='needs={"2026-10-05": 31}, counted=[1.0]'))
     with pytest.raises(AirflowFailException, match="a day takes 31 requests, and tiny allows 30 requests an hour"):
         counted.run()
 
 
-def test_a_count_that_no_hour_has_room_for_is_told(
+def test_a_count_that_no_hour_has_room_for_is_refused(
     counted: Task, spark_submit: SparkSubmit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(CountedSource, "requests_to_count", lambda source, days: 31 * len(days))
@@ -235,8 +235,8 @@ def made(source: Any, **options: Any) -> ConnectOperator:
 
 
 @pytest.mark.parametrize(("source", "said"), [
-    (TinySource(conn_id="c"), "reconcile='warn': source 'tiny' knows no count"),
-    (MixpanelSource(stream="engage"), "knows no count of the vendor's own for mixpanel_default.engage"),
+    (TinySource(conn_id="c"), "reconcile='warn': source 'tiny' has no vendor's count"),
+    (MixpanelSource(stream="engage"), "has no vendor's count of mixpanel_default.engage"),
     (MixpanelSource(where='properties["a"] == 1'), "name the events in option event"),
 ])  # fmt: skip
 def test_a_source_without_a_count_is_refused(source: Any, said: str) -> None:
@@ -249,13 +249,13 @@ def test_a_source_with_templates_is_checked_when_they_are_rendered() -> None:
     operator = made(MixpanelSource(where="{{ params.where }}"), reconcile="warn")
     operator.source = operator.source.rendered(lambda text: 'properties["a"] == 1')
     with pytest.raises(ConfigError, match="name the events"):
-        operator._take_rendered()
+        operator._validate_rendered()
 
 
 @pytest.mark.parametrize(("option", "said"), [
     ({"reconcile": "on"}, "reconcile: cannot be 'on'"),
     ({"reconcile_percent": -1}, "reconcile_percent: must be a number of percent"),
 ])  # fmt: skip
-def test_wrong_options_are_told(option: dict[str, Any], said: str) -> None:
+def test_wrong_options_are_refused(option: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         made(MixpanelSource(), **option)

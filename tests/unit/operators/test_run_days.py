@@ -43,7 +43,7 @@ def test_partition_key_that_is_no_day_is_named(key: str) -> None:
         texts(None, PACIFIC, partition_key=key)
 
 
-def test_run_without_interval_says_what_to_do() -> None:
+def test_a_run_without_an_interval_fails_with_a_remedy() -> None:
     with pytest.raises(ConfigError, match=r"no data interval.*daily\('UTC'\).*days="):
         texts(None, data_interval_start=None, data_interval_end=None)
 
@@ -73,7 +73,7 @@ def test_origin_is_the_first_whole_day_since_the_start(minutes: int) -> None:
     assert start_of(origin - dt.timedelta(days=1), PACIFIC) < start <= start_of(origin, PACIFIC)
 
 
-def test_no_start_no_origin() -> None:
+def test_without_a_start_date_there_is_no_origin() -> None:
     assert first_whole_day(None, PACIFIC) is None
 
 
@@ -93,13 +93,13 @@ def test_days_that_lie_ahead_are_refused_before_any_is_made(
     run = dag_run(data_interval_start=dt.datetime(2026, 10, 6, tzinfo=dt.UTC), data_interval_end=end)
     with pytest.raises(ConfigError) as caught:
         resolve_days(days, run, "UTC", dt.datetime(2026, 10, 7, 23, 59, tzinfo=dt.UTC))
-    assert str(caught.value) == f"days {ahead} lie ahead: in UTC they begin at 2026-10-08T00:00:00+00:00"
+    assert str(caught.value) == f"days {ahead} are in the future. In UTC they begin at 2026-10-08T00:00:00+00:00"
 
 
 def test_a_day_has_begun_when_its_first_instant_has() -> None:
     start = start_of(dt.date(2026, 10, 8), PACIFIC)
     assert resolve_days("2026-10-08", dag_run(), PACIFIC, start)
-    with pytest.raises(ConfigError, match="days 2026-10-08 lie ahead"):
+    with pytest.raises(ConfigError, match="days 2026-10-08 are in the future"):
         resolve_days("2026-10-07..2026-10-08", dag_run(), PACIFIC, start - dt.timedelta(microseconds=1))
     # In both zones an hour around a midnight comes twice, of one date or of two.
     for zone_name, twice in (("America/Havana", dt.date(2026, 11, 1)), ("America/Asuncion", dt.date(2024, 3, 24))):

@@ -82,7 +82,7 @@ def test_folder_without_a_lock_is_swept_only_when_old(tmp_path: Path) -> None:
     assert sweep_dead_folders(tmp_path) == 1
 
 
-def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+def test_foreign_folders_stay(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "alive.lock").touch()
     (tmp_path / "airflow-connect-link").symlink_to(tmp_path / "elsewhere")

@@ -36,7 +36,7 @@ def ready(supervisor: Supervisor, spark_submit: SparkSubmit, monkeypatch: pytest
         ({"rejects_keep": "digest"}, "digest"),
     ],
 )
-def test_the_job_gets_them_and_what_they_hide_is_in_no_reject(
+def test_the_job_gets_the_shapes_and_no_reject_has_hidden_columns(
     ready: SparkSubmit, ledger: TinyLedger, options: dict[str, Any], keep: str
 ) -> None:
     Task(ledger, **options).run()
@@ -54,7 +54,7 @@ def test_the_key_of_a_mask_goes_with_the_connections_alone(
     assert KEY in supervisor.masked
 
 
-def test_a_connection_that_is_missing_is_told_with_the_others(
+def test_a_missing_connection_is_reported_with_the_others(
     ready: SparkSubmit, ledger: TinyLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_MASK_KEY")
@@ -63,7 +63,7 @@ def test_a_connection_that_is_missing_is_told_with_the_others(
         Task(ledger, shape=[MASK]).run()
 
 
-def test_their_text_may_be_a_template_and_the_run_shows_what_it_became(ready: SparkSubmit, ledger: TinyLedger) -> None:
+def test_shapes_may_have_templates_and_the_run_shows_the_rendered_text(ready: SparkSubmit, ledger: TinyLedger) -> None:
     task = Task(ledger, shape=[Constant(column="loaded_by", value="{{ run_id }}", type="STRING"), BIG])
     task.operator.render_template_fields({**task.context, "run_id": "scheduled__2026-10-06"})
     shown = _serialize_rendered_fields(task.operator)["shape"]
@@ -100,7 +100,7 @@ def test_another_key_of_a_mask_is_another_part_of_the_definition(
     assert parts[0]["mask keys"] != parts[1]["mask keys"]
 
 
-def test_what_a_template_became_is_checked_with_source_and_sink(ready: SparkSubmit, ledger: TinyLedger) -> None:
+def test_a_rendered_shape_is_checked_with_source_and_sink(ready: SparkSubmit, ledger: TinyLedger) -> None:
     task = Task(ledger, shape=[Mask(columns=["email"], mode="{{ mode }}")])
     task.operator.render_template_fields({**task.context, "mode": "hsh"})
     with pytest.raises(AirflowFailException, match=r"shape\[0\]: Mask: mode"):
@@ -112,13 +112,13 @@ def test_what_a_template_became_is_checked_with_source_and_sink(ready: SparkSubm
     [
         (
             {"shape": Drop(columns=["a"])},
-            r"shape: needs a list of shapes, such as \[Drop\(columns=\['ip'\]\)\], not a Drop",
+            r"shape: must be a list of shapes, such as \[Drop\(columns=\['ip'\]\)\], not a Drop",
         ),
-        ({"shape": [{"drop": {}}, 3]}, r"shape: needs shapes from .*: \[0\] is a dict, \[1\] is a int"),
+        ({"shape": [{"drop": {}}, 3]}, r"shape: must contain only shapes of .*: \[0\] is a dict, \[1\] is a int"),
         ({"rejects_keep": "recod"}, "rejects_keep: cannot be 'recod'; did you mean 'record'?"),
     ],
 )
-def test_what_is_no_shape_is_told_when_the_dag_file_is_read(
+def test_a_wrong_shape_is_refused_when_the_dag_file_is_read(
     ledger: TinyLedger, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said):

@@ -33,7 +33,7 @@ def make(**options: Any) -> Any:
 
 def rendered(operator: Any, **params: Any) -> Any:
     operator.render_template_fields({"params": params})
-    operator._take_rendered()
+    operator._validate_rendered()
     return operator
 
 
@@ -57,7 +57,7 @@ def test_templates_in_source_and_sink_are_rendered() -> None:
 def test_paths_tables_and_topics_are_rendered(sink: Any, shown: str) -> None:
     operator = rendered(make(sink=sink, asset=LAKE), where="/lake/", name="events", data="data")
     assert operator.sink.target == shown
-    assert type(sink).of(operator.sink.serialize()) == operator.sink
+    assert type(sink).from_options(operator.sink.serialize()) == operator.sink
 
 
 def test_a_source_s_texts_in_lists_are_rendered() -> None:
@@ -66,7 +66,7 @@ def test_a_source_s_texts_in_lists_are_rendered() -> None:
     assert (list(operator.source.event), operator.source.parallel_days) == (["a", "b"], 2)
 
 
-def test_what_templates_became_is_checked_with_all_errors_at_once(
+def test_rendered_options_are_checked_and_all_errors_reported_together(
     supervisor: Supervisor, spark_submit: SparkSubmit
 ) -> None:
     source, sink = MixpanelSource(zone="{{ params.x }}"), DeltaSink(path="{{ params.x }}")
@@ -87,11 +87,11 @@ def test_a_mapped_task_renders_its_own_sink(supervisor: Supervisor) -> None:
     context: Any = {"dag": dag, "dag_run": dag_run(conf={"x": "y"}), "ti": task_instance(map_index=1)}
     mapped.render_template_fields(context)
     one = context["task"]
-    one._take_rendered()
+    one._validate_rendered()
     assert one.sink.path == "/lake/b/y"
 
 
-def test_what_is_published_is_what_was_rendered(
+def test_rendered_options_are_published(
     supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger, tmp_path: Path
 ) -> None:
     operator = make(
@@ -122,6 +122,6 @@ def test_a_template_in_another_option_leaves_the_asset_s_name_as_it_is() -> None
 
 
 def test_a_sink_whose_name_is_a_template_needs_an_asset() -> None:
-    with pytest.raises(ConfigError, match=r"'/lake/\{\{ ds \}\}' is a template.*give asset="):
+    with pytest.raises(ConfigError, match=r"'/lake/\{\{ ds \}\}' is a template.*Pass asset="):
         make(sink=DeltaSink(path="/lake/{{ ds }}"))
     assert [outlet.uri for outlet in make(sink=DeltaSink(path="/lake/{{ ds }}"), asset=LAKE).outlets] == [LAKE.uri]

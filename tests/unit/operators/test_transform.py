@@ -34,7 +34,7 @@ def test_sql_is_rendered_and_travels_as_text(
     assert spark_submit.seen["mode"] == "0o600"
 
 
-def test_it_is_a_part_of_the_definition_as_the_dag_file_has_it(
+def test_the_unrendered_transform_is_part_of_the_definition(
     supervisor: Supervisor, spark_submit: SparkSubmit, ledger: TinyLedger
 ) -> None:
     spark_submit.does(DONE)
@@ -59,7 +59,7 @@ def test_a_function_s_name_travels_as_such(
     assert spark_submit.seen["job"]["transform"]["reference"] == "my_project.transforms:daily"
 
 
-def test_a_mistake_is_told_when_the_dag_file_is_read() -> None:
+def test_a_mistake_is_refused_when_the_dag_file_is_read() -> None:
     source, sink = SqlSource(conn_id="x", table="t", day_column="d"), DeltaSink(path="/lake/t")
     with pytest.raises(ConfigError, match=r"transform: is to be one query.*it begins with 'DELETE'"):
         ConnectOperator(task_id="a", source=source, sink=sink, transform="DELETE FROM polled")
@@ -73,7 +73,7 @@ def test_a_mistake_is_told_when_the_dag_file_is_read() -> None:
         task.connect(transform=" ")
 
 
-def test_mapped_and_decorated_tasks_take_one() -> None:
+def test_mapped_and_decorated_tasks_accept_a_transform() -> None:
     source, sink = TinySource(conn_id="tiny_default"), TinySink(table="/t")
     with DAG("d", schedule=None, start_date=dt.datetime(2026, 10, 5, tzinfo=dt.UTC)) as dag:
         ConnectOperator.partial(task_id="mapped", source=source, sink=sink, transform=FUNCTION).expand(
@@ -88,7 +88,7 @@ def test_mapped_and_decorated_tasks_take_one() -> None:
     mapped: Any = dag.get_task("mapped")
     assert str(mapped.unmap({"days": "2026-10-05"}).transform) == FUNCTION
     decorated: Any = dag.get_task("load")
-    assert str(decorated._made({}).transform) == FUNCTION
+    assert str(decorated._build_operator({}).transform) == FUNCTION
 
 
 def test_a_pipeline_file_takes_text_alone(tmp_path: Path) -> None:

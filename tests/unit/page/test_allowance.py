@@ -31,7 +31,7 @@ def test_reservations_and_what_was_sent_count_and_come_free() -> None:
     assert abs((free - NOW).total_seconds() - (3600 - 600 + QUOTA.slack_seconds)) <= 2
 
 
-def test_the_vendor_s_own_word_counts() -> None:
+def test_the_vendors_own_count_replaces_ours() -> None:
     found = quota_usage(QUOTA, keys(VendorUsage(AT - 1, 40, 50, 0.0).name), NOW)
     assert (found["used"], found["limit"]) == (40, 50)
     assert quota_usage(QUOTA, keys(VendorUsage(AT - 1, 10, 60, 30.0).name), NOW)["used"] == 60

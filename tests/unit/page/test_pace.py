@@ -11,7 +11,7 @@ BEGAN = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
 MINUTE = dt.timedelta(minutes=1)
 
 
-def test_the_rest_goes_on_as_the_runs_did_that_ended() -> None:
+def test_the_estimate_follows_the_pace_of_ended_runs() -> None:
     ends = [BEGAN + MINUTE * number for number in (1, 2, 3, 4)]
     assert estimate_end(BEGAN, ends, 4, 6, current_time=ends[-1]) == ends[-1] + MINUTE * 6
 
@@ -24,14 +24,14 @@ def test_a_backfill_that_hangs_ends_later_and_later() -> None:
     assert left[0] < left[-1]
 
 
-def test_of_many_only_the_newest_say_the_pace() -> None:
+def test_of_many_runs_only_the_newest_count() -> None:
     slow_start = BEGAN + dt.timedelta(days=1)
     ends = [slow_start + MINUTE * number for number in range(100)]
     assert estimate_end(BEGAN, ends, 1000, 10, current_time=ends[-1]) == ends[-1] + MINUTE * 10
 
 
 @given(st.integers(0, MIN_ENDED_RUNS - 1), st.integers(1, 100))
-def test_a_few_ends_say_nothing(ended: int, left: int) -> None:
+def test_fewer_than_three_ends_give_no_estimate(ended: int, left: int) -> None:
     ends = [BEGAN + MINUTE * number for number in range(ended)]
     assert estimate_end(BEGAN, ends, ended, left, current_time=BEGAN + MINUTE * 10) is None
 

@@ -18,7 +18,7 @@ from airflow_provider_connect.page import airflow_links, plugin
 loaded, views = sorted(set(sys.modules) - before), []
 for url in {urls!r}:
     os.environ["AIRFLOW__API__BASE_URL"] = url
-    places.base_path.cache_clear()
+    airflow_links.base_path.cache_clear()
     views.append(importlib.reload(plugin).ConnectPlugin.external_views)
 print(json.dumps([loaded, views]))
 """
@@ -39,7 +39,7 @@ def test_every_process_of_airflow_pays_for_three_small_modules_alone(loaded: tup
     modules, _ = loaded
     ours = [name for name in modules if name.startswith("airflow_provider_connect")]
     page = "airflow_provider_connect.page"
-    assert set(ours) - {"airflow_provider_connect"} == {page, f"{page}.places", f"{page}.plugin"}
+    assert set(ours) - {"airflow_provider_connect"} == {page, f"{page}.airflow_links", f"{page}.plugin"}
     heavy = {"fastapi", "starlette", "httpx", "pyarrow", "pyspark", "pydantic"}
     assert heavy & {name.partition(".")[0] for name in modules} == set()
 

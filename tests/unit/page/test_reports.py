@@ -33,7 +33,7 @@ def event(extra: Any, **fields: Any) -> dict[str, Any]:
     return {"source_run_id": "r", "source_map_index": -1, "timestamp": AT.isoformat(), "extra": extra} | fields
 
 
-def test_what_a_task_tells_is_read_back() -> None:
+def test_the_report_of_a_task_is_read_back() -> None:
     told = DayReport(
         day=DAY,
         status="published",
@@ -59,7 +59,7 @@ def test_a_warning_of_the_run_stands_with_each_of_its_days() -> None:
     assert [report.warnings for report in found] == [("where was a, and is b", "few"), ("where was a, and is b",)]
 
 
-def test_what_a_failed_task_tells_is_read_back() -> None:
+def test_the_report_of_a_failed_task_is_read_back() -> None:
     failure = Failure.from_error(DataError("cut"))
     report = JobReport.from_days("a", [DayReport(day=DAY, status="failed", failure=failure)])
     (found,) = reports_of_summary(report.summary_of(failure), "r", -1, AT)

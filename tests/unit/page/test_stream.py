@@ -74,8 +74,8 @@ UP_TO_DATE = offset(*D[:19], origin=D[0])
         ({"offset": UP_TO_DATE, "runs": [run("running", D[19])]}, "running", "Loading: 2026-11-20"),
         ({"offset": UP_TO_DATE, "runs": [run("queued", D[19])]}, "running", "Queued: 2026-11-20"),
         ({"offset": UP_TO_DATE, "runs": [run("none", D[19])]}, "running", "Queued: 2026-11-20"),
-        ({"runs": [run("up_for_retry", D[19])]}, "running", "A try failed, and is repeated soon: 2026-11-20"),
-        ({"runs": [run("deferred", D[0], D[3], trigger=QUOTA)]}, "waiting", "Waits for room in the source's quota"),
+        ({"runs": [run("up_for_retry", D[19])]}, "running", "A try failed and will be repeated: 2026-11-20"),
+        ({"runs": [run("deferred", D[0], D[3], trigger=QUOTA)]}, "waiting", "Waiting for room in the source's quota"),
         ({"runs": [run("deferred", D[0], trigger="x.DateTimeTrigger")]}, "waiting", "until the source is ready"),
         ({"runs": [run("failed", D[3])], "message": "cut"}, "failed", "Failed: 2026-11-04: cut"),
         ({"runs": [run("upstream_failed")]}, "failed", "Failed: one run"),
@@ -85,11 +85,11 @@ UP_TO_DATE = offset(*D[:19], origin=D[0])
         ({"has_run": False}, "new", "Has not run yet"),
         ({"offset": offset(*D[:3], *D[5:19], origin=D[0])}, "gap", "2 days are missing: 2026-11-04..2026-11-05"),
         ({"offset": offset(*D[1:19], origin=D[0])}, "gap", "One day is missing: 2026-11-01"),
-        ({"offset": offset(*D[:17], origin=D[0])}, "late", "2026-11-19 should be done by its schedule, the last one"),
+        ({"offset": offset(*D[:17], origin=D[0])}, "late", "By its schedule 2026-11-19 should be done. The last"),
         ({"dag": dag(next_dagrun_run_after=None), "offset": offset(*D[:2])}, "ok", "Every day up to 2026-11-02"),
     ],
 )
-def test_states(fields: dict[str, Any], name: str, text: str) -> None:
+def test_each_case_has_its_state(fields: dict[str, Any], name: str, text: str) -> None:
     found = stream(**fields).state
     assert found.name == name
     assert text in found.text
@@ -103,11 +103,11 @@ def test_an_overdue_run_s_own_day_is_late_an_hour_after_it_was_due() -> None:
     )
     done = offset(*D[:18], origin=D[0])
     early = dt.datetime(2026, 11, 20, 0, 30, tzinfo=dt.UTC)
-    assert stream(dag=following, offset=done, now=early).state.name == "ok"
+    assert stream(dag=following, offset=done, as_of=early).state.name == "ok"
     assert stream(dag=following, offset=done).state.name == "late"
 
 
-def test_a_failure_is_mended_by_a_later_publish_of_its_days_alone() -> None:
+def test_a_failure_ends_with_a_later_publish_of_its_days_only() -> None:
     failed = run("failed", D[3], D[4], at=NOW)
     later = NOW + ONE_DAY
     assert stream(runs=[failed], reports=[report(D[3], later)]).failed_runs == [failed]
@@ -123,7 +123,7 @@ def test_reports_are_ahead_of_an_offset_that_lags() -> None:
     assert (found.last_day, found.position, found.lag_days) == (D[3], D[3], 15)
 
 
-def test_without_the_offset_nobody_knows_the_position() -> None:
+def test_without_the_offset_the_position_is_unknown() -> None:
     found = stream(reports=[report(D[10]), report(D[12])])
     assert (found.last_day, found.position, found.lag_days) == (D[12], None, 6)
     assert len(found.gaps) == 0
@@ -192,7 +192,7 @@ def test_a_report_of_a_superseded_day_settles_it_and_has_no_rows() -> None:
     assert stream(reports=[found]).settled_days == DaySet.from_dates([D[3]])
 
 
-def test_behind_ends_with_what_the_schedule_asks_for() -> None:
+def test_lag_ends_with_the_schedule() -> None:
     done = offset(*D[:5], origin=D[0])
     ended = dag(next_dagrun_data_interval_start=None, next_dagrun_data_interval_end=None, next_dagrun_run_after=None)
     assert stream(offset=done).lag_days == 14
@@ -214,7 +214,7 @@ def test_lag_is_counted_in_the_source_s_zone() -> None:
     assert stream(as_of=now, offset=done).lag_days == 1
 
 
-def test_a_day_shows_what_says_most_of_it() -> None:
+def test_a_day_shows_its_most_important_state() -> None:
     reports = [report(day, NOW - ONE_DAY) for day in D[:5]]
     runs = [run("failed", D[0], D[2]), run("running", D[1]), run("deferred", D[2])]
     found = calendar_days(stream(reports=reports, runs=runs, offset=offset(*D[:5], D[7], origin=D[0])), D[0], D[8])

@@ -21,7 +21,7 @@ def test_tasks_of_ours_are_known_by_their_templated_fields(operator: type) -> No
 
 
 @pytest.mark.parametrize("operator", [SparkSubmitOperator, BashOperator])
-def test_tasks_of_others_are_not(operator: type) -> None:
+def test_tasks_of_others_are_not_found(operator: type) -> None:
     assert not is_connect_task({"template_fields": list(operator.template_fields)})  # type: ignore[attr-defined]
     assert not is_connect_task({"template_fields": None})
     assert not is_connect_task({"template_fields": ["source", "sink", "days"]})

@@ -160,7 +160,7 @@ shrink_percent: 100
         "wrong.yaml:10: on_empty: Input should be 'fail', 'accept' or 'never'",
         "wrong.yaml:11: lookback_days: must be a whole number of days, 0 or more, or 'measured', not -1",
         "wrong.yaml:12: max_active_run: unknown option; did you mean 'max_active_runs'?",
-        "wrong.yaml:13: outlets: cannot be given in a file: write the DAG in Python",
+        "wrong.yaml:13: outlets: cannot be given in a file. Write the DAG in Python",
         "wrong.yaml:14: shrink_percent: must be a number of percent from 0 to below 100, not 100.0",
     ]
     unsaid = [start for start in starts if not any(line.startswith(f"pipelines/{start}") for line in said)]
@@ -170,22 +170,22 @@ shrink_percent: 100
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", " has no options: it is to be one mapping"),
-        ("- 1", " has no options: it is to be one mapping"),
-        ("name: a\nsource: [", "2: is no YAML: "),
+        ("", " must be a mapping of options"),
+        ("- 1", " must be a mapping of options"),
+        ("name: a\nsource: [", "2: is not valid YAML: "),
         ("{a: " * 5000, " is nested too deeply"),
-        (ORDERS + "sink: {}\n", "5: sink: stands twice, first at line 3"),
-        (ORDERS + "conf: {a: 1, a: 2}\n", "5: conf.a: stands twice, first at line 5"),
+        (ORDERS + "sink: {}\n", "5: sink: is a duplicate of line 3"),
+        (ORDERS + "conf: {a: 1, a: 2}\n", "5: conf.a: is a duplicate of line 5"),
         (ORDERS + "? [a]\n: 1\n", "5: a name must be text"),
-        (ORDERS + "tags: !!python/tuple []\n", "5: tags: the tag 'tag:yaml.org,2002:python/tuple' is not read"),
-        (ORDERS + "tags: &a [*a]\n", "5: is no YAML: anchors are not read: write the values out"),
+        (ORDERS + "tags: !!python/tuple []\n", "5: tags: the tag 'tag:yaml.org,2002:python/tuple' is not supported"),
+        (ORDERS + "tags: &a [*a]\n", "5: is not valid YAML: anchors are not supported. Write out the values"),
         (ORDERS + "row_bounds:\n  percen: 5\n", "6: row_bounds.percen: unknown option; did you mean 'percent'?"),
         (ORDERS + "row_bounds: {over_days: 0}\n", "5: row_bounds.over_days: Input should be greater than"),
-        (ORDERS + "schedule: 0 0 * * *\n", "5: schedule: is to be daily, {daily: US/Pacific}"),
-        (ORDERS + "schedule: {cron: often}\n", "5: schedule.cron: is no cron expression; one is '0 6 * * MON'"),
+        (ORDERS + "schedule: 0 0 * * *\n", "5: schedule: must be daily, {daily: US/Pacific}"),
+        (ORDERS + "schedule: {cron: often}\n", "5: schedule.cron: is not a cron expression such as '0 6 * * MON'"),
         (ORDERS.replace("table: orders, ", ""), "2: source.sql: table: set either table or query"),
-        (ORDERS + "  path: /x\n", "3: sink: is to be one mapping with the sink's name alone"),
-        (ORDERS.replace("{path: /data/orders}", "/x"), "4: sink.delta: is to be a mapping of options"),
+        (ORDERS + "  path: /x\n", "3: sink: must be a mapping with only the sink's name"),
+        (ORDERS.replace("{path: /data/orders}", "/x"), "4: sink.delta: must be a mapping of options"),
         (ORDERS.replace("path:", "self:"), "4: sink.delta: self: unknown option"),
         ("name: a\n", "1: sink: required"),
         (ORDERS.replace("/data/orders", "'/data/{{ ds }}'"), "1: sink: '/data/{{ ds }}' is a template, so its asset"),
@@ -193,12 +193,12 @@ shrink_percent: 100
     ],
     ids=lambda value: value[-30:].replace("\n", " ") if isinstance(value, str) else "",
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_line(folder: Folder, text: str, said: str) -> None:
+def test_a_problem_is_reported_with_its_line(folder: Folder, text: str, said: str) -> None:
     found = folder.wrong(text)
     assert any(line.startswith(said) for line in found), found
 
 
-def test_bytes_that_are_no_text_are_told(folder: Folder) -> None:
+def test_bytes_that_are_not_text_are_refused(folder: Folder) -> None:
     (folder.path / "pipelines" / "bad.yaml").write_bytes(b"name: \xff")
     with pytest.raises(ConfigError, match=r"pipelines/bad.yaml: cannot be read: UnicodeDecodeError"):
         folder.dags()

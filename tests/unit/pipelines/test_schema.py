@@ -44,7 +44,7 @@ def test_every_example_is_valid(validator: Any, path: Path) -> None:
         (("outlets",), []),
     ],
 )
-def test_a_wrong_one_is_not(validator: Any, place: tuple[str, ...], value: Any) -> None:
+def test_a_wrong_file_is_invalid(validator: Any, place: tuple[str, ...], value: Any) -> None:
     values = copy.deepcopy(read_yaml(EXAMPLES[0], "").values)
     inner: Any = values
     for name in place[:-1]:
@@ -60,7 +60,7 @@ def test_an_option_may_be_a_template_and_a_date_is_text(validator: Any) -> None:
     validator.validate(values)
 
 
-def test_it_knows_every_connector_and_describes_the_operator_s_arguments(validator: Any) -> None:
+def test_the_schema_has_every_connector_and_describes_the_operators_arguments(validator: Any) -> None:
     properties = validator.schema["properties"]
     assert set(properties["source"]["properties"]) == set(registry.names("sources"))
     assert set(properties["sink"]["properties"]) == set(registry.names("sinks"))
@@ -69,7 +69,7 @@ def test_it_knows_every_connector_and_describes_the_operator_s_arguments(validat
     assert "shape" in properties
 
 
-def test_it_can_be_printed(validator: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_schema_is_printed(validator: Any, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_module("airflow_provider_connect.pipelines", run_name="__main__", alter_sys=True)
     assert json.loads(capsys.readouterr().out) == validator.schema
 

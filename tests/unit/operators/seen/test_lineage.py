@@ -76,7 +76,9 @@ def test_the_lineage_of_columns_ends_at_a_transform(task: Task, spark_submit: Sp
     assert target["outputFacets"]["outputStatistics"]["rowCount"] == 10
 
 
-def test_a_failure_tells_what_was_published_before(task: Task, spark_submit: SparkSubmit, tmp_path: Path) -> None:
+def test_a_failures_lineage_has_the_days_published_before(
+    task: Task, spark_submit: SparkSubmit, tmp_path: Path
+) -> None:
     spark_submit.does(
         WORKED.replace(
             "report(*days",
@@ -93,14 +95,14 @@ def test_a_failure_tells_what_was_published_before(task: Task, spark_submit: Spa
     assert event["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 10
 
 
-def test_a_task_that_begins_has_its_asset_by_the_same_name(ledger: TinyLedger, tmp_path: Path) -> None:
+def test_a_starting_task_has_its_asset_by_the_same_name(ledger: TinyLedger, tmp_path: Path) -> None:
     task = Task(ledger, sink=DeltaSink(path="/data/lake/events"))
     event = event_of(task, TaskInstanceState.RUNNING, tmp_path / "events.json")
     [target] = event["outputs"]
     assert Dataset(target["namespace"], target["name"]) == task.operator.sink.dataset({})
 
 
-def test_shapes_say_what_columns_are_made_of(task: Task, spark_submit: SparkSubmit, tmp_path: Path) -> None:
+def test_shapes_give_the_origins_of_columns(task: Task, spark_submit: SparkSubmit, tmp_path: Path) -> None:
     told = 'staged_columns={"who": "STRING", "loaded": "DATE"}, made_of={"who": ["id", "name"], "loaded": []}'
     spark_submit.does(WORKED.replace('"name": "STRING"})', f'"name": "STRING"}}, {told})'))
     task.run()

@@ -89,7 +89,7 @@ report(day, seconds=dict(start=3, work=2, total=6))
 """
 
 
-def test_a_job_tells_statsd_what_it_did(task: Task, spark_submit: SparkSubmit, statsd: Statsd) -> None:
+def test_a_jobs_figures_are_sent_to_statsd(task: Task, spark_submit: SparkSubmit, statsd: Statsd) -> None:
     spark_submit.does(WORKED)
     task.run()
     lines = statsd.lines()
@@ -116,7 +116,7 @@ def test_a_job_tells_statsd_what_it_did(task: Task, spark_submit: SparkSubmit, s
     ],
 )
 @pytest.mark.parametrize("of", ["dag", "task"])
-def test_lag_ends_with_what_the_dag_and_its_task_ask_for(
+def test_lag_ends_with_the_end_dates_of_dag_and_task(
     ledger: TinyLedger,
     spark_submit: SparkSubmit,
     supervisor: Supervisor,
@@ -145,7 +145,7 @@ class CountedSource(TinySource, HasQuota):
         return QUOTA
 
 
-def test_a_quota_tells_what_is_left_and_who_waits(
+def test_a_quotas_remaining_requests_and_waits_are_sent(
     ledger: TinyLedger, task: Task, spark_submit: SparkSubmit, statsd: Statsd
 ) -> None:
     spark_submit.does(WORKED.replace("report(day", "report(day, sent=[1.0]"))
@@ -165,7 +165,7 @@ def test_a_quota_tells_what_is_left_and_who_waits(
     assert set(re.findall(r"^\| `(connect\.[a-z_.]+)`", page, re.MULTILINE)) == sent
 
 
-def test_what_an_earlier_try_did_is_not_counted_twice(task: Task, spark_submit: SparkSubmit, statsd: Statsd) -> None:
+def test_days_of_an_earlier_try_are_not_counted_twice(task: Task, spark_submit: SparkSubmit, statsd: Statsd) -> None:
     spark_submit.does(WORKED.replace('status="published"', 'status="already_published"'))
     task.run()
     lines = statsd.lines()

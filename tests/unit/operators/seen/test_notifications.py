@@ -51,7 +51,7 @@ def mails(monkeypatch: pytest.MonkeyPatch) -> Mails:
 
 @pytest.fixture
 def notifier() -> SmtpNotifier:
-    [example] = re.findall("```python\n(.*?)```", PAGE.read_text().partition("## Tell somebody")[2], re.DOTALL)
+    [example] = re.findall("```python\n(.*?)```", PAGE.read_text().partition("## Notifications")[2], re.DOTALL)
     names: dict[str, Any] = {}
     exec(example, names)
     return names["tell"]
@@ -79,7 +79,7 @@ def test_the_mail_quotes_each_day(task: Task, spark_submit: SparkSubmit, notifie
     assert "Published: 2026-10-05<" in mail["html_content"]
 
 
-def test_a_task_that_failed_before_its_job_is_told_too(
+def test_a_task_that_failed_before_its_job_is_reported(
     task: Task, notifier: SmtpNotifier, mails: Mails, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT")
@@ -103,7 +103,7 @@ sys.exit(75)
 """
 
 
-def test_what_jobs_before_the_last_one_published_is_told(
+def test_days_published_by_earlier_jobs_are_reported(
     ledger: TinyLedger, spark_submit: SparkSubmit, supervisor: Supervisor, notifier: SmtpNotifier, mails: Mails
 ) -> None:
     task = Task(ledger, source=CountedSource(conn_id="tiny_default"), days="2026-10-05..2026-10-06")

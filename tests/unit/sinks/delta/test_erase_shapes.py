@@ -90,14 +90,14 @@ def test_shapes_may_be_given_as_a_pipelines_file_has_them(lab: Lab) -> None:
 @pytest.mark.parametrize("mode", ["count", "erase"])
 def test_masked_rows_are_not_searched_for_ids_as_they_are(lab: Lab, mode: Any) -> None:
     """It counted 0 rows, and put ids on the list that no row ever has."""
-    with pytest.raises(ConfigError, match=r"a mask of the task may have hashed.*Give shape= as the task has it"):
+    with pytest.raises(ConfigError, match=r"a mask of the task may have hashed.*Pass the task's shape="):
         erase(People(), lab.sink, ["u-1"], column="person", mode=mode, connections=KEYS)
     assert lab.ledger.erased().version == 0
 
 
 def test_they_are_not_after_an_erase_either(lab: Lab) -> None:
     erased(lab, "u-1")
-    with pytest.raises(ConfigError, match="Give shape= as the task has it"):
+    with pytest.raises(ConfigError, match="Pass the task's shape="):
         erase(People(), lab.sink, ["u-2"], column="person", mode="erase", connections=KEYS)
 
 
@@ -125,7 +125,9 @@ def test_a_made_column_is_named_as_the_target_has_it(tmp_path: Path) -> None:
 
 
 def test_without_shapes_the_message_says_how_a_made_column_is_named(lab: Lab) -> None:
-    with pytest.raises(ConfigError, match=r"no column 'person'.*If a shape of the task makes it, give shape="):
+    with pytest.raises(
+        ConfigError, match=r"no column 'person'.*If a shape of the task makes it, pass the task's shape="
+    ):
         erase(Events(), lab.sink, ["u-1"], column="person", connections=KEYS)
 
 
@@ -158,7 +160,7 @@ def test_the_ledgers_definition_tells_whether_the_column_is_masked(
     lab = table_of(tmp_path / "events", [Rename(columns={"distinct_id": "person"})])
     defined(lab, shape)
     if is_refused:
-        with pytest.raises(ConfigError, match="Give shape= as the task has it"):
+        with pytest.raises(ConfigError, match="Pass the task's shape="):
             erase(People(), lab.sink, ["u-1"], column="person", connections=KEYS)
     else:
         assert erase(People(), lab.sink, ["u-1"], column="person", connections=KEYS).rows == {MAY: 2}
@@ -169,7 +171,7 @@ def test_rows_that_were_masked_under_another_key_are_not_searched_under_this_one
     defined(lab, FIRST_EXAMPLE)
     assert erased(lab, "u-1", mode="count").rows == {MAY: 2}
     other = [Mask(columns=["distinct_id"], conn_id="other"), *FIRST_EXAMPLE[1:]]
-    with pytest.raises(ConfigError, match="were masked with another key than the one of shape="):
+    with pytest.raises(ConfigError, match="were masked with another key than shape= has"):
         erased(lab, "u-1", shape=other)
     assert lab.ledger.erased().version == 0
 

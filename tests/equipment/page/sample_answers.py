@@ -13,7 +13,7 @@ HOSTILE = '<img src=x onerror="window.hacked=1">'
 
 def stream(dag_id: str, task_id: str = "events", **changes: Any) -> dict[str, Any]:
     """Return a stream that is well."""
-    told = {
+    answer = {
         "id": f"{dag_id}/{task_id}",
         "dag_id": dag_id,
         "task_id": task_id,
@@ -34,7 +34,7 @@ def stream(dag_id: str, task_id: str = "events", **changes: Any) -> dict[str, An
         "rejected_last_day": 0,
         "can_edit": True,
     }
-    return told | changes
+    return answer | changes
 
 
 def streams() -> list[dict[str, Any]]:
@@ -94,21 +94,21 @@ def _day(day: dt.date, state: str) -> dict[str, Any]:
         ("waiting", "2026-11-21"): "waiting",
         ("ok", "2026-11-22"): "running",
     }
-    became = odd.get((state, str(day)), "done" if day < TODAY else "none")
+    day_state = odd.get((state, str(day)), "done" if day < TODAY else "none")
     # A week has two quiet days, a year a slow wave, and no two days the same.
     wave = 1 + 0.25 * math.sin(day.toordinal() / 58) + (day.toordinal() * 7919 % 97) / 970
-    rows = int((620_000 if day.weekday() > 4 else 1_150_000) * wave) if became == "done" else None
+    rows = int((620_000 if day.weekday() > 4 else 1_150_000) * wave) if day_state == "done" else None
     if str(day) == "2026-08-11" and rows:
         rows //= 3
-    again = str(day) in ("2026-11-03", "2026-11-04", "2026-11-05", "2026-07-19")
+    is_reloaded = str(day) in ("2026-11-03", "2026-11-04", "2026-11-05", "2026-07-19")
     return {
         "day": str(day),
-        "state": became,
-        "generation": None if rows is None else (2 if again else 1),
+        "state": day_state,
+        "generation": None if rows is None else (2 if is_reloaded else 1),
         "rows": rows,
         "bytes": None if rows is None else rows * 213,
         "rejected": None if rows is None else (14 if str(day) == "2026-10-30" else 0),
-        "reloaded": again,
+        "reloaded": is_reloaded,
         "run_id": f"scheduled__{day}T08:00:00+00:00",
         "run_url": f"/dags/mixpanel_daily/runs/scheduled__{day}",
         "link": None,
@@ -117,22 +117,22 @@ def _day(day: dt.date, state: str) -> dict[str, Any]:
     }
 
 
-def band(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def band(days: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what was to be expected of each day but the first four weeks."""
-    known = {each["day"]: each["rows"] for each in found}
-    made = []
-    for each in found[28:]:
-        date = dt.date.fromisoformat(each["day"])
-        before = [known.get(str(date - dt.timedelta(weeks=number))) for number in range(1, 5)]
-        rows = [count for count in before if count]
+    rows_by_day = {day["day"]: day["rows"] for day in days}
+    bands = []
+    for day in days[28:]:
+        date = dt.date.fromisoformat(day["day"])
+        earlier_rows = [rows_by_day.get(str(date - dt.timedelta(weeks=number))) for number in range(1, 5)]
+        rows = [count for count in earlier_rows if count]
         if rows:
-            made.append({"day": each["day"], "low": int(min(rows) * 0.85), "high": int(max(rows) * 1.15)})
-    return made
+            bands.append({"day": day["day"], "low": int(min(rows) * 0.85), "high": int(max(rows) * 1.15)})
+    return bands
 
 
-def detail(told: dict[str, Any], first: dt.date, last: dt.date) -> dict[str, Any]:
+def detail(stream: dict[str, Any], first: dt.date, last: dt.date) -> dict[str, Any]:
     """Return a stream with its days."""
-    found = days(first, last, told["state"])
+    window_days = days(first, last, stream["state"])
     quota = {
         "name": "mixpanel project 3141592",
         "used": 41,
@@ -152,38 +152,38 @@ def detail(told: dict[str, Any], first: dt.date, last: dt.date) -> dict[str, Any
     }
     return {
         "as_of": NOW,
-        "stream": told,
+        "stream": stream,
         "origin": "2016-11-20",
         "from": str(first),
         "to": str(last),
-        "days": found,
-        "band": band(found),
+        "days": window_days,
+        "band": band(window_days),
         "quota": quota,
-        "backfill": backfill if told["state"] == "ok" else None,
+        "backfill": backfill if stream["state"] == "ok" else None,
     }
 
 
-def one_day(told: dict[str, Any], day: dt.date) -> dict[str, Any]:
+def one_day(stream: dict[str, Any], day: dt.date) -> dict[str, Any]:
     """Return a day with what each run has told of it."""
-    found = _day(day, told["state"])
+    sample_day = _day(day, stream["state"])
     entry = {
         "generation": 1,
         "status": "published",
-        "run_id": found["run_id"],
-        "run_url": found["run_url"],
-        "task_url": f"{found['run_url']}/tasks/{told['task_id']}",
-        "rows": found["rows"],
-        "bytes": found["bytes"],
-        "rejected": found["rejected"],
-        "published_at": found["reported_at"],
+        "run_id": sample_day["run_id"],
+        "run_url": sample_day["run_url"],
+        "task_url": f"{sample_day['run_url']}/tasks/{stream['task_id']}",
+        "rows": sample_day["rows"],
+        "bytes": sample_day["bytes"],
+        "rejected": sample_day["rejected"],
+        "published_at": sample_day["reported_at"],
         "link": "https://lake.example.com/history/41",
         "warnings": [],
         "rejects": [],
     }
-    if found["state"] == "failed":
+    if sample_day["state"] == "failed":
         entry |= {"generation": None, "status": "failed", "published_at": None, "link": None}
         entry["warnings"] = ["DataError: the source answered with 412 rows, and 9,310 are published"]
-    entries = [entry | {"generation": 2}, entry] if found["reloaded"] else [entry]
-    if found["rejected"]:
+    entries = [entry | {"generation": 2}, entry] if sample_day["reloaded"] else [entry]
+    if sample_day["rejected"]:
         entry["rejects"] = ["_connect/attempts/a1/rejects-00000-9c1e.parquet"]
-    return {"as_of": NOW, "day": found, "generations": entries if found["state"] != "none" else []}
+    return {"as_of": NOW, "day": sample_day, "generations": entries if sample_day["state"] != "none" else []}

@@ -1,8 +1,8 @@
-// What the page asks its server. Whoever asks is known by the browser's cookie, and by nothing else.
+// Requests to the page's server. The browser's cookie identifies the viewer.
 
 const DEADLINE_SECONDS = 60;
 
-// An order or a question that was not done. Status 0: there was no answer.
+// A refused request. Status 0: no answer.
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -14,7 +14,7 @@ export function ask(address) {
   return answerTo(address, {});
 }
 
-// Do something. The header tells our own page from one of another site, which cannot send it.
+// Send an action. Pages of other sites cannot send this header.
 export function order(address, what) {
   const headers = { "Content-Type": "application/json", "X-Connect": "1" };
   return answerTo(address, { method: "POST", headers, body: JSON.stringify(what) });
@@ -29,10 +29,10 @@ async function answerTo(address, options) {
   } catch {
     throw new Refused(0, "Airflow did not answer.");
   }
-  const told = parsed(text);
-  if (!answer.ok) throw new Refused(answer.status, told?.error ?? `Airflow answered with status ${answer.status}.`);
-  if (told === null) throw new Refused(answer.status, "What answered is not Airflow: a proxy before it may want you to sign in.");
-  return told;
+  const data = parsed(text);
+  if (!answer.ok) throw new Refused(answer.status, data?.error ?? `Airflow answered with status ${answer.status}.`);
+  if (data === null) throw new Refused(answer.status, "The answer is not from Airflow. A proxy may require you to sign in.");
+  return data;
 }
 
 function parsed(text) {
@@ -43,9 +43,9 @@ function parsed(text) {
   }
 }
 
-// Why something came to nothing: as it was told, or as a fault of this page's own, which nobody else is to answer for.
+// The reason of a failure: the server's message, or an error of this page itself.
 export function reasonOf(error) {
   if (error instanceof Refused) return error.message;
   console.error(error);
-  return `This page has a fault of its own, and Airflow none: ${error.message}`;
+  return `This page has an error, not Airflow: ${error.message}`;
 }
