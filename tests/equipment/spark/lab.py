@@ -198,8 +198,8 @@ class Fixed:
     def __init__(self, most: int) -> None:
         self._most = most
 
-    def first(self, days: list[Day]) -> tuple[Day, ...]:
+    def next_group(self, days: list[Day]) -> tuple[Day, ...]:
         return group_days(days[: self._most], self._most)[0]
 
-    def note(self, reports: list[DayReport]) -> None:
+    def note_sizes(self, reports: list[DayReport]) -> None:
         pass

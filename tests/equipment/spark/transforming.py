@@ -35,14 +35,14 @@ class FrameHere:
 class TransformationHere:
     """Stands where a transform that Spark has tried stands."""
 
-    what = "here()"
+    label = "here()"
 
     def __init__(self, source: pa.Schema, make: Make, schema: pa.Schema | None = None, digest: str = "d") -> None:
         self.source, self.make, self.digest = source, make, digest
         self.schema = source if schema is None else schema
         self.calls = 0
 
-    def over(self, urls: list[str], day: Any) -> FrameHere:
+    def compute(self, urls: list[str], day: Any) -> FrameHere:
         self.calls += 1
         tables = [pq.read_table(url, partitioning=None).cast(self.source) for url in urls]
         return FrameHere(self.make(pa.concat_tables(tables) if tables else self.source.empty_table()))

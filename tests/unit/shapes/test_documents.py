@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.shapes import Chain, Extract, Flatten
-from airflow_provider_connect.shapes.documents import _AT_ONCE
+from airflow_provider_connect.shapes.documents import _BATCH_DOCUMENTS
 
 from .rows import TYPES, column, shaped
 
@@ -83,11 +83,11 @@ def test_values_are_found_or_null(kind: str, is_checked: bool, documents: list[A
 
 
 def test_a_batch_of_many_documents_is_read_in_pieces() -> None:
-    count = 2 * _AT_ONCE + 5
-    texts = [None if n % 7 == 0 else "[]" if n == _AT_ONCE else json.dumps({"x": n}) for n in range(count)]
+    count = 2 * _BATCH_DOCUMENTS + 5
+    texts = [None if n % 7 == 0 else "[]" if n == _BATCH_DOCUMENTS else json.dumps({"x": n}) for n in range(count)]
     batch = pa.record_batch([pa.array(texts)], schema=CHECKED).slice(3)
     made, counts = shaped([{"extract": {"column": "a", "into": {"x": "BIGINT"}}}], batch)
-    expected = [None if n % 7 == 0 or n == _AT_ONCE else n for n in range(count)][3:]
+    expected = [None if n % 7 == 0 or n == _BATCH_DOCUMENTS else n for n in range(count)][3:]
     assert made.column("x").to_pylist() == expected
     assert counts == {"shape_0_extract": len(expected) - expected.count(None)}
 
@@ -129,7 +129,7 @@ def test_half_a_character_is_replaced_and_its_neighbours_are_read() -> None:
     assert counts["shape_0_extract_null"] == 0
 
 
-def test_a_misfit_fails_the_day_if_it_shall_and_is_not_told() -> None:
+def test_with_on_error_fail_a_misfit_fails_the_day_without_its_value() -> None:
     one = {"extract": {"column": "a", "into": {"x": "BIGINT"}, "on_error": "fail"}}
     with pytest.raises(DataError, match=r"1 values do not fit column 'x'") as error:
         shaped([one], column(['{"x":"secret"}']))

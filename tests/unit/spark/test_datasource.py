@@ -62,7 +62,7 @@ def test_a_day_that_a_plan_of_several_forgets_is_no_empty_day(lab: Lab, monkeypa
         made.partitions()
 
 
-def test_rows_of_a_day_that_nobody_asked_for_are_the_sources_error(lab: Lab) -> None:
+def test_rows_of_a_day_that_was_not_requested_are_the_sources_error(lab: Lab) -> None:
     made, _ = reader(lab, DAY, stray=NEXT)
     with pytest.raises(ConnectError, match=f"sent rows of day {NEXT}, which its partition does not name"):
         rows(made)

@@ -37,7 +37,7 @@ class Mover:
         self.lock = threading.Lock()
         self.order: list[str] = []
 
-    def move(self, days: Sequence[Day]) -> list[DayReport]:
+    def run(self, days: Sequence[Day]) -> list[DayReport]:
         (day,) = days
         with self.lock:
             self.now += 1
