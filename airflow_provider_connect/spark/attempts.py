@@ -77,8 +77,7 @@ class EarlierAttempts:
             return None
         except ValueError:
             log_line(
-                f"{self.root.url}/{name} is ignored: another version of this package wrote it, or its content "
-                "was changed"
+                f"{self.root.url}/{name} is ignored: another version of this package wrote it, or somebody changed it"
             )
             return None
 

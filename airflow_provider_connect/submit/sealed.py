@@ -56,7 +56,7 @@ def unseal(sealed: SealedConnections) -> dict[str, Connection]:
         sealed_bytes = folder.read(name)
     except FileNotFoundError:
         raise RetriableError(
-            f"the sealed connections at {sealed.url} are missing. Another driver of this attempt has read them, or "
+            f"the sealed connections at {sealed.url} are gone. Another driver of this attempt has read them, or "
             "the stage was cleaned. The next try writes new ones"
         ) from None
     folder.delete(name)
@@ -75,7 +75,7 @@ def unseal(sealed: SealedConnections) -> dict[str, Connection]:
         pad
     ):
         raise ConfigError(
-            f"the sealed connections at {sealed.url} differ from those that the task wrote, so none is used. They "
+            f"the sealed connections at {sealed.url} are not what the task wrote, so none is used. They "
             "were changed, cut or exchanged. Find out who else can write to that folder"
         )
     return load_connections(_xor(hidden, pad))

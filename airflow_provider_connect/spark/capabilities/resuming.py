@@ -140,7 +140,7 @@ class PlanResumer:
                 continue  # a sweep has just deleted it
             except ValueError:
                 name = f"{self.root.url}/{plan_file(attempt)}"
-                log_line(f"{name} is ignored: another version of this package wrote it, or its content was changed")
+                log_line(f"{name} is ignored: another version of this package wrote it, or somebody changed it")
                 continue
             return plan
         return None

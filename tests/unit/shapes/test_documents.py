@@ -118,7 +118,7 @@ def test_a_text_that_is_no_json_is_null_and_counted(odd: str) -> None:
     made, counts = shaped([one], column(['{"x":1}', odd, None]))
     assert made.column("x").to_pylist() == [1, None, None]
     assert counts == {"shape_0_extract": 1, "shape_0_extract_null": 1}
-    with pytest.raises(DataError, match=r"^shape\[0\] \(\w+\): of 3 rows, 1 texts of column 'a' are no JSON: "):
+    with pytest.raises(DataError, match=r"^shape\[0\] \(\w+\): of 3 rows, 1 texts of column 'a' are not JSON\. "):
         shaped([{"extract": one["extract"] | {"on_error": "fail"}}], column(['{"x":1}', odd, None]))
 
 
@@ -148,7 +148,7 @@ def test_documents_of_other_rows_are_not_read() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"column": "a", "into": {"x": "BINARY"}}, "JSON has no bytes: take STRING"),
+        ({"column": "a", "into": {"x": "BINARY"}}, "JSON has no bytes: use STRING"),
         ({"column": "a", "into": {"x": {"type": "STRING", "at": "/~2"}}}, "in a JSON Pointer '~' is written as '~0'"),
         ({"column": "a", "into": {}}, "into: Dictionary should have at least 1 item"),
     ],
@@ -160,7 +160,7 @@ def test_wrong_places_and_types_are_refused(options: Any, told: str) -> None:
 
 def test_what_extract_does_not_fit_is_told_at_once() -> None:
     schema = pa.schema([("a", pa.struct([("x", pa.int64())])), ("B", pa.string())])
-    told = r"^another column is called 'b', or so but for its case; column 'a' is struct<x: int64>, no text: flatten"
+    told = r"^another column is called 'b', ignoring case; column 'a' is struct<x: int64>, not text: use flatten"
     with pytest.raises(ConfigError, match=told):
         Extract(column="a", into={"b": "STRING"}).result_schema(schema)
 
@@ -209,14 +209,14 @@ def test_fields_stand_where_their_struct_stood_and_lists_stay() -> None:
 @pytest.mark.parametrize(
     ("schema", "columns", "told"),
     [
-        (CHECKED, ["a"], "column 'a' is no struct: it holds JSON documents, whose fields extract takes out"),
-        (pa.schema([("a", pa.int64())]), ["a"], "column 'a' is no struct$"),
+        (CHECKED, ["a"], "column 'a' is not a struct: it contains JSON documents, use extract"),
+        (pa.schema([("a", pa.int64())]), ["a"], "column 'a' is not a struct$"),
         (
             pa.schema([("a", pa.struct([("b", pa.int64())])), ("A_b", pa.int64())]),
             [],
-            "another column is called 'a_b', or so",
+            "another column is called 'a_b', ignoring case",
         ),
-        (pa.schema([("a", pa.struct([]))]), [], "no column would be left"),
+        (pa.schema([("a", pa.struct([]))]), [], "no column would remain"),
     ],
 )
 def test_what_flatten_does_not_fit_is_told(schema: pa.Schema, columns: list[str], told: str) -> None:

@@ -58,7 +58,7 @@ def test_an_error_while_closing_fails_no_read(
 def test_a_day_that_a_plan_of_several_forgets_is_no_empty_day(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     made, poller = reader(lab, DAY, NEXT)
     monkeypatch.setattr(poller, "plan", planning(InputPartition(days=(DAY,))))
-    with pytest.raises(ConnectError, match=f"planned nothing for {NEXT}, but was asked for"):
+    with pytest.raises(ConnectError, match=f"planned no partition for {NEXT}, but the job requested"):
         made.partitions()
 
 

@@ -71,7 +71,7 @@ def test_rows_of_the_day_before_tell_the_time_left(ledger: LineLedger, root: Fol
 
 
 def test_before_the_first_byte_no_rate_is_told(root: Folder) -> None:
-    assert lines(root, None, poll_of(), {}) == ["nothing has come yet, for 60 s"]
+    assert lines(root, None, poll_of(), {}) == ["no rows yet after 60 s"]
     assert lines(root, None, poll_of(), {"raw_bytes": 3_000_000}) == ["0 rows, 3.0 MB, 0.1 MB/s, 0 rows/s"]
 
 

@@ -152,7 +152,7 @@ def test_names_that_are_one_in_protobuf_are_a_problem_and_not_a_broken_schema() 
     for names in (("a", "_a"), ("userName", "user_name")):
         schema = pa.schema({name: pa.int8() for name in names})
         (problem,) = make_converter("protobuf", schema, None, record_name=NAME).problems()
-        assert "rename" in problem
+        assert "Rename" in problem
         assert names[1] in problem
 
 

@@ -233,7 +233,7 @@ def test_a_count_is_never_begun_without_the_requests_it_may_take(lab: Lab, mode:
 
 def test_a_reservation_that_lapsed_sends_nothing() -> None:
     vendor = Vendor(100)
-    with pytest.raises(QuotaError, match="lapsed"):
+    with pytest.raises(QuotaError, match="expired"):
         counts(vendor, budget=CountBudget(allowance(9, until=time.time() - 1))).compare(DAY, 100)
     assert vendor.asked == []
 

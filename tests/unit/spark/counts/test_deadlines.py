@@ -50,7 +50,7 @@ def test_the_next_try_fetches_the_day_in_several_exports(standin: StandIn, tmp_p
     assert late.failure is not None
     assert (late.days[0].status, late.failure.type, once) == ("failed", "DeadlineError", 1)
     assert "request_deadline_seconds=0.2" in late.failure.message
-    assert "the next try asks for the day in more requests" in late.failure.message
+    assert "The next try splits the day into more requests" in late.failure.message
     assert rows(tmp_path) == 0
     report, twice = asked(standin, tmp_path)
     (day,) = report.days
@@ -73,7 +73,7 @@ def test_an_export_that_is_silent_before_its_first_byte_comes_in_several(
         once = exports(standin) - before
     assert late.failure is not None
     assert (late.days[0].status, late.failure.type, once) == ("failed", "DeadlineError", 1)
-    assert "the next try asks for the day in more requests" in late.failure.message
+    assert "The next try splits the day into more requests" in late.failure.message
     report, twice = asked(standin, tmp_path)
     assert (report.days[0].status, report.days[0].rows_written, twice) == ("published", EVENTS, 2)
 

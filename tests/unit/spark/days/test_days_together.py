@@ -198,7 +198,7 @@ def test_a_plan_of_another_day_is_the_sources_error(lab: Lab, monkeypatch: pytes
     monkeypatch.setattr(type(days.context.intake.poller), "plan", lambda poller, days: parts)
     (report, _) = run_all_days(days, Fixed(2), 1)
     assert report.failure is not None
-    assert "planned day 2026-10-07, but was asked for days 2026-10-05..2026-10-06" in report.failure.message
+    assert "planned day 2026-10-07, but the job requested days 2026-10-05..2026-10-06" in report.failure.message
     assert polled(lab) == []
 
 
@@ -212,7 +212,7 @@ def test_a_day_that_a_plan_of_several_forgets_is_no_empty_day(
     reports = run_all_days(days, Fixed(2), 1)
     assert kinds(reports) == ["ConnectError", "ConnectError"]
     assert reports[1].failure is not None
-    assert "2026-10-06, but was asked for days 2026-10-05..2026-10-06" in reports[1].failure.message
+    assert "2026-10-06, but the job requested days 2026-10-05..2026-10-06" in reports[1].failure.message
     assert polled(lab) == []
 
 
@@ -333,6 +333,6 @@ def test_the_next_try_asks_for_each_day_alone_at_once(lab: Lab) -> None:
     source = LATE | {"retry_budget_seconds": 0.0}
     failed = move(lab, MONDAY, TUESDAY, source=source)
     assert kinds(failed) == ["DeadlineError"] * 2
-    assert all("the next try asks for the day in more requests" in str(report.failure) for report in failed)
+    assert all("The next try splits the day into more requests" in str(report.failure) for report in failed)
     assert statuses(move(lab, MONDAY, TUESDAY, source=source)) == ["published"] * 2
     assert polled(lab) == ["2026-10-05", "2026-10-05", "2026-10-06"]

@@ -156,7 +156,11 @@ def test_rejects_of_the_poll_stay_with_the_result(lab: Lab) -> None:
     ("column", "make", "message"),
     [
         ("record_key", lambda keys: pa.nulls(len(keys), pa.string()), "is NULL in some rows"),
-        ("record_key", lambda keys: pa.array(["x"] * len(keys)), "not a key: make each a string of 32 hex digits"),
+        (
+            "record_key",
+            lambda keys: pa.array(["x"] * len(keys)),
+            "not a key. Make each value a string of 32 hex digits",
+        ),
     ],
 )
 def test_an_invalid_row_key_in_a_result_is_refused(lab: Lab, column: str, make: Any, message: str) -> None:
