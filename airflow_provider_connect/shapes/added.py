@@ -40,10 +40,10 @@ class Constant(Shape):
     name: ClassVar[str] = "constant"
 
     column: str = Field(min_length=1, description="Name of the new column.")
-    type: TypeName = Field(default="STRING", description="Its type, as Spark's DDL has it, such as BIGINT.")
-    value: Scalar = Field(description="Its value; dates and times as ISO 8601 text.")
+    type: TypeName = Field(default="STRING", description="Its type as in Spark's DDL, such as BIGINT.")
+    value: Scalar = Field(description="Its value. Dates and times are ISO 8601 texts.")
     when: Condition | None = Field(
-        default=None, description="Which rows have the value; all others have NULL. By default all have it."
+        default=None, description="Rows with the value. Other rows have NULL. By default all rows have it."
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
@@ -125,7 +125,7 @@ def template_problems(template: str, schema: pa.Schema) -> list[str]:
 
 
 def bind_template(template: str, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array | pa.Scalar]:
-    """Return a function that fills a template for each row of a batch; NULL if one of its columns is NULL.
+    """Return a function that fills a template for each row of a batch. NULL if one of its columns is NULL.
 
     Without columns the result is a scalar.
     """
@@ -163,8 +163,8 @@ class Case(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
-    to: Template = Field(description="Their value of the column, as default.")
-    when: Condition = Field(description="Which rows.")
+    to: Template = Field(description="Value of the column for these rows, written like default.")
+    when: Condition = Field(description="Condition that selects the rows.")
 
 
 class Route(Shape):
@@ -177,10 +177,12 @@ class Route(Shape):
     name: ClassVar[str] = "route"
 
     column: str = Field(min_length=1, description="Name of the new column, the one that the sink's template names.")
-    cases: tuple[Case, ...] = Field(default=(), description="Rows and where they go; the first case that holds counts.")
+    cases: tuple[Case, ...] = Field(
+        default=(), description="Groups of rows and their values. The first case whose condition holds counts."
+    )
     default: Template = Field(
-        description="The value of all other rows. Columns in braces stand for their values: 'events_{country}', "
-        "'events_{time:%Y_%m}' in UTC. It is NULL where one of them is."
+        description="Value of all other rows. Columns in braces stand for their values: 'events_{country}', "
+        "'events_{time:%Y_%m}' in UTC. NULL if one of these columns is NULL."
     )
 
     @property

@@ -38,13 +38,14 @@ class Cast(Shape):
     name: ClassVar[str] = "cast"
 
     columns: dict[str, TypeName] = Field(
-        min_length=1, description="By column, its type behind it as Spark's DDL has it, such as DECIMAL(10,2)."
+        min_length=1, description="By column, its new type as in Spark's DDL, such as DECIMAL(10,2)."
     )
     format: TimeFormat = Field(
-        default="iso", description="How numbers tell a time: epoch_s, epoch_ms or epoch_us. Texts are ISO 8601."
+        default="iso",
+        description="Unit of numbers that become times: epoch_s, epoch_ms or epoch_us. Texts are ISO 8601.",
     )
     on_error: OnError = Field(
-        default="fail", description="What a value does that does not fit: fail the day, or become NULL and be counted."
+        default="fail", description="Effect of a value that does not fit: fail the day, or store NULL and count it."
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:

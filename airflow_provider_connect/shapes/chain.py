@@ -138,7 +138,7 @@ class Shaping:
         return shape_digests(self.chain.shapes, self.connections, context)
 
     def column_digest(self, column: str, context: str) -> str:
-        """Return the digest of the shapes that create a target column, and of their keys; "" if no shape does.
+        """Return the digest of the shapes that create a target column, and of their keys, or "" if no shape does.
 
         :param context: as for :meth:`digests`.
         :raises ConfigError: a connection has no key, or a short one.

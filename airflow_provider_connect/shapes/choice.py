@@ -74,7 +74,7 @@ class Drop(_Choice):
 
     name: ClassVar[str] = "drop"
 
-    columns: ColumnNames = Field(description="The columns to leave out.")
+    columns: ColumnNames = Field(description="Columns to drop.")
 
     def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
         """Return all other names."""
@@ -87,7 +87,7 @@ class Select(_Choice):
 
     name: ClassVar[str] = "select"
 
-    columns: ColumnNames = Field(description="The columns to keep, in the order that they are to have.")
+    columns: ColumnNames = Field(description="Columns to keep, in their new order.")
 
     def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
         """Return the named columns."""
@@ -102,7 +102,7 @@ class Rename(Shape):
 
     name: ClassVar[str] = "rename"
 
-    columns: dict[str, str] = Field(min_length=1, description="By the name before, the name behind it.")
+    columns: dict[str, str] = Field(min_length=1, description="New names, by old name.")
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema with the new names.
@@ -145,7 +145,9 @@ class Filter(Shape):
 
     name: ClassVar[str] = "filter"
 
-    where: Condition = Field(description="Which rows are kept: those where it is true, neither false nor unknown.")
+    where: Condition = Field(
+        description="Condition that selects the rows to keep. Rows for which it is false or unknown are removed."
+    )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema unchanged.

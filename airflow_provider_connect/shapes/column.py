@@ -30,7 +30,7 @@ class ColumnShapes:
     """The shapes that create a column of the target, in order.
 
     :param name: name of the column in the target.
-    :param source: name of the column in the source; None if it originates from something else.
+    :param source: name of the column in the source, or None if it originates from something else.
     :param steps: the shapes, each with its position in the task's list and the column's name before it.
     """
 
@@ -44,7 +44,7 @@ class ColumnShapes:
         return tuple(shape for _, shape, _ in self.steps if isinstance(shape, Mask))
 
     def digest(self, connections: Mapping[str, Connection], context: str) -> str:
-        """Return the digest of these shapes and of their masks' keys; "" if no shape creates the column.
+        """Return the digest of these shapes and of their masks' keys, or "" if no shape creates the column.
 
         Effects on other columns are not part of the digest.
 
@@ -100,7 +100,7 @@ def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | Non
 
 
 def target_name(shapes: Sequence[Shape], column: str) -> str | None:
-    """Return the target's name for a source column; None if a shape drops the column."""
+    """Return the target's name for a source column, or None if a shape drops the column."""
     name = column
     for shape in shapes:
         if isinstance(shape, Rename):

@@ -33,7 +33,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def typed_literal(value: Scalar, kind: pa.DataType) -> Any:
-    """Return a value converted exactly to a column's type; None if it does not fit."""
+    """Return a value converted exactly to a column's type, or None if it does not fit."""
     import pyarrow as pa
 
     kind = plain_type(kind)
@@ -73,22 +73,22 @@ class Condition(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
-    column: str | None = Field(default=None, description="The column that is compared.")
+    column: str | None = Field(default=None, description="Column to compare.")
     operator: Operator | None = Field(
         default=None,
-        description="How: equals, in (one of a list), is_null, matches (the whole text fits a regular expression, "
-        "RE2's), less_than, at_most, greater_than, at_least.",
+        description="Comparison: equals, in (one of a list), is_null, matches (a regular expression of RE2 for the "
+        "entire text), less_than, at_most, greater_than, at_least.",
     )
     value: Scalar | tuple[Scalar, ...] | None = Field(
         default=None,
-        description="With what: a value of the column's type, dates and times as ISO 8601 text; for in a list of them; "
-        "for is_null nothing.",
+        description="A value of the column's type. Dates and times are ISO 8601 texts. A list of values for in, none "
+        "for is_null.",
     )
-    all: tuple[Condition, ...] = Field(default=(), description="Conditions that must all hold, in place of a column.")
+    all: tuple[Condition, ...] = Field(default=(), description="Conditions that must all hold, instead of a column.")
     any: tuple[Condition, ...] = Field(
-        default=(), description="Conditions of which one must hold, in place of a column."
+        default=(), description="Conditions of which one must hold, instead of a column."
     )
-    negate: bool = Field(default=False, description="Whether it holds where it else would be false.")
+    negate: bool = Field(default=False, description="Invert the condition. Unknown stays unknown.")
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:

@@ -32,7 +32,7 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 def find_cast(kind: pa.DataType, name: str, time_format: TimeFormat) -> CastFunction | None:
-    """Return a function that casts a type to another; None if there is none.
+    """Return a function that casts a type to another, or None if there is none.
 
     :param name: name of the target type, as :func:`..values.ddl.plain_type_name` returns it.
     :param time_format: how numbers represent times.

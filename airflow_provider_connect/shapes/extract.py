@@ -38,14 +38,14 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)
 
     type: TypeName = Field(
-        description="Its type, as Spark's DDL has it. STRING takes any value: a text as it is, of others the JSON text."
+        description="Its type as in Spark's DDL. STRING takes any value: a text as it is, others as JSON text."
     )
     at: FieldPath | None = Field(
         default=None,
-        description="Where it stands: a field's name, dots and all, or a JSON Pointer such as /utm/source. By default "
-        "the field is named as the column.",
+        description="Path of the value: a field's name, which may contain dots, or a JSON Pointer such as /utm/source. "
+        "Default: the column's name.",
     )
-    format: TimeFormat = Field(default="iso", description="How a time is written: iso, epoch_s, epoch_ms or epoch_us.")
+    format: TimeFormat = Field(default="iso", description="Format of times: iso, epoch_s, epoch_ms or epoch_us.")
 
     @field_validator("type")
     @classmethod
@@ -67,15 +67,15 @@ class Extract(Shape):
 
     name: ClassVar[str] = "extract"
 
-    column: str = Field(min_length=1, description="The column of texts that holds the documents.")
+    column: str = Field(min_length=1, description="Text column with the documents.")
     into: dict[str, Annotated[Part, BeforeValidator(_spelled_out, json_schema_input_type=str | Part)]] = Field(
-        min_length=1, description="The new columns by name: a type, or type and at, where it stands in the document."
+        min_length=1, description="New columns by name: a type, or type and at, the path in the document."
     )
     on_error: OnError = Field(
-        default="null", description="What a value does that does not fit: become NULL and be counted, or fail the day."
+        default="null", description="Effect of a value that does not fit: store NULL and count it, or fail the day."
     )
     when: Condition | None = Field(
-        default=None, description="Whose documents are read; all other rows have NULL. By default all are."
+        default=None, description="Rows with documents to read. Other rows have NULL. By default all rows are read."
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:

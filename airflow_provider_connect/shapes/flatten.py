@@ -34,10 +34,10 @@ class Flatten(Shape):
     name: ClassVar[str] = "flatten"
 
     columns: Annotated[tuple[str, ...], AfterValidator(require_unique)] = Field(
-        default=(), description="The columns to take apart; by default all that are structs."
+        default=(), description="Struct columns to split. By default all."
     )
     separator: str = Field(
-        default="_", min_length=1, description="What stands between the names: address_city for address.city."
+        default="_", min_length=1, description="Text between the names: address_city for address.city."
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:

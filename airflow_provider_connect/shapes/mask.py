@@ -46,18 +46,18 @@ class Mask(Shape):
     name: ClassVar[str] = "mask"
     hides_values: ClassVar[bool] = True
 
-    columns: ColumnNames = Field(description="The columns to mask.")
+    columns: ColumnNames = Field(description="Columns to mask.")
     mode: Literal["hash", "redact", "truncate"] = Field(
         default="hash",
         description="hash: HMAC-SHA-256 under the key in conn_id, 64 hex digits. redact: '***' for every value. "
         "truncate: the first keep_characters of a text.",
     )
     conn_id: str | None = Field(
-        default=None, description="For hash: Airflow connection whose password is the key, of 16 bytes or more."
+        default=None, description="For hash: Airflow connection with the key as its password, at least 16 bytes."
     )
-    keep_characters: int | None = Field(default=None, ge=1, description="For truncate: how many characters stay.")
+    keep_characters: int | None = Field(default=None, ge=1, description="For truncate: number of characters to keep.")
     when: Condition | None = Field(
-        default=None, description="Which rows are masked; in all others the value stays, as text. By default all are."
+        default=None, description="Rows to mask. Other rows keep the value as text. By default all rows are masked."
     )
 
     @model_validator(mode="after")

@@ -89,7 +89,7 @@ class Shape(Options):
         """
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins of the columns after this shape; by default unchanged. Driver, once a job."""
+        """Return the origins of the columns after this shape, by default unchanged. Driver, once a job."""
         return origins
 
     @abstractmethod

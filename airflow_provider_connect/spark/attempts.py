@@ -49,7 +49,7 @@ class EarlierAttempts:
                     yield manifest
 
     def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
-        """Return the newest manifest that follows the same publish and has all its files; None if there is none."""
+        """Return the newest manifest that follows the same publish and has all its files, or None if there is none."""
         manifests = self.manifests(day)
         return next(
             (manifest for manifest in manifests if manifest.seen == seen_publish and self._has_all_files(manifest)),

@@ -99,7 +99,7 @@ class Executors:
     """Functions that run on the executors, and their concurrency.
 
     :param poll_partitions: runs :func:`.poll.run_poll_tasks` for tasks.
-    :param put_shares: runs the sink's ``put`` over shares of a day; None if the sink has no ``put``.
+    :param put_shares: runs the sink's ``put`` over shares of a day, or None if the sink has no ``put``.
     """
 
     poll_partitions: PollPartitions
@@ -126,7 +126,7 @@ def fingerprint_of(context: JobContext) -> str:
 
 
 def answer_digest(context: JobContext, manifest: Manifest) -> str | None:
-    """Return the digest of an answer and of its processing; None if its rows have no digest.
+    """Return the digest of an answer and of its processing, or None if its rows have no digest.
 
     Unlike the fingerprint, the digest includes the sink's options: with other options, the same rows go to another
     table or format. The digest includes this package's version, since a later version may write rows differently.
@@ -157,7 +157,7 @@ def open_stage(sink_stage: str | None, job: JobConfig) -> Folder:
 
 
 def _surrounding_table(url: str) -> str | None:
-    """Return the Delta table, or the root of several, that contains a folder at any depth; None if there is none."""
+    """Return the Delta table, or the root of several, that contains a folder at any depth, or None if there is none."""
     scheme, separator, path = url.rpartition("://")
     places = [path.split("/"), *([] if scheme else [os.path.realpath(path).split("/")])]  # a link may lead into one
     ancestors = ["/".join(parts[:depth]) for parts in places for depth in range(len(parts), 0, -1)]

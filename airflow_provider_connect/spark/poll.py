@@ -51,12 +51,12 @@ class PollTask(BaseModel):
     """A task to poll one partition: plain data without secrets.
 
     :param attempts: names of the attempt for each day of the partition, in order.
-    :param polled_before: for each day, when the previous publish was polled; empty if unknown.
+    :param polled_before: for each day, when the previous publish was polled, or empty if unknown.
     :param requests: how many requests the task may send under a quota, ``until`` this time.
     :param failed: how many requests earlier jobs sent in vain for this partition.
     :param begins: earliest time of the first request, in seconds since 1970.
     :param ends_late: true if a request at its deadline ends the poll, because the driver can plan smaller requests.
-    :param tables: decides which table a row belongs to; None for one table.
+    :param tables: decides which table a row belongs to, or None for one table.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -90,7 +90,7 @@ class RowEstimate:
         self._published: dict[Day, Mapping[Day, int]] = {}
 
     def estimate(self, days: Sequence[Day], seconds: float) -> ExpectedTotal | None:
-        """Return the expected rows of all given days; None if unknown."""
+        """Return the expected rows of all given days, or None if unknown."""
         counts = [count.rows for count in map(self._counted, days) if count is not None]
         if len(counts) == len(days):
             return ExpectedTotal(sum(counts), f"the source counts {sum(counts):,} rows")
@@ -194,7 +194,7 @@ class ProgressLog:
         log_line(f"day {day}: {text} ({done} of {self.total_days} days{time_left})")
 
     def _remaining_time(self) -> str:
-        """Return the estimated time for the remaining days; "" if unknown."""
+        """Return the estimated time for the remaining days, or "" if unknown."""
         days = self.total_days - self.days_done
         if not self._ended or not days:
             return ""

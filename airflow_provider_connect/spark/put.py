@@ -60,7 +60,7 @@ def put_and_commit(
 ) -> LedgerRow:
     """Send a day's shares, if the sink takes any, and commit the day. After an error the sink cleans up.
 
-    :param put_shares: runs :func:`run_put_tasks` on the executors; None to send nothing.
+    :param put_shares: runs :func:`run_put_tasks` on the executors, or None to send nothing.
     """
     if not isinstance(publisher, StagesByExecutors):
         return publisher.commit(publish, token, [])

@@ -23,9 +23,9 @@ from airflow_provider_connect.window import Day
 class Admission(NamedTuple):
     """Definitions that a commit compares, and the start of an increment.
 
-    :param digest: digest of the attempt's definition; None if the ledger keeps no definitions.
-    :param definition_in_force: digest of the definition in force at the comparison; None if there was none.
-    :param restart: position at which the stream continues after an alarm; None without an alarm.
+    :param digest: digest of the attempt's definition, or None if the ledger keeps no definitions.
+    :param definition_in_force: digest of the definition in force at the comparison, or None if there was none.
+    :param restart: position at which the stream continues after an alarm, or None without an alarm.
     """
 
     digest: str | None = None
@@ -118,7 +118,7 @@ class PlannedDays:
 class PolledDays:
     """Outcomes of a plan's partitions.
 
-    :param outcomes: in the order of the partitions; fewer if some were not started.
+    :param outcomes: in the order of the partitions, or fewer if some were not started.
     """
 
     planned: PlannedDays

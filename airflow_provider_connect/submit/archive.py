@@ -19,7 +19,7 @@ _TICKET = "archive-ticket"
 
 
 def flags(java_home: Path, jars: Path, jvm_flags: str, cache: Path, run_folder: Path) -> str:
-    """Return the JVM flags that use or create the archive; "" while another run is creating it."""
+    """Return the JVM flags that use or create the archive, or "" while another run is creating it."""
     target = cache / f"classes-{archive_key(java_home, jars, jvm_flags)}.jsa"
     if target.exists():
         return f"-XX:SharedArchiveFile={target}"

@@ -68,8 +68,8 @@ FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 class LaunchSpec:
     """Settings of spark-submit besides the job file.
 
-    :param env_vars: environment of spark-submit; empty for a remote master, where it would appear in a command line.
-    :param py_files: zip of this package for executors on other machines; None if they run on this one.
+    :param env_vars: environment of spark-submit, empty for a remote master, where it would appear in a command line.
+    :param py_files: zip of this package for executors on other machines, or None if they run on this one.
     """
 
     application: str
@@ -156,7 +156,7 @@ def finish(run_folder: Path) -> None:
 
 
 def cache_folder() -> Path | None:
-    """Return a folder that only this user can write to, created if needed; None if that is impossible.
+    """Return a folder that only this user can write to, created if needed, or None if that is impossible.
 
     Files in it are executed, so a folder that others own or may write to is not used.
     """
@@ -282,7 +282,7 @@ def _java_version(home: Path) -> int:
 
 
 def _own_spark_home() -> Path | None:
-    """Return the folder of this environment's pyspark if spark-submit would start it; else None."""
+    """Return the folder of this environment's pyspark if spark-submit would start it, else None."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return None

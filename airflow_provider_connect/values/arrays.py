@@ -46,7 +46,7 @@ class RefusedRows:
 def refuse_by_element(refuse: Refuse, lengths: Any) -> Refuse:
     """Return a function that takes indices of list elements and refuses their rows.
 
-    :param lengths: number of elements of each row; a numpy array.
+    :param lengths: number of elements of each row. A numpy array.
     """
     import numpy as np
 
@@ -163,7 +163,7 @@ def data_and_ends(array: pa.Array) -> tuple[Any, Any]:
 
 
 def binary_array(data: Any, lengths: Any) -> pa.Array:
-    """Return a ``large_binary`` array of consecutive rows in ``data``; both are numpy arrays."""
+    """Return a ``large_binary`` array of consecutive rows in ``data``. Both are numpy arrays."""
     import numpy as np
     import pyarrow as pa
 
@@ -174,7 +174,7 @@ def binary_array(data: Any, lengths: Any) -> pa.Array:
 def join_by_row(elements: pa.Array, lengths: Any, separator: bytes) -> pa.Array:
     """Join the elements (``large_binary``) of each row.
 
-    :param lengths: number of elements of each row; a numpy array.
+    :param lengths: number of elements of each row. A numpy array.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

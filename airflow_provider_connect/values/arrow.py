@@ -30,7 +30,7 @@ _TYPE_NAMES: dict[TypeGroup, str] = {
 
 
 def type_group(kind: pa.DataType) -> TypeGroup | None:
-    """Return the group of a type, for a dictionary that of its entries; None for unsupported types."""
+    """Return the group of a type, for a dictionary that of its entries, or None for unsupported types."""
     from pyarrow import types
 
     return type_group(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)
@@ -61,7 +61,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def inner_types(kind: pa.DataType) -> list[pa.DataType]:
-    """Return the types inside a type, one level down; [] for a type without parts."""
+    """Return the types inside a type, one level down, or [] for a type without parts."""
     from pyarrow import types
 
     if types.is_dictionary(kind) or is_list(kind):
@@ -87,7 +87,7 @@ def true_rows(mask: Any) -> Any:
 
 
 def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
-    """Return the number of elements of each list or map (numpy; 0 for NULL), and all elements. A map's are structs."""
+    """Return each list's or map's number of elements (numpy, 0 for NULL), and all elements. A map's are structs."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

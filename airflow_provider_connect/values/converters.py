@@ -25,7 +25,7 @@ DAY = "day"
 class SchemaRef:
     """A registered schema.
 
-    :param id: prefix of every value; unique in the registry.
+    :param id: prefix of every value, unique in the registry.
     :param document: the registered text, if it differs from the converter's own and values must follow it.
     """
 
@@ -50,7 +50,7 @@ class Converter(ABC):
     """Turns Arrow batches into values, for one day and one schema. Cheap to create. Uses no network.
 
     :param schema: the source's schema. Other columns of a batch are ignored.
-    :param day: first field of every structured value; None omits it.
+    :param day: first field of every structured value, or None omits it.
     :param record_name: full name of the record, for languages that need one: legal words, joined by dots.
     :param value_field: the column that is the entire value. Only raw converters use it, and they require it.
     """
@@ -78,7 +78,7 @@ class Converter(ABC):
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> EncodedBatch:
         """Return a value for each row of ``batch``.
 
-        :param ref: the registered schema; None if :attr:`document` is None.
+        :param ref: the registered schema, or None if :attr:`document` is None.
         """
         refused = RefusedRows()
         values: list[bytes | None] = self.encode_array(batch, ref, refused).to_numpy(zero_copy_only=False).tolist()
@@ -96,7 +96,7 @@ class Converter(ABC):
 
     @cached_property
     def document(self) -> str | None:
-        """The schema to register; None if values contain no reference to one."""
+        """The schema to register, or None if values contain no reference to one."""
         return None
 
 

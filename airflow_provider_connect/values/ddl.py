@@ -32,7 +32,7 @@ def ddl_columns(schema: pa.Schema) -> list[str]:
 
 
 def types_by_column(schema: pa.Schema, max_columns: int = 1000) -> dict[str, str]:
-    """Return each column's type for people; Arrow's own if Spark has none. {} for more than ``max_columns`` columns."""
+    """Return each column's type for people, Arrow's own if Spark has none. {} for more than ``max_columns`` columns."""
     return {field.name: _type_for_people(field.type) for field in schema} if len(schema) <= max_columns else {}
 
 

@@ -23,7 +23,7 @@ def name_with_hash(
 
     :param hash_digits: :func:`name_hash` of everything that must distinguish names.
     :param legal_chars: the legal characters, as in a character class of a regular expression.
-    :param max_chars: length limit before the suffix; None for no limit.
+    :param max_chars: length limit before the suffix, or None for no limit.
     """
     return f"{re.sub(f'[^{legal_chars}]', '_', text)[:max_chars]}_x{hash_digits}"
 

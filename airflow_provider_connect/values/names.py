@@ -15,7 +15,7 @@ _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def legal_name(name: str) -> str:
-    """Return a legal name unchanged; else with ``_`` for each illegal character, and a hash at the end.
+    """Return a legal name unchanged, else with ``_`` for each illegal character, and a hash at the end.
 
     No two names become the same: a legal name that seems to end with a hash gets a hash too.
     """

@@ -71,7 +71,7 @@ def little_endian(numbers: Any) -> pa.Array:
 def length_prefixed(texts: pa.Array, *, signed: bool) -> list[Piece]:
     """Return binaries, each after its length. NULL has length 0.
 
-    :param signed: true for a zigzag length, as in Avro; false for Protobuf.
+    :param signed: true for a zigzag length, as in Avro. False for Protobuf.
     """
     import numpy as np
 
@@ -84,7 +84,7 @@ _DECIMAL128_DIGITS = 38
 
 
 def decimal_digits(kind: pa.DataType) -> tuple[int, int] | None:
-    """Return precision and scale (0 or more) of a type that is written as a decimal; None for any other.
+    """Return precision and scale (0 or more) of a type that is written as a decimal, or None for any other.
 
     uint64 is written as a decimal, because Avro and Kafka Connect have no unsigned integers.
     """

@@ -54,7 +54,7 @@ class DayCounter:
         """Count a day if its plan needs the count.
 
         :param is_split: true if this day's plan needs the count, even if the source's plans usually do not.
-        :raises ConnectError: it cannot be counted; a :class:`QuotaError` if no requests are left.
+        :raises ConnectError: it cannot be counted. A :class:`QuotaError` if no requests are left.
         """
         if self._counts_before_plan or is_split:
             self._planned_counts[day] = self._count_with_retries(day)
@@ -62,7 +62,7 @@ class DayCounter:
     def compare(self, day: Day, rows: int) -> Finding | None:
         """Compare a day's rows with the vendor's count. Returns None if they agree or are not compared.
 
-        :raises ConnectError: as :meth:`count_before_plan`; with ``warn`` only a :class:`QuotaError`.
+        :raises ConnectError: as :meth:`count_before_plan`. With ``warn`` only a :class:`QuotaError`.
         """
         mode = self._mode(day)
         if mode == "off":

@@ -31,7 +31,7 @@ class _Note(Wire):
     """The note about a day.
 
     :param fingerprint: as a manifest's. A note with another fingerprint is ignored.
-    :param parts: how many partitions the day had; 0 if it shared a plan with other days.
+    :param parts: how many partitions the day had, or 0 if it shared a plan with other days.
     """
 
     fingerprint: str
@@ -162,11 +162,11 @@ class DaySplitter:
         return answer
 
     def _tried_parts(self, day: Day) -> int:
-        """Return a lone day's number of partitions at its deadline; 0 without a deadline, or if it cannot be split."""
+        """Return a lone day's number of partitions at its deadline, or 0 if there was none or it cannot be split."""
         return 0 if day.date in self._unsplit_dates else self._parts.get(day.date, 0)
 
     def _write_note(self, day: Day, attempt: str, parts: int) -> None:
-        """Note that a day ran into its deadline with this many partitions; 0 means together with other days."""
+        """Note that a day ran into its deadline with this many partitions, or 0 means together with other days."""
         self._parts[day.date] = parts
         self._late_in_this_job.add(day.date)
         note = _Note(fingerprint=self._leftovers.fingerprint, parts=parts)

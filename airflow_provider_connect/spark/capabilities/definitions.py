@@ -116,7 +116,7 @@ class DefinitionGuard:
             self.publisher.note(note)
 
     def _restart(self, notes: Sequence[LedgerNote]) -> Restart | None:
-        """Return the position at which the stream continues after its last alarm; None without an alarm.
+        """Return the position at which the stream continues after its last alarm, or None without an alarm.
 
         :raises ConfigError: the alarm is not answered.
         """
@@ -206,6 +206,6 @@ class DefinitionGuard:
 
 
 def _last_run(notes: Collection[LedgerNote], in_force: DefinitionInForce) -> str:
-    """Return a run of the task that published last; ``another task`` if no note names such a run."""
+    """Return a run of the task that published last, or ``another task`` if no note names such a run."""
     runs = (note.run for note in notes_of_kind(notes, "definition"))
     return next((run for run in runs if digest_of(task_of(run)) == in_force.task), "another task")

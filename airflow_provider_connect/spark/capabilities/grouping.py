@@ -68,7 +68,7 @@ class DayGrouping:
         return [sizes[day] for day in sorted(sizes, key=lambda known_date: abs(known_date - date))[:_NEAREST]]
 
     def _sizes_in_ledger(self) -> dict[dt.date, int]:
-        """Return the sizes of days around the first one; {} if the ledger cannot be read. Sizes are only advice."""
+        """Return the sizes of days around the first one, or {} if the ledger cannot be read. Sizes are only advice."""
         first = self._days_of_job[0].date
         try:
             ledger_rows = self._ledger.between(first - _NEAREST * ONE_DAY, first + _NEAREST * ONE_DAY)[-_NEAREST:]
@@ -92,7 +92,7 @@ class DayQueue:
         self._lock = threading.Lock()
 
     def take_group(self) -> tuple[Day, ...]:
-        """Return the next group of consecutive days; an empty tuple once all are taken."""
+        """Return the next group of consecutive days, or an empty tuple once all are taken."""
         with self._lock:
             if not self._days_left:
                 return ()

@@ -80,7 +80,7 @@ class PlanResumer:
         return _partitions(plan)
 
     def started_at(self, day: Day) -> dt.datetime | None:
-        """Return when the first row of a day may have been read; None if nothing is reused."""
+        """Return when the first row of a day may have been read, or None if nothing is reused."""
         plan = self.plans.get(day)
         return plan.begun if plan is not None and plan.taken else None
 
@@ -98,7 +98,7 @@ class PlanResumer:
             write_part_record(self.root, plan, part.index, outcome.polled[plan.day.date])
 
     def _adopt_plan(self, day: Day, attempt: str, seen_publish: SeenPublish) -> PollPlan | None:
-        """Return the plan of the last try, adopted by this one; None to start from the beginning."""
+        """Return the plan of the last try, adopted by this one, or None to start from the beginning."""
         plan = self._last_plan(day)
         if plan is None:
             return None

@@ -85,7 +85,7 @@ class DayChecker:
         )
 
     def _snapshot_before(self, date: dt.date) -> LedgerRow | None:
-        """Return the last snapshot before a day; None if the source has no snapshots or nothing is compared."""
+        """Return the last snapshot before a day, or None if the source has no snapshots or nothing is compared."""
         kind = self.context.intake.source.kind
         replaces = kind == "snapshot" and self.context.outlet.sink.replaces(kind)
         if not replaces or self.context.job.rules.on_shrink == "accept":

@@ -28,7 +28,7 @@ NotePartition = Callable[[InputPartition, PollOutcome], None]
 
 
 def lane_count(poller: Poller, parts: int, quota_limit: int) -> int | None:
-    """Return how many partitions are polled concurrently, each in its own Spark job; None if one job polls many.
+    """Return how many partitions are polled concurrently, each in its own Spark job, or None if one job polls many.
 
     :param quota_limit: how many partitions the source's quota allows.
     """
@@ -89,7 +89,7 @@ def merge_outcomes(
 ) -> list[PollOutcome]:
     """Return the outcomes of all partitions, in their order.
 
-    :param outcomes: outcomes of all other partitions; without reused ones, fewer if some were not started.
+    :param outcomes: outcomes of all other partitions. May be fewer only if none is reused.
     """
     new_outcomes = iter(outcomes)
     return (

@@ -69,7 +69,7 @@ class PolledStager:
 
 
 def span_of(intake: Intake, day: Day, newest: LedgerRow | None, restart: Restart | None) -> Span | None:
-    """Return the span of a day: its earlier span, else the rows since the stream's newest; None if not an increment.
+    """Return the span of a day: its earlier span, else the rows since the stream's newest, or None if not an increment.
 
     :raises ConfigError: the ledger has no position to continue from.
     """

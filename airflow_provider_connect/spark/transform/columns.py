@@ -64,7 +64,7 @@ def result_schema(result: Any, source: pa.Schema) -> pa.Schema:
 
 
 def missing_key_hint(result: pa.Schema, source: pa.Schema) -> str:
-    """Return a hint if a result lacks the rows' key, with the remedy; "" if it has the key, or the source has none."""
+    """Return a hint if a result lacks the rows' key, or "" if it has the key or the source has none."""
     if RECORD_KEY not in source.names or RECORD_KEY in result.names:
         return ""
     return (
@@ -91,7 +91,7 @@ def _with_metadata(field: pa.Field, source: pa.Schema) -> pa.Field:
 
 
 def _unsupported_type(kind: Any) -> str | None:
-    """Return the name of a Spark type, or of one inside it, that the stage lacks; None if it has all."""
+    """Return the name of a Spark type, or of one inside it, that the stage lacks, or None if it has all."""
     name = type(kind).__name__
     if name == "ArrayType":
         return _unsupported_type(kind.elementType)

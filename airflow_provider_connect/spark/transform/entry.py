@@ -45,7 +45,7 @@ def start_transformation(
 
 
 def result_hint(result: pa.Schema, staged_schema: pa.Schema) -> str:
-    """Return a hint for the sink's error about the result's columns; "" without a transform."""
+    """Return a hint for the sink's error about the result's columns, or "" without a transform."""
     if result is staged_schema:
         return ""
     from airflow_provider_connect.spark.transform.columns import missing_key_hint  # noqa: PLC0415
@@ -66,7 +66,7 @@ def stager_for(transformation: Transformation | None, polled_stager: DayStager, 
 
 
 def report_fields(manifest: Manifest) -> dict[str, Any]:
-    """Return the report's fields about a day's transform; {} without one."""
+    """Return the report's fields about a day's transform, or {} without one."""
     transformed = manifest.transformed
     if transformed is None:
         return {}

@@ -90,7 +90,7 @@ class ResultStager:
         return answers
 
     def reusable_manifest(self, day: Day, seen_publish: SeenPublish) -> Manifest | None:
-        """Return the result of an earlier try, or compute it from its polled rows; None if there are none."""
+        """Return the result of an earlier try, or compute it from its polled rows, or None if there are none."""
         result = self.earlier_attempts.reusable_manifest(day, seen_publish)
         if result is not None:
             self._delete_polled_of(day)

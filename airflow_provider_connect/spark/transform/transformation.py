@@ -70,7 +70,7 @@ Function = Callable[..., Any]
 
 
 def load_function(transform: Transform) -> Function | None:
-    """Return a transform's function; None for SQL.
+    """Return a transform's function, or None for SQL.
 
     :raises ConfigError: the driver cannot import it.
     """

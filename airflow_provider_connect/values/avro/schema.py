@@ -44,7 +44,7 @@ def document(schema: pa.Schema, record_name: str, day: dt.date | None) -> str:
 
 
 def misfits(own_schema: str, registered: str) -> list[str]:
-    """Return reasons why a registered schema cannot write our records; [] if it can.
+    """Return reasons why a registered schema cannot write our records, or [] if it can.
 
     The order of fields, docs, defaults and record names may differ. A registered field may be nullable or ``long``
     where ours is not. Where only ours is nullable, NULL is refused row by row. Fields that only the registered schema

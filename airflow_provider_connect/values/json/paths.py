@@ -47,12 +47,12 @@ FieldPath = Annotated[str, AfterValidator(_valid_path)]
 
 
 def value_at(document: Any, path: str) -> Any:
-    """Return the value at a path of a decoded document; :data:`MISSING` if there is none."""
+    """Return the value at a path of a decoded document, or :data:`MISSING` if there is none."""
     return value_at_steps(document, path_steps(path), MISSING)
 
 
 def value_at_steps(document: Any, steps: Sequence[str], default: Any = None) -> Any:
-    """Return the value at the end of these steps in a decoded document; ``default`` if there is none."""
+    """Return the value at the end of these steps in a decoded document, or ``default`` if there is none."""
     for step in steps:
         if isinstance(document, dict):
             document = document.get(step, default)
@@ -64,7 +64,7 @@ def value_at_steps(document: Any, steps: Sequence[str], default: Any = None) -> 
 
 
 def suggest_pointer(document: Any, path: str) -> str | None:
-    """Return the pointer that a name with dots probably means, if it leads to a value; else None."""
+    """Return the pointer that a name with dots probably means, if it leads to a value, else None."""
     if path.startswith("/") or "." not in path or value_at(document, path) is not MISSING:
         return None
     pointer = "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path.split("."))

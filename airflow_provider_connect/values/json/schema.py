@@ -67,7 +67,7 @@ class JsonSchemaConverter(JsonConverter):
 
 
 def misfits(own_schema: str, registered: str) -> list[str]:
-    """Return the fields of our schema that a registered one refuses; [] if it accepts all.
+    """Return the fields of our schema that a registered one refuses, or [] if it accepts all.
 
     Compares only ``properties``, ``type``, ``required`` and ``additionalProperties``.
     """

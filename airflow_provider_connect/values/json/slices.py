@@ -150,7 +150,7 @@ class JsonSlicer:
         return parts
 
     def value_at(self, data: Any, steps: Sequence[str]) -> Any:
-        """Return the value at the end of these steps; :data:`MISSING` if there is none.
+        """Return the value at the end of these steps, or :data:`MISSING` if there is none.
 
         :raises ValueError: a part on the path is not JSON.
         """

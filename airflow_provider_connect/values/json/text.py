@@ -165,7 +165,7 @@ def number_texts(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def escape_texts(texts: pa.Array) -> pa.Array:
-    """Return UTF-8 texts (``large_binary``) with JSON escapes; the same array if there is nothing to escape."""
+    """Return UTF-8 texts (``large_binary``) with JSON escapes, or the same array if there is nothing to escape."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -29,7 +29,7 @@ _PLAIN: dict[str, type] = {"string": str, "double": float, "bigint": int, "boole
 
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:
-    """Return precision and scale of a decimal type; None for any other."""
+    """Return precision and scale of a decimal type, or None for any other."""
     match = _DECIMAL.fullmatch(kind)
     if match is None:
         return None

@@ -70,7 +70,7 @@ def parse_registered(text: str) -> Any:
 
 
 def find_message(file: Any, record_name: str) -> tuple[int, Any]:
-    """Return index and descriptor of the message with this name; of the first message if none has it."""
+    """Return index and descriptor of the message with this name, or of the first message if none has it."""
     _, name = split_name(record_name)
     matches = [(index, message) for index, message in enumerate(file.message_type) if message.name == name]
     return matches[0] if matches else (0, file.message_type[0])
@@ -90,7 +90,7 @@ def messages_by_name(file: Any) -> dict[str, Any]:
 
 
 def misfits(own: str, registered: str) -> list[str]:
-    """Return the fields of our schema that a registered one refuses; [] if it accepts all."""
+    """Return the fields of our schema that a registered one refuses, or [] if it accepts all."""
     mine = parse_registered(own)
     theirs = parse_registered(registered)
     _, registered_message = find_namesake(theirs, mine)
