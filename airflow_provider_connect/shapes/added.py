@@ -218,7 +218,7 @@ class Route(Shape):
         import pyarrow.compute as pc
 
         result_schema, default = self.result_schema(schema), bind_template(self.default, schema)
-        # The last case first: what an earlier one says then takes its place.
+        # The last case first, so that earlier cases overwrite it.
         cases = [(bind_row_filter(case.when, schema), bind_template(case.to, schema)) for case in reversed(self.cases)]
 
         def step(batch: pa.RecordBatch) -> ShapedBatch:

@@ -83,7 +83,7 @@ class Cast(Shape):
         for name, type_name in self.columns.items():
             at = schema.get_field_index(name)
             cast = find_cast(schema.field(at).type, type_name, self.format)
-            assert cast is not None  # after() has refused what has none
+            assert cast is not None  # result_schema() has refused types without a cast
             casts.append((at, cast, type_name))
 
         def step(batch: pa.RecordBatch) -> ShapedBatch:

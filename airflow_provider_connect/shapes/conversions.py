@@ -141,7 +141,7 @@ def _times(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if to.tz is None:  # what a clock shows has no offset
+    if to.tz is None:  # wall clock times have no offset
         texts = array.cast(pa.large_string())
         has_offset = pc.match_substring_regex(texts, _WITH_OFFSET)
         array = pc.if_else(has_offset, pa.scalar(None, texts.type), texts)

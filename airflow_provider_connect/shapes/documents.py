@@ -33,7 +33,7 @@ class DocumentField(NamedTuple):
 
 
 class _NotJson:
-    """Stands for a document that is none."""
+    """Stands for a document that is not JSON."""
 
 
 NOT_JSON: Any = _NotJson()

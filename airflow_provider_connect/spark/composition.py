@@ -60,7 +60,7 @@ def run_job(
         closing_quietly(sink.open(key, connections), log_line) as publisher,
     ):
         intake = Intake(source, connection, poller, poller.schema(), shaping)
-        shaping.bind(intake.source_schema)  # a key that is missing is told before anything is asked for
+        shaping.bind(intake.source_schema)  # raises for a missing key before any request
         transformation, sql_seconds = transforming.start_transformation(job, intake.staged_schema, wait_for_context)
         result = intake.staged_schema if transformation is None else transformation.schema
         if problems := publisher.preflight(result, job.all_days, source.kind):
@@ -71,7 +71,7 @@ def run_job(
         spark_context = wait_for_context()
         seconds = {"start": time.monotonic() - started} | ({"sql_session": sql_seconds} if transformation else {})
         counter = DayCounter(source, poller, job.rules, budget.count_budget)
-        # With a transform the ledger knows how many rows were made, which tells nothing of a poll.
+        # With a transform the ledger counts result rows, which do not estimate a poll.
         row_estimate = None if transformation else RowEstimate(publisher.ledger, source.kind, counter.planned_count)
         polled_stage = polled_root(outlet.root) if transformation else outlet.root
         with ProgressLog(polled_stage, job.progress_seconds, len(job.all_days), row_estimate) as progress:

@@ -309,7 +309,7 @@ class _ProgressWriter:
     note: str = ""
 
     def __enter__(self) -> _ProgressWriter:
-        # The first sign comes before the first row: a sweep must find one beside every file.
+        # The first sign precedes the first row: a sweep must find a sign for every file.
         self._write_sign()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)

@@ -27,7 +27,7 @@ def plan_days(poller: Poller, days: Sequence[Day]) -> list[InputPartition]:
         raise ConnectError(f"the source planned day {stray}, but the job requested {days_label(days)}")
     missing_days = [str(day) for day in days if day not in planned_days]
     if missing_days and len(days) > 1:
-        # It would be taken for an empty day, which is what no partition means where a plan is for one day.
+        # A plan of one day without partitions means an empty day.
         raise ConnectError(
             f"the source planned no partition for {', '.join(missing_days)}, but the job requested {days_label(days)}"
         )

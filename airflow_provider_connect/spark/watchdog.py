@@ -52,7 +52,7 @@ def _watch(lock: Path, jvm: int) -> None:
             except BlockingIOError:
                 threading.Event().wait(INTERVAL_SECONDS)
             else:
-                # If the driver has not read the connections yet, nobody else would delete them.
+                # If the driver has not read the connections yet, only this deletes them.
                 _end_process("the Airflow task that started this job is gone", jvm, lock.with_name("connections.json"))
 
 

@@ -59,7 +59,7 @@ LOCAL_CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-# With one memory pool, what one thread frees serves the others; each pool keeps the most it ever held.
+# With one memory pool, threads reuse each other's freed memory. Each pool keeps the most it ever held.
 LOCAL_ENV = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
 FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
@@ -151,7 +151,7 @@ def finish(run_folder: Path) -> None:
     try:
         archive.adopt(run_folder)
     except OSError as error:
-        # A full disk under the cache must not hide what became of the run.
+        # A full disk under the cache must not hide the result of the run.
         logging.getLogger(__name__).warning("the class-data archive was not kept: %s", error.strerror)
 
 

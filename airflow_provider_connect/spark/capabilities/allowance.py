@@ -44,7 +44,7 @@ class BudgetShare:
             return {}
         failed = max(self._allowance.failed.get(day.date, 0) for day in partition.days)
         index = self._parts.index(partition)
-        # The first polls of all partitions would fall into one second.
+        # Otherwise the first polls of all partitions would fall into one second.
         begins = self._started_at + (index / self._allowance.per_second if self._allowance.per_second else 0.0)
         return {
             "requests": self._requests_by_partition[index],
@@ -122,12 +122,12 @@ class RequestBudget:
             if cost > self._requests_left:
                 if len(partitions) > 1:
                     self.requests_needed |= {partitions[0].days[0].date: cost}
-                # Pages that follow each other are counted, too, and nobody knows before how many there are.
+                # Consecutive pages count too, and their number is unknown before the poll.
                 requests_left = max(0, self._requests_left)
                 raise QuotaError(f"the job may send {requests_left} more of its {allowance.requests} requests")
             if time.time() >= allowance.until:
                 raise QuotaError("the reservation of the job's requests has expired")
-            self._expected_requests -= expected  # the parts of a large day take nothing from what the other days need
+            self._expected_requests -= expected  # parts of a large day leave the requests of other days alone
             spare = max(0, self._requests_left - cost - max(0, self._expected_requests))
             requests_by_partition = [
                 cost // len(partitions) + (index < cost % len(partitions)) for index in range(len(partitions))
@@ -161,7 +161,7 @@ class RequestBudget:
             for partition, outcome in zip(partitions, share.outcomes, strict=False):
                 self.sent_at += outcome.sent
                 if outcome.failure is not None and not outcome.failure.needs:
-                    # One that the vendor's quota refused is no sign of trouble.
+                    # A refusal by the vendor's quota is not a failure.
                     in_vain = len(outcome.sent) - (outcome.failure.said is not None)
                     for day in partition.days:
                         self.failed_requests[day.date] = self.failed_requests.get(day.date, 0) + in_vain

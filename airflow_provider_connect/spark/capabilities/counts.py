@@ -83,7 +83,7 @@ class DayCounter:
     def _count_with_retries(self, day: Day) -> VendorCount:
         with self._lock:
             if self._config_error is not None:
-                raise self._config_error  # what one day was told holds for all
+                raise self._config_error  # a configuration error concerns all days
             tries = 0
             while True:
                 tries += 1
@@ -110,7 +110,7 @@ class DayCounter:
         except QuotaError as error:
             if error.said is None:
                 raise
-            # It speaks of another hour than the one that polls are counted in.
+            # The quota of counts has its own hour, apart from the quota of polls.
             self._budget.quota_refusal = error.said
             raise QuotaError(str(error)) from None
         except ConfigError as error:

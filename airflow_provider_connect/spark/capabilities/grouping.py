@@ -54,7 +54,7 @@ class DayGrouping:
     def note_sizes(self, reports: Iterable[DayReport]) -> None:
         """Learn the sizes of ended days."""
         for report in reports:
-            # The ledger may have forgotten what a day had that is published already.
+            # The ledger may have forgotten the size of a published day.
             is_known = report.status in ("published", "unchanged") or (
                 report.status == "already_published" and report.raw_bytes
             )

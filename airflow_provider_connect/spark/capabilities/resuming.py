@@ -120,7 +120,7 @@ class PlanResumer:
             log_line(f"{subject}, and all of them are read again: the source plans other partitions now")
             return None
         with KeepAlive(self.root) as keep_alive:
-            # A sweep must find a sign of this attempt beside its first file.
+            # A sweep must find a sign of this attempt as soon as it finds a file.
             keep_alive.add_with_sign(attempt)
             reused_parts = take_over_parts(
                 self.root, day, attempt, complete_parts(self.root, plan, {file_entry.name for file_entry in entries})

@@ -55,7 +55,7 @@ class DayRunner:
             for day, state in states.items():
                 if isinstance(state, StagedDay):
                     keep_alive.remove(state.manifest.attempt)
-                # What one day was told holds for all: no other of them asks the source again.
+                # An error that forbids requests holds for all days of the plan.
                 report = self._run_day(day, state, may_poll_again=not any(failure.forbids_more for failure in failures))
                 reports.append(report := report.model_copy(update={"lookback": self._is_lookback(day)}))
                 failures += [report.failure] if report.failure is not None else []
@@ -97,7 +97,7 @@ class DayRunner:
                 return self.publisher.publish(self.checker.check(state))
             except OvertakenError as error:
                 may_poll_again &= error.may_poll_again and error.by not in overtaken_by
-                # Who has published a day of the lookback has looked at the source; who has erased has not.
+                # The publisher of a lookback day has read the source. An erase has not.
                 may_poll_again &= error.is_erase or not self._is_lookback(day)
                 if not may_poll_again or not self.is_task_alive():
                     raise
@@ -168,7 +168,7 @@ def _failed_status(error: Exception, *, is_lookback: bool) -> DayStatus:
         return "superseded"
     if isinstance(error, QuotaError):
         return "not_started"
-    # Who has published it meanwhile has looked at the source, too, as recently as the lookback wanted to.
+    # The other publisher has read the source as recently as the lookback requires.
     return "overtaken" if isinstance(error, OvertakenError) and is_lookback else "failed"
 
 

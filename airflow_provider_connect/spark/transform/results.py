@@ -100,7 +100,7 @@ class ResultStager:
             return None
         erased = self.context.outlet.publisher.ledger.erased()
         if erased.version != seen_publish.erased:
-            return None  # somebody erases right now: the day is polled under the new list
+            return None  # an erase is running: the day is polled under the new list
         with KeepAlive(self.polled_root) as waiting:
             waiting.add_with_sign(polled.attempt)
             return self._stage_result(polled, self.context.job.attempt, erased, waiting)
@@ -123,7 +123,7 @@ class ResultStager:
         started = time.monotonic()
         log_line(f"day {day}: {polled.polled.rows_written:,} rows polled, now transform={self.transformation.label}")
         with KeepAlive(self.root) as waiting:
-            # A sweep must find a sign of this attempt beside its first file.
+            # A sweep must find a sign of this attempt as soon as it finds a file.
             waiting.add_with_sign(name)
             result = self._compute_and_stage(polled, name, erased)
             seconds = time.monotonic() - started
