@@ -2,7 +2,7 @@
 
 A table's name depends on its value alone, so a value never moves to another table because others came. A value keeps
 its form if it is short and of lower-case letters, digits, ``_`` and ``-``, and begins with a letter or digit: then no
-other name is the same where files' names ignore case. Any other gets a hash (:mod:`..values.hashed_names`). Rows keep the
+other name is the same where files' names ignore case. Any other gets a hash (:mod:`..values.marks`). Rows keep the
 value itself.
 
 Neither memory nor open files grow with the number of tables: rows are held back up to a limit and then written for the
